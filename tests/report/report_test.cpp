@@ -205,15 +205,45 @@ TEST_F(ReportTest, ComparesRunsTheBestFirst) {
   const auto a = make_run("runs/a", kLog, "", "lr = 0.1\nseed = 7\nout = a\n");
   std::string better = kLog;
   better.replace(better.find("1.5"), 3, "0.5");
-  const auto b = make_run("runs/b", better, "", "lr = 0.2\nseed = 7\nextra = 1\nout = b\n");
+  const auto b = make_run("runs/b", better, "", "lr = 0.2\nseed = 7\nonly-here = 1\nout = b\n");
   const std::string page = make_report({a, b});
   EXPECT_LT(page.find("<tr data-run='b'>"), page.find("<tr data-run='a'>"));
-  EXPECT_THAT(page, HasSubstr("<th>extra</th><th>lr</th>"));
-  EXPECT_THAT(page, HasSubstr(">1</td><td class=''>0.2</td>"));
+  EXPECT_THAT(page, HasSubstr("<th>lr</th>"));
+  EXPECT_THAT(page, HasSubstr("<td class=''>0.2</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("only-here"))) << "the other run does not have this option";
   EXPECT_THAT(page, HasSubstr("class='number best' data-value='0.5'>0.5</td>"));
   EXPECT_THAT(page, Not(HasSubstr("<th>seed</th>")));
   EXPECT_THAT(page, Not(HasSubstr("<th>out</th>"))) << "the rows have that name";
   EXPECT_THAT(page, HasSubstr("data-name='b'"));
+}
+
+TEST_F(ReportTest, OfManyOptionsThatDifferThoseWithoutDefaultsHaveColumns) {
+  const auto config = [](const std::string& value) {
+    std::string lines;
+    for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) lines += std::string(name) + " = " + value + "\n";
+    return lines + "# default: 0\nh = " + value + "\n";
+  };
+  const std::string page = make_report({make_run("x", kLog, "", config("1")), make_run("y", kLog, "", config("2"))});
+  EXPECT_THAT(page, HasSubstr("<th>h</th><th>a</th><th>b</th><th>c</th><th>d</th><th>e</th><th class='number'>time"));
+  EXPECT_THAT(page, HasSubstr("Other options that differ: f, g<"));
+}
+
+TEST_F(ReportTest, SpeedsOfDifferentUnitsEachHaveTheirUnit) {
+  const std::string log = R"([{"iteration": 10, "main/loss": 1, "images_per_second": 20}, {"iteration": 20,
+    "main/loss": 1, "images_per_second": 30}])";
+  const auto run = [&](const std::string& name, const std::string& facts) {
+    std::string start = kStart;
+    return make_run(name, log, start.insert(1, R"("run":{)" + facts + "},"));
+  };
+  const auto images = run("images", R"("unit":"images")");
+  const auto tokens = run("tokens", R"("unit":"tokens","units_per_sample":100)");
+  const std::string page = make_report({images, tokens});
+  for (const char* shown :
+       {"<th class='number'>speed</th>", ">20 images/s</td>", ">2,000 tokens/s</td>", "<span>speed<"}) {
+    EXPECT_THAT(page, HasSubstr(shown));
+  }
+  EXPECT_THAT(make_report({images, run("more", R"("unit":"images")")}),
+              AllOf(HasSubstr("<th class='number'>images/s</th>"), HasSubstr(">20</td>")));
 }
 
 TEST_F(ReportTest, ShowsImagesAndTextsTheNewestFirst) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include <mn/core/classic_stream.hpp>
@@ -19,6 +20,7 @@
 namespace mn::report {
 namespace {
 
+constexpr std::size_t kMaxOptions = 6;  // columns of the table
 constexpr const char* kLosses[] = {"validation/main/loss", "main/loss"};
 
 bool any_has(const std::vector<Run>& runs, const std::string& metric) {
@@ -114,7 +116,8 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
       return Cell{values ? values->best_at : ""};
     });
   }
-  for (const std::string& name : differing_options(runs)) {
+  const auto options = differing_options(runs);
+  for (const std::string& name : options | std::views::take(kMaxOptions)) {
     add(name, [&](const Run& run) { return Cell{used_value(run, name)}; });
   }
   const auto* const loss = std::ranges::find_if(kLosses, [&](const char* name) { return any_has(runs, name); });
@@ -122,10 +125,21 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
     add("best " + shown_name(runs, *loss), [&](const Run& run) { return metric_cell(run, *loss); });
   }
   add("time", [](const Run& run) { return number_cell(elapsed_s(run), duration_text(elapsed_s(run))); });
-  add(unit_of(runs.front()) + "/s",
-      [](const Run& run) { return number_cell(speed_of(run), count_text(speed_of(run))); });
+  const std::string speed = shown_name(runs, kSpeed);
+  add(speed, [&](const Run& run) {
+    const std::string unit = shown_name(run, kSpeed);
+    return number_cell(speed_of(run), count_text(speed_of(run)) + (unit == speed ? "" : " " + unit));
+  });
   add("state", [&](const Run& run) { return state_cell(run, now); });
   return columns;
+}
+
+/// Names the options that differ but have no column.
+std::string other_options(const std::vector<Run>& runs) {
+  const auto options = differing_options(runs);
+  if (options.size() <= kMaxOptions) return "";
+  const std::string others = join(options | std::views::drop(kMaxOptions));
+  return "<p class='set'>" + escape_html("Other options that differ: " + others) + "</p>";
 }
 
 std::string table_of(const std::vector<Run>& runs, double now) {
@@ -142,7 +156,7 @@ std::string table_of(const std::vector<Run>& runs, double now) {
     for (const auto& [head, cells] : columns) html += html_of(cells[i]);
     html += "</tr>\n";
   }
-  return html + "</tbody></table></div>";
+  return html + "</tbody></table></div>" + other_options(runs);
 }
 
 Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::string& metric, bool by_epoch) {

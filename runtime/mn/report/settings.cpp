@@ -1,6 +1,7 @@
 #include <mn/report/settings.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -84,9 +85,16 @@ std::vector<std::string> differing_options(const std::vector<Run>& runs) {
   names.erase("out");  // the rows of a comparison are named by `out`
   std::vector<std::string> differing;
   for (const std::string& name : names) {
-    const auto differs = [&](const Run& run) { return used_value(run, name) != used_value(runs.front(), name); };
-    if (std::ranges::any_of(runs, differs)) differing.push_back(name);
+    std::set<std::string> values;
+    for (const Run& run : runs) {
+      if (run.options.contains(name)) values.insert(used_value(run, name));
+    }
+    if (values.size() > 1) differing.push_back(name);
   }
+  const auto is_default = [&](const std::string& name) {
+    return std::ranges::none_of(runs, [&](const Run& run) { return run.changed.contains(name); });
+  };
+  std::ranges::stable_partition(differing, std::not_fn(is_default));
   return differing;
 }
 
