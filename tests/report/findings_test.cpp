@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/report/findings.hpp>
+#include <mn/report/headline.hpp>
 #include <mn/report/run_files.hpp>
 #include <mn/report/time_parts.hpp>
 
@@ -133,6 +134,28 @@ TEST_F(FindingsTest, AResumeReplacesWhatFollowsItsCheckpoint) {
   EXPECT_EQ(read.times[1].at("steps"), 20) << "since the checkpoint";
   EXPECT_EQ(read.resumes, 1);
   EXPECT_FALSE(read.ended);
+}
+
+TEST_F(FindingsTest, ARunIsQuietAfterSeveralOfItsPauses) {
+  const auto at = [](double time) {
+    return R"({"event":"report","iteration":40,"time":)" + std::to_string(time) + "}\n";
+  };
+  const auto state = [](const report::Run& run, double silence_s) { return state_of(run, *run.last_time + silence_s); };
+  const report::Run quick = run_of(R"([{"iteration": 40, "elapsed_time": 10}])", kThreeRanks + at(3) + at(5));
+  EXPECT_EQ(state(quick, 59), State::kRunning);
+  EXPECT_EQ(state(quick, 61), State::kQuiet);
+  EXPECT_EQ(state(quick, 1801), State::kLost);
+  EXPECT_EQ(quiet_text(quick, 5 + 100), "no report for 1 min 40 s");
+  const report::Run slow = run_of(kShortLog, kThreeRanks + at(101) + at(901));
+  EXPECT_EQ(state(slow, 1900), State::kRunning) << "its reports are 800 s apart";
+  EXPECT_EQ(state(slow, 2500), State::kLost);
+  EXPECT_EQ(state(run_of(kShortLog, kThreeRanks), 1000), State::kRunning) << "before its first report";
+  const std::string facts = R"("run":{"iterations":40},)";
+  std::string done = kThreeRanks;
+  done.insert(1, facts);
+  const report::Run cut = run_of(R"([{"iteration": 40, "elapsed_time": 10}])", done + at(3) + at(5));
+  EXPECT_THAT(state_label(cut, 6), HasSubstr(">running, 100 % done<"));
+  EXPECT_THAT(state_label(cut, 105), HasSubstr("no report for 1 min 40 s, 100 % done<"));
 }
 
 }  // namespace

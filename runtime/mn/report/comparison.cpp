@@ -89,6 +89,8 @@ Cell state_cell(const Run& run, double now) {
       return {"stopped", "", "warn"};
     case State::kRunning:
       return {"running", "", "warn"};
+    case State::kQuiet:
+      return {quiet_text(run, now), "", "warn"};
     case State::kLost:
       break;
   }

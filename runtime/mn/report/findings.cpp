@@ -136,11 +136,18 @@ void find_warnings(const Run& run, std::vector<Finding>& findings) {
 }  // namespace
 
 State state_of(const Run& run, double now) {
-  constexpr double kQuiet_s = 1800;  // a run that writes no line for so long counts as lost
+  constexpr double kMinQuiet_s = 60, kMinLost_s = 1800, kPauses = 3;
   if (run.ended) {
     return run.why.ends_with("after a checkpoint") ? State::kStopped : State::kFinished;  // Trainer::end_reason()
   }
-  return run.last_time && now - *run.last_time < kQuiet_s ? State::kRunning : State::kLost;
+  const double silence_s = now - run.last_time.value_or(0), usual_s = kPauses * run.longest_pause_s;
+  if (silence_s >= std::max(kMinLost_s, usual_s)) return State::kLost;
+  const bool has_reported = usual_s > 0;  // otherwise it is not known how long the run takes for a report
+  return has_reported && silence_s >= std::max(kMinQuiet_s, usual_s) ? State::kQuiet : State::kRunning;
+}
+
+std::string quiet_text(const Run& run, double now) {
+  return "no report for " + duration_text(now - run.last_time.value_or(0));
 }
 
 std::vector<Finding> findings_of(const Run& run, double now) {

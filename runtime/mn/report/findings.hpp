@@ -19,11 +19,15 @@ enum class State {
   kFinished,  ///< ended as planned
   kStopped,   ///< ended before its limit, by a signal or the time limit
   kRunning,   ///< did not record an end, and wrote a line recently
+  kQuiet,     ///< did not record an end, and wrote nothing for several times its longest pause between two lines
   kLost       ///< did not record an end, and wrote nothing for long
 };
 
 /// The state of a run. `now` is the time in seconds since 1970.
 [[nodiscard]] State state_of(const Run& run, double now);
+
+/// "no report for 3 min 20 s": the state of a run that is kQuiet.
+[[nodiscard]] std::string quiet_text(const Run& run, double now);
 
 /// The findings of a run, the most costly first. Ranks' warnings come last.
 [[nodiscard]] std::vector<Finding> findings_of(const Run& run, double now);

@@ -103,6 +103,7 @@ std::string origin_of(const std::vector<Run>& runs) {
 
 std::string state_label(const Run& run, double now) {
   const double done = progress_of(run);
+  const std::string so_far = done > 0 ? ", " + percent(done) + " done" : "";
   const auto label = [](const char* kind, const std::string& text) {
     return "<span class='state " + std::string(kind) + "'>" + escape_html(text) + "</span>";
   };
@@ -113,13 +114,15 @@ std::string state_label(const Run& run, double now) {
     case State::kStopped:
       return label("warn", "stopped" + (done > 0 ? " at " + percent(done) : std::string()) + ": " + run.why);
     case State::kLost:
-      return label("bad", "no end" + (done > 0 ? ", " + percent(done) + " done" : std::string()));
+      return label("bad", "no end" + so_far);
+    case State::kQuiet:
+      return label("warn", quiet_text(run, now) + so_far);
     case State::kRunning:
       break;
   }
-  if (done <= 0) return label("busy", "running");
-  return label(
-      "busy", "running, " + percent(done) + " done, about " + duration_text(elapsed_s(run) * (1 / done - 1)) + " left");
+  const bool has_rest = done > 0 && done < 1;
+  return label("busy", "running" + so_far +
+                           (has_rest ? ", about " + duration_text(elapsed_s(run) * (1 / done - 1)) + " left" : ""));
 }
 
 std::string run_header(const Run& run, double now) {

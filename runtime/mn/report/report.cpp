@@ -82,7 +82,8 @@ std::string page_of(const Run& run, double now) {
                            section("What to look at", findings_list(run, now)) + section("Curves", curves_of(run)) +
                            section("Where the time went", time_bar(run) + rank_bars(run)) +
                            section("What was run", settings_of(run)) + section("Samples", samples_of(run));
-  const bool goes_on = state_of(run, now) == State::kRunning;
+  const State state = state_of(run, now);
+  const bool goes_on = state == State::kRunning || state == State::kQuiet;
   return make_page((origin.empty() ? "" : origin + ": ") + run.name, body,
                    goes_on ? std::optional(kRefresh_s) : std::nullopt);
 }

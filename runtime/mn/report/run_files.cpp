@@ -115,7 +115,11 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
     if (event.contains("elapsed_s")) run.total_s = event.at("elapsed_s").get<double>();
   }
   reached = iteration;
-  if (event.contains("time")) run.last_time = event.at("time").get<double>();
+  if (event.contains("time")) {
+    const auto time = event.at("time").get<double>();
+    if (kind != "start" && run.last_time) run.longest_pause_s = std::max(run.longest_pause_s, time - *run.last_time);
+    run.last_time = time;
+  }
   run.pauses.push_back({iteration, event.value("validation_s", 0.0), event.value("checkpoint_s", 0.0)});
   for (auto& text : event.value("warnings", std::vector<std::string>())) {
     if (std::ranges::find(run.warnings, text) == run.warnings.end()) run.warnings.push_back(std::move(text));

@@ -47,6 +47,7 @@ struct Run {
   Facts facts;                                 ///< facts of the last start
   std::optional<double> started;    ///< time of the last start, in seconds since 1970; no value without run.jsonl
   std::optional<double> last_time;  ///< time of the newest line of run.jsonl
+  double longest_pause_s = 0;       ///< longest time between two lines of run.jsonl, except before a resume
   std::optional<double> total_s;    ///< seconds of the whole training, if it has ended
   std::int64_t resumes = 0;
   bool ended = false;
