@@ -254,9 +254,11 @@ TEST_F(ReportTest, ShowsImagesAndTextsTheNewestFirst) {
   std::ofstream(out / "images" / "b-00000100.png") << "pj";
   std::ofstream(out / "images" / "a.jpg") << "pic";
   std::ofstream(out / "texts" / "poem-00000020.txt") << "<roses>";
+  std::ofstream(out / "texts" / "bytes.txt") << "a\xFF z\xC3";
+  std::ofstream(out / "texts" / "long.txt") << std::string(3999, 'x') << "é";
   const std::string page = make_report({out});
   for (const char* shown : {"src='data:image/png;base64,cGk='", "src='data:image/jpeg;base64,cGlj'", "step 100<",
-                            "<p>poem</p>", "<pre>&lt;roses&gt;</pre>"}) {
+                            "<p>poem</p>", "<pre>&lt;roses&gt;</pre>", "<pre>a\uFFFD z\uFFFD</pre>", "xx…</pre>"}) {
     EXPECT_THAT(page, HasSubstr(shown));
   }
   EXPECT_LT(page.find("step 100<"), page.find("step 20<"));

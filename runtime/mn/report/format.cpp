@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::report {
 namespace {
@@ -22,8 +23,9 @@ std::string significant(double value, int digits) {
 std::string escape_html(std::string_view text) {
   constexpr std::pair<char, const char*> kEscapes[] = {
       {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+  const auto valid = parse_json(json_text(text), "a text").get<std::string>();  // json_text() replaces other bytes
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : valid) {
     const auto* found = std::ranges::find(kEscapes, c, &std::pair<char, const char*>::first);
     escaped += found != std::end(kEscapes) ? found->second : std::string(1, c);
   }

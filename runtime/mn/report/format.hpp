@@ -7,7 +7,7 @@
 
 namespace mn::report {
 
-/// `text` escaped for HTML text and attributes.
+/// `text` escaped for HTML text and attributes. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string escape_html(std::string_view text);
 /// The number with four significant digits, or as a whole number.
 [[nodiscard]] std::string short_number(double value);

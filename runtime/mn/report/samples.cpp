@@ -67,7 +67,12 @@ std::string image(const fs::path& file) {
 
 std::string text(const fs::path& file) {
   const std::string all = read_file(file);
-  return figure(file, "<pre>" + escape_html(all.substr(0, kMaxText)) + (all.size() > kMaxText ? "…" : "") + "</pre>");
+  std::size_t shown = std::min(all.size(), kMaxText);
+  const auto is_inside = [&] {
+    return shown < all.size() && (static_cast<unsigned char>(all[shown]) & 0xC0U) == 0x80U;
+  };
+  while (shown > 0 && is_inside()) --shown;  // does not cut a character of several bytes
+  return figure(file, "<pre>" + escape_html(all.substr(0, shown)) + (shown < all.size() ? "…" : "") + "</pre>");
 }
 
 template <class Show>
