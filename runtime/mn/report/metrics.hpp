@@ -22,8 +22,8 @@ struct MetricValues {
   std::optional<std::pair<double, double>> point = {};  ///< the point of `best` in the curve
 };
 
-/// The name in the run's log. "validation/main/loss" means the loss of the main validation: if the log does not have it,
-/// because the sets of validation have names, it is "validation/SET/main/loss" of the first set of --val.
+/// The name in the run's log. "validation/main/loss" means the loss of the main validation: if the log does not have
+/// it, because the sets of validation have names, it is "validation/SET/main/loss" of the first set of --val.
 [[nodiscard]] std::string logged_name(const Run& run, const std::string& metric);
 /// The inverse of logged_name(), to compare runs whose main sets have other names. Keeps the names of other metrics.
 [[nodiscard]] std::string common_name(const Run& run, const std::string& metric);
@@ -53,8 +53,8 @@ struct MetricValues {
 /// "validation/a/main/loss", "learning rate" for "lr", "images/s" (in the run's unit) for kSpeed, "MiB per step" for
 /// "bytes_per_step".
 [[nodiscard]] std::string shown_name(const Run& run, const std::string& metric);
-/// The name of the metric in a comparison. Where the runs' names differ, it has no name of a set and no unit: "validation
-/// loss", "speed".
+/// The name of the metric in a comparison. Where the runs' names differ, it has no name of a set and no unit:
+/// "validation loss", "speed".
 [[nodiscard]] std::string shown_name(const std::vector<Run>& runs, const std::string& metric);
 /// Samples, images or tokens per second over all ranks: the median of the reports, or 0 if no report has a speed.
 [[nodiscard]] double speed_of(const Run& run);

@@ -16,8 +16,8 @@ using Note = std::function<void(const std::string&)>;
 /// costly first, three of them unfolded; curves; the parts of the time; command and options; images of OUT/images and
 /// texts of OUT/texts. For several runs it shows a table with the options that differ, the best run first, and curves
 /// in common charts. Reads OUT/log, and config.ini and run.jsonl if they exist. A browser reloads the page of a run
-/// that has not ended. Local. Throws DataError if a log is missing, or if the files of all runs are damaged. If only some
-/// runs are damaged, they are left out, each with a message to `note` that names the file.
+/// that has not ended. Local. Throws DataError if a log is missing, or if the files of all runs are damaged. If only
+/// some runs are damaged, they are left out, each with a message to `note` that names the file.
 [[nodiscard]] std::string make_report(const std::vector<std::filesystem::path>& outs, const Note& note = {});
 
 }  // namespace mn

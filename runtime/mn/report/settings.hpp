@@ -12,8 +12,8 @@ namespace mn::report {
 /// unfolds all other options. Of options without an effect only the names are shown.
 [[nodiscard]] std::string settings_of(const Run& run);
 
-/// The names of the options whose used values differ between those runs that have the option, except `out`. Options with
-/// a value other than their default in some run come first; both groups are in the order of the names.
+/// The names of the options whose used values differ between those runs that have the option, except `out`. Options
+/// with a value other than their default in some run come first; both groups are in the order of the names.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
 /// A table of all metrics of the log: last value, best value and the best value's epoch.
