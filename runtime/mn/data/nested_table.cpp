@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMagic = "mn nested table\n";
+constexpr std::string_view kNestedTableMagic = "mn nested table\n";
 
 }  // namespace
 
@@ -17,14 +17,14 @@ std::string serialize(const NestedTable& nested) {
     document["tables"].push_back(json::binary({table.begin(), table.end()}));
   }
   const auto bytes = json::to_cbor(document);
-  return std::string(kMagic) + std::string(bytes.begin(), bytes.end());
+  return std::string(kNestedTableMagic) + std::string(bytes.begin(), bytes.end());
 }
 
-bool is_nested_table(std::string_view table) { return table.starts_with(kMagic); }
+bool is_nested_table(std::string_view table) { return table.starts_with(kNestedTableMagic); }
 
 NestedTable parse_nested_table(std::string_view table) {
   const std::string source = "the table of a joined dataset or subset";
-  const json document = parse_cbor(table.substr(kMagic.size()), source);
+  const json document = parse_cbor(table.substr(kNestedTableMagic.size()), source);
   return read_json(source, [&] {
     NestedTable nested{.tables = {}, .how = document.at("how")};
     for (const json& part : document.at("tables")) {
