@@ -9,6 +9,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/function_dataset.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/loader/class_values.hpp>
@@ -61,6 +62,25 @@ std::vector<std::int64_t> targets_of(Iterator& loader, Communicator& comm = *all
 TEST(DrawsRanksTest, EveryRankHasTheClassesOfAllSamples) {
   const auto part = share_dataset(rare_dataset(), all_ranks(), {.shuffle = true, .seed = 3});
   EXPECT_EQ(read_classes(*part, *all_ranks()), rare_classes());
+}
+
+template <class T>
+std::vector<std::int64_t> classes_stored_as(DType dtype) {
+  const SampleSpec spec{.fields = {{.name = "x", .shape = {1}}, {.name = "y", .dtype = dtype, .num_classes = 100}}};
+  auto dataset = make_dataset(kDrawn, spec, [](std::int64_t index, SampleWriter& sample) {
+    sample.set("x", std::vector<std::uint8_t>{1});
+    sample.set("y", static_cast<T>(index % 100));
+  });
+  return read_classes(*share_dataset(std::move(dataset), all_ranks(), {}), *all_ranks());
+}
+
+TEST(DrawsRanksTest, ClassesOfAnyIntegerTypeAreRead) {
+  std::vector<std::int64_t> expected(kDrawn);
+  for (std::int64_t i = 0; i < kDrawn; ++i) expected[i] = i % 100;
+  EXPECT_EQ(classes_stored_as<std::uint8_t>(DType::kUInt8), expected);
+  EXPECT_EQ(classes_stored_as<std::int16_t>(DType::kInt16), expected);
+  EXPECT_EQ(classes_stored_as<std::uint16_t>(DType::kUInt16), expected);
+  EXPECT_EQ(classes_stored_as<std::uint32_t>(DType::kUInt32), expected);
 }
 
 TEST(DrawsRanksTest, LoadersDrawEqualStepsForAnyNumberOfRanks) {

@@ -38,6 +38,10 @@ void convert(DType dtype, const RawColumn& column, std::int64_t* out) {
       return convert<std::int16_t>(column, out);
     case DType::kInt32:
       return convert<std::int32_t>(column, out);
+    case DType::kUInt16:
+      return convert<std::uint16_t>(column, out);
+    case DType::kUInt32:
+      return convert<std::uint32_t>(column, out);
     case DType::kUInt64:
       return convert<std::uint64_t>(column, out);
     default:
