@@ -119,7 +119,7 @@ for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -x MN_DOCTOR_
   'salloc -Q -N2 --ntasks-per-node=2 mpiexec -x MN_DOCTOR_TIMEOUT -x OMPI_MCA_mpi_yield_when_idle'; do
   echo "MPI under ${way%% *}"
   # shellcheck disable=SC2086
-  timeout -k 5 280 $way "$mnlaunch" "$selftest" >out 2>&1 || fail "selftest: $(cat out)"
+  ran out timeout -k 5 280 $way "$mnlaunch" "$selftest"
   same "MPI under $way" "$four" "$(awk '$1 ~ /^[0-9]+$/ {print $1, $2, $3, $4}' out)"
 done
 

@@ -34,7 +34,7 @@ on_vn1=("$cluster/two_nodes" in vn1)
 
 # mpi_init_crashed FILE…: Open MPI 4.1's MPI_Init crashes now and then (1 of 300 starts of 4 ranks on 2 busy nodes), as it
 # takes a message of a rank that is ahead before it has made its handlers. Of a job that never began there is nothing to see.
-mpi_init_crashed() { grep -qs 'Process received signal' "$@" && ! grep -qs '^Num process' "$@"; }
+mpi_init_crashed() { grep -qs 'Process received signal' "$@" && ! grep -qsE '^(Num process|[0-9]+ vn)' "$@"; }
 
 # ran FILE COMMAND…: its output goes to FILE; all of it is shown if it fails.
 ran() {
