@@ -87,7 +87,7 @@ mn::launcher::Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const mn::Error&) {
-    // The presets are wrong, too: the defaults stay.
+    // The presets are wrong, too: mnlaunch keeps the defaults.
   }
   return options;
 }

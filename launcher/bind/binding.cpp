@@ -17,7 +17,7 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
   return found == machine.gpus.end() ? nullptr : &*found;
 }
 
-/// Kuhn's augmenting paths: as many ranks as possible get a GPU of their own.
+/// Matches ranks with GPUs by Kuhn's augmenting paths, so that as many ranks as possible get a GPU of their own.
 class Matching {
  public:
   explicit Matching(const std::vector<std::vector<std::string>>& wishes) : wishes_(wishes) {}
@@ -82,7 +82,7 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   return !ranks[i].gpus.empty();
 }
 
-/// (2): no rank shares a GPU while a GPU that it sees is free.
+/// Checks invariant 2: no rank shares a GPU while a GPU that the rank sees is free.
 [[maybe_unused]] bool are_free_gpus_used_first(const std::vector<std::vector<std::string>>& wishes,
                                                const std::map<std::string, int>& users,
                                                const std::vector<Binding>& bindings) {
@@ -141,7 +141,7 @@ int package_near(const std::vector<Core>& cores, const CpuSet& near) {
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`; a remainder of cores is left to the system.
+/// Divides `cores` equally among the ranks of `group`. Cores left over are given to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -155,7 +155,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
-  // assign_cores() has given each rank the whole mask.
+  // assign_cores() has given each rank the whole mask. The rank's share of the cores now replaces the mask.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
   // All ranks take the nearest cores before any rank takes farther cores: first cores of their GPU's NUMA node, then
   // cores of the GPU's package, then any cores.
@@ -171,7 +171,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   }
   for (const std::size_t rank : group) take(rank, [](const Core&) { return true; });
-  // (3): equal shares.
+  // Invariant 3: all ranks of the group have equal numbers of cores.
   assert(std::ranges::all_of(group, [&](std::size_t rank) { return count[rank] == quota; }));
 }
 
@@ -187,7 +187,8 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // With fewer cores than ranks the kernel's scheduler does better than a fixed share.
+    // If there are fewer cores than ranks, the cores are not divided, because the kernel's scheduler does better than a
+    // fixed share.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }

@@ -59,15 +59,16 @@ struct Binding {
   MN_NEEDED_FIELDS(gpu, cpus, cores);
 };
 
-/// Element i is for the node's i-th rank. With more ranks than GPUs and no oversubscription, gpu is -1 for some ranks.
+/// Returns the bindings of a node's ranks; element i belongs to the node's i-th rank. If there are more ranks than GPUs
+/// and GPUs must not be oversubscribed, Binding::gpu is -1 for some ranks.
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 
 /// The GPUs that a rank's program sees. torch.cuda.set_device(LOCAL_RANK) must select the rank's own GPU. If the ranks
 /// of a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. For a rank that is alone, its own
 /// GPU has index 0 and LOCAL_RANK is 0, as with one rank on the node. A rank is alone if no other rank sees its GPUs,
-/// if --gpu-visibility is "one", if ranks of the node share GPUs (an index for each rank is missing), or if the rank
-/// sees an instance of a GPU (CUDA shows a process at most one instance).
+/// if --gpu-visibility is "one", if ranks of the node share GPUs (because then the GPUs have fewer indices than the
+/// node has ranks), or if the rank sees an instance of a GPU (because CUDA shows a process at most one instance).
 struct GpuView {
   /// Value for CUDA_VISIBLE_DEVICES, or with AMD for ROCR_VISIBLE_DEVICES; no value: the variable stays unchanged.
   std::optional<std::string> visible_devices;

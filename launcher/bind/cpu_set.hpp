@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// A sorted vector: it needs little memory, and the root holds the sets of all ranks.
+/// A set of CPUs is a sorted vector, because a vector needs little memory: the root holds the sets of all ranks.
 using CpuSet = boost::container::flat_set<int>;
 
 /// "0-3,8" → {0, 1, 2, 3, 8}; no value if the list is malformed or names no CPU.

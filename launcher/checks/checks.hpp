@@ -1,7 +1,7 @@
 /// The checks: pure functions from the facts of a job to findings. check_table.cpp runs them.
 ///
-/// A new check is a function in a file of this folder, its name below, a row in check_table.cpp, and a line in
-/// docs/launcher.md.
+/// To add a check, write a function in a file of this folder, declare it below, and add a row to check_table.cpp and a
+/// line to docs/launcher.md.
 #pragma once
 
 #include <string>
@@ -22,7 +22,8 @@ using Check = Findings(const JobFacts& job);
 // placement.cpp: where the ranks run
 Check check_sources, check_task_count, check_distribution, check_arguments, check_folder;
 Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
-/// Not in the table of checks, because it runs with --check off, too. `entries`: lists of CPUs in --cpu-map.
+/// This check is not in the table of checks, because it runs with --check off, too. `entries`: number of lists of CPUs
+/// in --cpu-map.
 [[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);
 
 // software.cpp: the program, its libraries and files

@@ -1,8 +1,8 @@
-/// Comparing one fact over all nodes of a job.
+/// Compares one fact of all nodes of a job.
 ///
 /// 1. A node without a value differs from every other node, even from nodes without a value.
 /// 2. The usual value is the most common value; among equally common values, the value of the first node.
-/// 3. Nodes without a value do not count for the usual value.
+/// 3. Nodes without a value are ignored when the usual value is chosen.
 ///
 /// Cost: O(nodes log values), a few times for each fact.
 #pragma once
@@ -47,12 +47,14 @@ struct OddNodes {
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Nodes without a value come last, and only if some node has a value.
+/// Groups the nodes with an unusual value. Nodes without a value are the last group. If no node has a value, the result
+/// is empty.
 [[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// Whether nodes with GPUs for this job are compared with nodes without: the two kinds differ in many facts.
+/// kAllNodes compares all nodes with each other. kEachKind compares nodes with GPUs for this job among themselves, and
+/// nodes without GPUs among themselves, because the two kinds of nodes differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
 /// One finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains WHAT; the text after WHAT
@@ -66,8 +68,8 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for the number of each node; report(finding) adds a finding about the node. Equal findings
-/// about several nodes become one.
+/// Calls look(node, report) for each node; `node` is the node's number, and report(finding) adds a finding about the
+/// node. Equal findings about several nodes become one.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;

@@ -15,7 +15,7 @@ namespace {
 
 const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
 
-/// All CPUs of the node, whatever the masks.
+/// All CPUs of the node, including CPUs outside of the ranks' masks.
 CpuSet whole(const Machine& machine) {
   CpuSet all;
   for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());

@@ -54,7 +54,7 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// Makes kAbsent of an empty fact, which means that the file does not exist.
+/// Returns kAbsent for an empty fact, because an empty fact means a missing file. Otherwise returns the fact.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
@@ -139,7 +139,7 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // A file that was truncated in copying keeps its build id.
+    // The sizes of equal builds are compared, too, because a file truncated in copying keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;

@@ -9,7 +9,8 @@
 namespace mn::launcher {
 namespace {
 
-// Shared memory that a rank needs for the transports of MPI (4 MiB with Open MPI) and of NCCL.
+// Upper limits for the shared memory of MPI's transports for each rank (Open MPI takes 4 MiB), and of NCCL's transports
+// for each rank with a GPU.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -27,7 +28,7 @@ bool lacks_locked_memory(const NodeFacts& node) {
   return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
 }
 
-/// The mask as umask(1) shows it.
+/// The file mode mask as umask(1) shows it.
 std::optional<std::string> octal(std::optional<std::int64_t> mask) {
   if (!mask) return std::nullopt;
   char text[24];

@@ -41,7 +41,7 @@ std::size_t count_options(const Words& words) {
   return std::min(count, words.size());
 }
 
-/// The values of each row of the option table; a flag's values are empty texts.
+/// The values that the words give to each option of the table. A flag's value is an empty text.
 class OptionValues {
  public:
   /// Takes the options from the beginning of `words`. Throws UsageError.

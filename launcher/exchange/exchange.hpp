@@ -45,7 +45,7 @@ inline constexpr const char* kFindLateRanks =
     "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
     "MN_LAUNCH_KEY if any";
 
-/// This rank is cut off from the root. An empty text means that a different rank prints the reason.
+/// The error of a rank that is cut off from the root. An empty text means that a different rank prints the reason.
 class CutOff : public Error {
  public:
   using Error::Error;
@@ -124,8 +124,8 @@ class Exchange {
   [[nodiscard]] std::string await_answer(Milliseconds patience);
   /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below, and throws CutOff. The text of CutOff is empty if the root or a neighbor rank prints the
-  /// reason.
+  /// Tells the ranks below that they are cut off, and throws CutOff. The text of CutOff is empty if the root or a
+  /// neighbor rank prints the reason.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
@@ -136,7 +136,8 @@ class Exchange {
   /// The inbox of member `id`. Makes inboxes up to `id` if there are fewer.
   Inbox& member(int id);
   void lose(const Peer& peer, bool is_weak);
-  /// `why_weak`: empty if the node has ended.
+  /// On the root: records that `node` is lost. `why_weak`: why the node proved only the weak key; empty if the node has
+  /// ended.
   void lose_node(int node, const std::string& why_weak);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);

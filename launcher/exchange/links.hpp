@@ -41,13 +41,13 @@ struct Peer {
 class Links {
  public:
   using OnMessage = std::function<void(const Peer&, std::string)>;
-  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: see (5)
+  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: the peer proved only the weak key (5)
 
   /// Begins to listen if a peer is to call. The callbacks run in run_until() and flush(), and may call send(). Throws
   /// CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
-  /// Sends and receives until `done()` or the deadline.
+  /// Sends and receives until done() returns true, or until the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
   /// Sends the message, or keeps it until the peer comes (4). Drops it if the peer is lost.
   void send(const Peer& to, std::string_view message);
@@ -59,8 +59,8 @@ class Links {
   [[nodiscard]] bool has_weak_upper() const;
   /// Why calls to the rank above fail, or had failed before that rank called; empty if no call failed.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Duplicates of all connections, while no message is in flight; exec closes them. A connection ended by the peer is
-  /// replaced by an ended connection.
+  /// Duplicates of all connections; exec closes the duplicates. Call duplicate_connections() while no message is in
+  /// flight. For a connection ended by the peer, the result has an ended connection.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// Port of this leader's TCP listener; 0 without a listener.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }

@@ -136,8 +136,8 @@ constexpr std::uintmax_t kEndBytes = 64 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kPieceBytes = 64 << 10;
 
-/// A hash of pieces spread over a large file: another build differs in most pieces. No value if the file cannot be
-/// read.
+/// A hash of pieces spread over a large file. The pieces suffice, because a different build differs in most pieces. No
+/// value if the file cannot be read.
 std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');
@@ -189,8 +189,9 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // With LD_TRACE_LOADED_OBJECTS, which ldd uses, too, glibc's loader continues after a missing library; with --list it
-  // stops. musl's loader does not know the variable, and would run the program.
+  // Like ldd, this call sets LD_TRACE_LOADED_OBJECTS, because glibc's loader then continues after a missing library;
+  // with --list the loader would stop. musl's loader gets --list, because musl does not know the variable, and would
+  // run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));

@@ -56,8 +56,8 @@ struct GpuCode {
 /// Whether a GPU with this capability can run the code.
 [[nodiscard]] bool runs_on(const GpuCode& code, int capability);
 
-/// The linker's build id of `elf`; without one, a hash of the whole file or, beyond 32 MiB, of 16 MiB of it. No value
-/// if the file cannot be read.
+/// Identifies a build of `file`: returns the build id that the linker wrote to `elf`. Without a build id, returns a
+/// hash of the whole file, or of 16 MiB of a file over 32 MiB. No value if the file cannot be read.
 [[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
 
 /// A hash of the file's first and last 64 KiB; no value if the file cannot be read. `size`: size of the file.

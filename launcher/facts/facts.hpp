@@ -118,7 +118,8 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/// Hashes of NCCL's configuration files, and NCCL's network plugin. A text is empty if its file does not exist.
+/// Identifies NCCL's settings on a node: the hashes of NCCL's two configuration files, and the network plugin for NCCL.
+/// The member for a file is an empty text if the file does not exist.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;

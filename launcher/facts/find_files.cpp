@@ -40,7 +40,7 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// Whether the administrator has registered more formats of programs (binfmt_misc).
+/// Whether the administrator has registered further program formats for the kernel to run (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -194,7 +194,8 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   const auto script =
       std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
   if (script == arguments.end()) return;
-  // A word without a script's ending may be an option, an option's value, or code.
+  // Only a word with a script's ending is certainly a script. Words without such an ending may be options, values of
+  // options, or code.
   if (std::ranges::none_of(kEndings, [&](const char* ending) { return script->ends_with(ending); })) return;
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };

@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// PROGRAM cannot be run (126) or found (127).
+/// PROGRAM cannot be run (exit code 126), or is not found (exit code 127).
 class ProgramError : public Error {
  public:
   ProgramError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -43,8 +43,8 @@ void check_script(const std::filesystem::path& program, const std::vector<std::s
                                                                 const std::string& library_path,
                                                                 const std::filesystem::path& root);
 
-/// Folders of other libraries of `program`'s MPI: the folder of its libmpi, and the folders in libmpi's RUNPATH. Empty
-/// if the program needs no libmpi.
+/// Folders in which further libraries of `program`'s MPI may lie: the folder of the program's libmpi, and the folders
+/// in libmpi's RUNPATH. Empty if the program needs no libmpi.
 [[nodiscard]] std::vector<std::filesystem::path> folders_of_mpi(const std::filesystem::path& program,
                                                                 const std::string& library_path);
 

@@ -27,8 +27,8 @@ bool is_important(const std::string& name) {
   return std::ranges::any_of(kNames, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// The MPI of a library, by its soname: libmpi.so.40 is Open MPI's since 4.0, libmpi.so.12 the ABI of MPICH, Intel MPI
-/// and MVAPICH.
+/// The name of a library's MPI, found by the library's soname. libmpi.so.40 is Open MPI's since 4.0; libmpi.so.12 has
+/// the ABI of MPICH, Intel MPI and MVAPICH.
 std::string mpi_family(const std::string& name) {
   if (name.starts_with("libmpich.so") || name == "libmpi.so.12") return "MPICH";
   return name.starts_with("libmpi.so.") ? "Open MPI" : "";
@@ -73,7 +73,7 @@ std::optional<std::string> id_of_script(const std::string& script, const fs::pat
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// The MPI of a program, by the libraries that the program itself needs.
+/// The name of a program's MPI, found by the libraries that the program itself needs.
 std::string mpi_of_binary(const fs::path& program) {
   for (const auto& name : loader_texts(program, DT_NEEDED)) {
     if (const auto family = mpi_family(name); !family.empty()) return family;
@@ -81,7 +81,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI of a script, found by the words in the script: mpi4py, or the path of a program that needs an MPI.
+/// The name of a script's MPI, found by the words in the script: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

@@ -1,4 +1,4 @@
-/// Text for people from parts of a report, a JSON document; used by mnlaunch and by its self test.
+/// Makes text for people from parts of a report (a JSON document). mnlaunch and its self test use the functions.
 #pragma once
 
 #include <string>

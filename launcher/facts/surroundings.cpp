@@ -22,7 +22,7 @@ constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 
-/// raise() ends the process: SA_RESETHAND has restored the default action.
+/// Removes the marker, then ends the process by raise(): SA_RESETHAND has restored the signal's default action.
 extern "C" void remove_marker_and_end(int signal) {
   unlink(path_to_remove.data());
   raise(signal);

@@ -22,8 +22,8 @@ struct Surroundings {
   std::string program_error;      ///< why `program` is empty
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> check_files;
-  /// Patience with the dynamic loader. A program with many libraries on a cold network file system takes seconds to
-  /// load.
+  /// How long to wait for the dynamic loader's list of libraries. A program with many libraries on a cold network file
+  /// system takes seconds to load.
   std::chrono::milliseconds loader_patience{20'000};
 };
 

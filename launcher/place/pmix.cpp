@@ -36,7 +36,7 @@ struct Callbacks {
     }
     changed.notify_all();
   }
-  /// False if fewer than `count` arrived in time.
+  /// Waits for `count` callbacks. False if fewer have arrived within `patience`.
   bool wait(std::size_t count, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, patience, [&] { return arrived.size() >= count; });
@@ -76,7 +76,7 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
   // A mark other than 0 and 1 means that the file has an unknown layout and must not be changed.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
-  // Clients of the node may read the marks at any time.
+  // Each mark is stored atomically, because clients of the node may read the marks at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }
@@ -112,7 +112,7 @@ void keep_connections_of(const std::function<void()>& connect) {
 
 constexpr std::chrono::seconds kMargin{2};  ///< a fence needs this time after its time-out to find the missing ranks
 
-/// Watches a call from construction to destruction: libpmix waits forever for a server that hangs.
+/// While an object lives, the watchdog times a call of libpmix, because libpmix waits forever for a server that hangs.
 class WatchedCall {
  public:
   explicit WatchedCall(Watchdog& watchdog) : watchdog_(watchdog) { watchdog.begin(""); }
@@ -219,7 +219,8 @@ pmix::Status PmixSession::fence_once() {
 }
 
 std::vector<int> PmixSession::ranks_that_never_came() const {
-  // A server answers at once for a rank that has committed the key of this fence, and never for a missing rank.
+  // Asks the server for each rank's key of this fence. The server answers at once for a rank that has committed the
+  // key, and never for a missing rank.
   const int size = static_cast<int>(job_.node_ids.size());
   const auto callbacks = std::make_shared<Callbacks>();
   for (int rank = 0; rank < size; ++rank) {
@@ -269,8 +270,8 @@ bool free_locks_of_store() {
 
 }  // namespace mn::launcher
 
-/// Libraries loaded after mnlaunch call this function instead of libc's. It ignores the sockets in kept(): their
-/// duplicates keep a connection up after close(), but not after shutdown().
+/// Libraries loaded after mnlaunch call this function instead of libc's shutdown(). This function ignores the sockets
+/// in kept(), because the duplicate of a socket keeps the connection up after close(), but not after shutdown().
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

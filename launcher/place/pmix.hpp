@@ -35,7 +35,7 @@ class PmixSession : public Board {
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Throws FenceTimeout that names the absent ranks.
+  /// Makes one try of a fence. Throws FenceTimeout that names the absent ranks.
   [[nodiscard]] pmix::Status fence_once();
   [[nodiscard]] ServerJob read_job() const;
   void begin_generation();

@@ -117,7 +117,7 @@ struct PmixLibrary {
   pmix::Proc me{};
 
  private:
-  /// The address of a function of any type.
+  /// The address of a function in a library. Converts to a pointer to a function of any type.
   struct Symbol {
     void* address;
     template <typename Function>

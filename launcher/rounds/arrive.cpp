@@ -71,7 +71,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
-      // Entries are sorted by the launcher's numbers on the node. A missing rank has an entry, too.
+      // The entries of `ranks_here` are sorted by the launcher's numbers on the node. A missing rank has an entry, too.
       roster_.ranks_here.push_back(kNobody);
       const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
       if (!part.bytes && !is_extra) {

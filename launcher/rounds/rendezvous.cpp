@@ -39,8 +39,9 @@ std::string names_of_server(const Variables& variables) {
   return names;
 }
 
-/// If the variables do not name the job, names it by the process that started the ranks of this node; else empty.
-/// LSB_JOBID is no name, because a batch job may start several jobs at once.
+/// Returns an addition to the job's name: the id of the process that started the ranks of this node. Returns an empty
+/// text if a variable of the launcher names the job. LSB_JOBID does not name the job, because a batch job of LSF may
+/// start several jobs at once.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables)) return "";
@@ -48,7 +49,7 @@ std::string name_of_starter(const Placement& here, const Variables& variables) {
   return " of process " + std::to_string(starter_of_ranks(names->rank));
 }
 
-/// MN_LAUNCH_KEY, to be added to a job's name; may be empty.
+/// An addition to the job's name: the value of MN_LAUNCH_KEY; empty if the variable is not set.
 std::string key_of_user(const Variables& variables) {
   const auto key = variables.get(kKeyVariable);
   return key ? " " + *key : "";

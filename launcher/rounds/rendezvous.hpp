@@ -42,14 +42,14 @@ void lead_if_nobody_does(Group& group, const Placement& here);
 /// host, else an empty text. `variables`: rank 0's variables.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
-/// A port of the first range, derived from `job`.
+/// Derives a port of the first range from `job`, the job's name.
 [[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
 
 /// port_of_job, or the next port of the ranges that is free on this host. Throws CommError if no port is free.
 [[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
                                    const std::function<bool(int)>& is_free);
 
-/// Whether a TCP server could listen on `port` of all addresses.
+/// Whether a TCP server could listen on `port` at all addresses of this host.
 [[nodiscard]] bool is_free_port(int port);
 
 }  // namespace mn::launcher

@@ -41,8 +41,8 @@ class MissingRanks {
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
   /// Whether `rank` misses the round. A missing rank gets no answer, so it cannot print the verdict.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
-  /// Empty if no rank is missing. `known`: numbers of all missing ranks; if not empty, used in place of the lists from
-  /// the nodes.
+  /// The findings about the missing ranks; empty if no rank is missing. `known`: the numbers of all missing ranks. If
+  /// `known` is not empty, the findings name the ranks in `known` instead of the ranks added by note().
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
 

@@ -25,7 +25,7 @@ struct Verdict {
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
-  // An absent code would read as 0 and start the job.
+  // A message without an exit code is an error, because an absent code would read as 0 and start the job.
   MN_FIELDS(exit_code, output, complaints, report);
   MN_NEEDED_FIELDS(exit_code);
 };

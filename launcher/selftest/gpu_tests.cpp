@@ -205,7 +205,8 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // How often each byte must pass a rank's links, with any algorithm; gives the bus bandwidth of nccl-tests.
+  // In an allreduce by any algorithm, each byte passes a rank's links `passes` times. nccl-tests define the bus
+  // bandwidth by `passes`.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

@@ -155,7 +155,7 @@ void append_history(const std::string& file, const std::vector<json>& records) {
   // A killed run may have left a half-written line, which must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += json_text(record) + "\n";
-  // One write() under the lock (1): lines of concurrent runs stay whole.
+  // Invariant 1: one write() under the lock appends all lines, to keep the lines of concurrent runs apart.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

@@ -87,7 +87,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // GPU problems are reported first, because a GPU that CUDA does not see explains failures below.
+    // GPU problems are reported first, because a GPU that CUDA does not see explains failures of the following tests.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -117,7 +117,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // For a faulty link both hosts are blamed, one of them wrongly, so neither is isolated.
+    // For a faulty link both hosts are blamed, one host wrongly. Therefore the advice is to watch, not to isolate.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -155,7 +155,7 @@ class SelfTest {
       nccl.result = std::string("FAILED: ") + error.what();
     }
     const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
-    // The table's figures are for eight GPUs within one node.
+    // Only jobs with eight GPUs within one node are compared with the table, because its figures are for such jobs.
     const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
     if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
       nccl.result = "FAILED: the sums are right, but slower than " +

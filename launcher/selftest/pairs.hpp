@@ -5,8 +5,8 @@
 /// 2. A slow pair is tried again alone. A node of the pair that was fast with no partner is also tried with a node that
 ///    was fast. A pair that was slow only while other pairs sent is not at fault: many fabrics carry less than all
 ///    nodes can send at once.
-/// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link
-///    is.
+/// 3. If exactly one node of a slow pair was fast with a third node, its partner in the pair is at fault. If both nodes
+///    or neither node was fast with a third node, the link between the two is at fault.
 #pragma once
 
 #include <string>

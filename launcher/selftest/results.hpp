@@ -30,7 +30,7 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
-/// "passed" without sentences, else FAILED and the sentences.
+/// Returns "passed" if there are no sentences, else FAILED and the sentences.
 [[nodiscard]] std::string verdict_of(const std::vector<std::string>& sentences);
 
 /// A sentence for each figure of `report` that is much worse than in `earlier`.

@@ -22,13 +22,13 @@
 namespace mn::launcher {
 namespace {
 
-// Signals. A signal to all processes of the rank reaches the program directly; a signal to this process alone must be
-// passed on. This process forks a child, the witness, to tell the two cases apart: the witness gets only signals to all
-// processes.
+// How signals reach the program. A signal to all processes of the rank reaches the program directly. A signal to this
+// process alone must be passed on to the program. To tell the two cases apart, this process forks a child, the witness,
+// which gets only signals to all processes.
 //
-//   this process's handler   writes the signal to a pipe
-//   the witness's handler    writes the signal to the pipe, with a mark
-//   the witness              reads the pipe, waits a moment, and passes on the signals that came without a marked note
+//   this process's handler   writes a note, the signal's number, to a pipe
+//   the witness's handler    writes the note with the mark kWitnessed to the pipe
+//   the witness              reads the notes of a moment; passes on the signals without a marked note
 
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kMoment{500};
@@ -36,7 +36,7 @@ constexpr int kWitnessed = 0x80;
 
 volatile std::sig_atomic_t program_pid = 0;
 volatile std::sig_atomic_t notes = -1;  ///< write end of the pipe
-volatile std::sig_atomic_t mark = 0;    ///< kWitnessed in the witness
+volatile std::sig_atomic_t mark = 0;    ///< added to notes: kWitnessed in the witness, else 0
 std::array<struct sigaction, kPassedOn.size()> former_actions;
 
 void note_signal(int signal) {

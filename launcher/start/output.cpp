@@ -42,8 +42,8 @@ bool is_only_writer(const Fd& file) {
   return is_only;
 }
 
-/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. 2 s slack: 1 s
-/// for start order, 1 s because mtime is compared in whole seconds.
+/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. The comparison
+/// allows 2 s: 1 s because ranks start at different times, and 1 s because mtime is compared in whole seconds.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;

@@ -32,9 +32,10 @@ class StatusFile {
   /// Makes an empty file, because an earlier attempt's progress must not count for this attempt. Returns an empty text;
   /// if there is no file, unsets MN_STATUS_FILE and returns the reason.
   [[nodiscard]] std::string renew();
-  /// False if the last renew() failed. Then missing progress does not mean that training made no progress.
+  /// False if there is no status file, because renew() was not called or has failed. Then read() has no value even if
+  /// training makes progress.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
-  /// No value before training.
+  /// The progress that rank 0 has written; no value before training, or if there is no status file.
   [[nodiscard]] std::optional<RunProgress> read() const;
   /// Seconds since the file was written; 0: unknown.
   [[nodiscard]] double silent_s() const;

@@ -94,7 +94,7 @@ bool says_requeue(std::string_view line) { return line.ends_with(", requeue the 
 /// The status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // srun's text is not at the start if a rank's line before it has no end.
+  // If a rank's text before it has no line end, srun's text does not begin the line.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
@@ -178,7 +178,7 @@ void Step::read_lines(StepEnd& end) {
   std::array<char, 1 << 14> piece;
   for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
     const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-    // The step's text is passed on unchanged and at once.
+    // The step's stderr is passed on unchanged and at once.
     for (std::string_view left = text; !left.empty();) {
       const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
       if (written <= 0 && errno != EINTR) break;
@@ -193,7 +193,8 @@ void Step::read_lines(StepEnd& end) {
       end.reason = line.substr(line.find("mn: rank ") + 4);
       end.failed_at = Clock::now();
     }
-    // A program may print without line ends (progress bars); a line of interest is never that long.
+    // A program may print without line ends (progress bars), so long text without a line end is dropped. The lines of
+    // interest are shorter.
     if (rest_.size() > 1 << 16) rest_.clear();
   }
 }

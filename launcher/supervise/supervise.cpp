@@ -81,13 +81,13 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // (4): with -K, srun ends the remaining ranks by SIGTERM, and srun's status is 143. The first failure's status is
-      // more useful.
+      // Invariant 4: with -K, srun ends the remaining ranks by SIGTERM, and srun's own status is 143. So the status of
+      // the first failed rank counts.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // A signal may have come while no step ran.
+      // A scheduler's signal may have come while no step ran.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -193,7 +193,7 @@ class Supervisor {
     if (active_.size() < std::max<std::size_t>(options_.min_hosts, 1)) {
       return counted(active_.size(), "host") + " left, and --min-nodes is " + std::to_string(options_.min_hosts);
     }
-    // (1): a lost host takes no further part.
+    // Invariant 1: a lost host is not used again.
     assert(
         std::ranges::none_of(active_, [&](const auto& host) { return std::ranges::find(lost, host) != lost.end(); }));
     say("starts again on " + compress_host_list(active_) + ", " +
@@ -203,7 +203,8 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // Open MPI's mpiexec returns a status of its own after it was told to end the ranks, even if the ranks have saved.
+    // Rank 0's line decides, because Open MPI's mpiexec returns a status of its own after it was told to end the ranks,
+    // even if the ranks have saved.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -212,7 +213,7 @@ class Supervisor {
 
   int give_up(const std::string& why, int status) {
     say("gives up: " + why);
-    // Another allocation may have enough hosts.
+    // If too few hosts are left and a checkpoint is saved, another allocation may have enough hosts.
     const bool other_hosts_help = saved_ && active_.size() < options_.min_hosts;
     return finish(other_hosts_help ? kExitRequeue : status);
   }

@@ -30,7 +30,8 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// The function's status; 13 (function not found) if this NVML is too old.
+  /// Calls NVML's function `name` and returns the status; 13 (function not found) if this NVML is too old to have the
+  /// function.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -38,13 +39,14 @@ class Nvml {
     return function == nullptr ? kFunctionNotFound : function(arguments...);
   }
 
-  /// The value that the function writes to its last argument; no value if it fails.
+  /// Calls NVML's function `name` and returns the value written to the last argument; no value if the function fails.
   template <typename Value, typename... Arguments>
   [[nodiscard]] std::optional<Value> value(const char* name, Arguments... arguments) const {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// The text that the function writes to a buffer. The buffer and its size are the function's last two arguments.
+  /// Calls NVML's function `name` and returns the text written to a buffer. The buffer and its size are the function's
+  /// last two arguments.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -124,7 +126,8 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
 
 constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
-// Reasons of nvmlClocksThrottleReason: hardware slowdown, thermal, power brake, software thermal slowdown.
+// Bits of nvmlClocksThrottleReason that mean a fault: hardware slowdown, its thermal slowdown, its power brake, and
+// software's thermal slowdown.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
@@ -166,7 +169,8 @@ std::optional<int> capability_of(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
 }
 
-/// The current mode, from an NVML function with a current and a pending mode.
+/// The GPU's current mode. NVML's function `name` writes two modes: the current mode, and the mode after the next
+/// reset.
 std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
