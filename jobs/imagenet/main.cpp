@@ -61,7 +61,7 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
   report.add("accuracy_top5", counts[1], weight);
 }
 
-/// Period of validations and reports.
+/// How often the job validates and reports.
 mn::Interval report_period(const ImagenetOptions& options) {
   const auto usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   return mn::app::report_period(options, usual);
