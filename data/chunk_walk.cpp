@@ -52,7 +52,8 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
   try {
     return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
-    // No reason is lost: ChunkedFile's constructor has opened the file once to throw an error with the reason.
+    // A driver can only return null. The reason is not lost, because ChunkedFile's constructor opens the file once
+    // before libhdf5 does, and throws an error with the reason.
   } catch (const std::exception&) {
     return nullptr;
   }

@@ -59,8 +59,8 @@ class Conversion {
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if both have equal
-  /// requests.
+  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if its request is
+  /// equal to that of the interrupted run.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
   /// Called on one rank. Looks at the sources, and leaves files in `scratch` for plan_rounds() and open(). Throws if

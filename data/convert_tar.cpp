@@ -212,7 +212,7 @@ class TarConversion final : public Conversion {
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
   }
 
-  /// LeftOutOfShard::text() of the shard; the file is absent if no sample was left out.
+  /// The path of the file that holds LeftOutOfShard::text() of the shard. The file is absent if no sample was left out.
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
 
   [[nodiscard]] LeftOutOfShard left_out_of_all() const {
@@ -233,7 +233,7 @@ class TarConversion final : public Conversion {
     return content;
   }
 
-  /// False if the sample is left out.
+  /// Adds the sample to `content`. False if the sample is left out.
   bool add(std::size_t unit, const WebSample& sample, ImageIntake& intake, ShardContent& content) {
     try {
       if (!sample.error.empty()) throw DataError(sample.error);

@@ -72,7 +72,7 @@ std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[uni
 ShardState FixedConversion::state_of(std::size_t shard, const ShardReader& existing) const {
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
-  // A shard of this conversion must have these properties.
+  // An existing shard is kept if it has these properties of this conversion's shards; otherwise it is foreign.
   const bool same = existing.header().spec == without_classes(spec) &&
                     existing.header().block_samples == default_block_samples(spec) &&
                     existing.size() == piece.last - piece.first;

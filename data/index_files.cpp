@@ -270,7 +270,7 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  // Reading costs most in the file with the longest blocks.
+  // Describes the file with the longest blocks, because reading a sample costs most there.
   const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";

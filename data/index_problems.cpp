@@ -202,7 +202,7 @@ std::string remedy_of(const std::string& error) {
   }
   const auto says = [&](std::string_view part) { return error.find(part) != std::string::npos; };
   if (says("truncated file")) return ". The file is cut off: copy it again, or write it again";
-  // The file's header says that the file ends before its objects do.
+  // libhdf5 says "addr overflow" if the file's header says that the file ends before its objects do.
   if (says("addr overflow")) return ". Its writer was killed before it closed the file: write it again";
   if (says("signature not found")) return ". It is not an HDF5 file: look at it, or fetch it again";
   if (!says("version number")) return {};

@@ -72,7 +72,7 @@ void for_each_line(const fs::path& path, Use use) {
   }
 }
 
-/// Position of column `name` in the header of a CSV.
+/// Position of the column `name` in the header of a CSV file.
 std::size_t column_in(const Cells& header, std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(header, trimmed(name), [](const std::string& cell) { return trimmed(cell); });
   if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
@@ -80,7 +80,7 @@ std::size_t column_in(const Cells& header, std::string_view name, const std::str
                   ": choose with --columns PATH,LABEL");
 }
 
-/// Reads the images of a CSV.
+/// Reads the images that a CSV file lists.
 class CsvList {
  public:
   CsvList(const fs::path& list, const ListOptions& options) : rows_(list), columns_(options.columns) {

@@ -52,11 +52,11 @@ Lock take(const Fd& file, const fs::path& path, const std::string& mark) {
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
   if (mark.empty()) return Lock::kHeld;
   const bool written = ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), mark.data(), mark.size(), 0) >= 0;
-  // The change is not atomic: another process may take the lock in between.
+  // The change to a shared lock is not atomic. It fails if another process takes the lock in between.
   return written && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
 }
 
-/// Takes the lock together with other ranks of this job.
+/// Shares the lock that the first rank of this job holds. Returns Lock::kOthers if another job holds the lock.
 Lock share(const Fd& file, const fs::path& path, const std::string& mark) {
   if (mark.empty() || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
