@@ -36,14 +36,14 @@ static_assert(static_cast<std::size_t>(DType::kUInt32) + 1 == kDTypeCount);
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
-/// "float32", …
+/// The name of a dtype, such as "float32".
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 /// The dtype called `name`, as name_of() writes it; no value for an unknown name.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// How a reduction combines elements. Integer overflow wraps around. Integers have no average.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
-/// "sum", …
+/// The name of a reduction, such as "sum".
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
 /// An IEEE 754 binary16 number, given by its bits. Use it for spans; for tensors use libtorch's own type.
@@ -65,25 +65,25 @@ struct Device;
 template <class T>
 struct DeviceTraits;
 
-/// A type with DeviceTraits.
+/// A type of another library for which DeviceTraits is specialized.
 template <class T>
 concept ForeignDevice = requires(const Device& device) {
   { DeviceTraits<T>::from(device) } -> std::same_as<T>;
 };
 
-/// The place of memory: "cpu", or "cuda:K" for GPU number K.
+/// The device on which memory lies: "cpu", or "cuda:K" for GPU number K.
 struct Device {
   DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
   int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
   /// Parses "cpu", "cuda" or "cuda:K". Throws UsageError that lists these forms for any other text.
   [[nodiscard]] static Device parse(std::string_view text);
-  /// The form that parse() takes.
+  /// The device as a text that parse() reads, such as "cuda:0".
   [[nodiscard]] std::string str() const;
-  /// Same type and index.
+  /// True if the two devices have the same type and the same index.
   bool operator==(const Device&) const = default;
 
-  /// Converts to another library's type: `model->to(comm->device())` reads as usual.
+  /// Converts to another library's device type, for calls such as `model->to(comm->device())`.
   template <ForeignDevice T>
   operator T() const {  // NOLINT: meant to be implicit
     return DeviceTraits<T>::from(*this);
@@ -140,7 +140,7 @@ auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
 template <class T>
 struct BufferTraits;
 
-/// A type with BufferTraits.
+/// A type for which BufferTraits is specialized.
 template <class T>
 concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);

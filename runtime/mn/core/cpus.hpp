@@ -18,7 +18,8 @@ namespace mn {
 /// Seconds in which the calling thread was ready to run but had no CPU; 0 if the kernel keeps no count.
 [[nodiscard]] double queue_seconds();
 
-/// Number of threads that can run at a time: usable_cpus(), or cpu_quota() rounded up if that is less; at least 1.
+/// Number of threads that can run at a time: the number of usable_cpus(), or cpu_quota() rounded up if the quota is
+/// less; at least 1.
 [[nodiscard]] std::size_t cpu_count();
 
 /// The folders of this process's cgroups, each with its parents: the cgroup of version 2, and the cgroup of version 1

@@ -17,7 +17,7 @@ class Error : public std::runtime_error {
       : std::runtime_error(what), on_all_ranks_(on_all_ranks) {}
   /// Exit status of a program ended by the error.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
-  /// If true, only rank 0 reports the error.
+  /// True if every rank throws the error; then only rank 0 reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return on_all_ranks_; }
 
  private:
@@ -27,7 +27,7 @@ class Error : public std::runtime_error {
 /// A bad option, argument, file or environment that every rank sees alike.
 class UsageError : public Error {
  public:
-  /// Every rank throws it.
+  /// Makes an error of all ranks: every rank throws the error, and only rank 0 reports it.
   explicit UsageError(const std::string& what) : Error(what, true) {}
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
 };
@@ -62,7 +62,7 @@ class CommError : public Error {
   using Error::Error;
 };
 
-/// "what: strerror(errno)", for calls that set errno.
+/// The text "WHAT: REASON", where REASON is the system's text for the errno `error_number`.
 [[nodiscard]] std::string with_errno(const std::string& what, int error_number);
 
 }  // namespace mn

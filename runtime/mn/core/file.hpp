@@ -90,7 +90,7 @@ class AtomicFile {
     written_ += bytes.size();
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Replaces the old file; without commit() the old file stays.
+  /// Replaces the old file by the written file. If commit() is not called, the old file stays.
   void commit() { temporary_.publish(); }
 
  private:
@@ -103,10 +103,10 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Returns when all changes of entries in `folder` (made, renamed, removed) are on stable storage. Throws FileError if
-/// the system fails. A file system that cannot sync folders is trusted.
+/// the system fails. If the file system cannot sync folders, the call succeeds.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates the folder and its parents; true if the folder was missing. DataError if it can't be created.
+/// Creates the folder and its parents. Returns true if the folder was missing. Throws DataError if it can't be created.
 bool make_folders(const std::filesystem::path& folder);
 
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);

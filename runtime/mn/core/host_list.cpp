@@ -119,14 +119,15 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       begin = i + 1;
     }
   }
-  assert(names.size() <= kMaxNames);  // (3)
+  assert(names.size() <= kMaxNames);  // invariant 3: memory is bounded
   return names;
 }
 
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  // For each prefix, the widths of the numbers with a leading zero, and 1 for all numbers without.
+  // For the names with a common prefix before the number: the widths of the numbers that begin with 0, and the width 1
+  // if a number does not begin with 0.
   std::map<std::string, std::set<std::size_t>> widths;
   for (const auto& name : names) {
     const SplitName split = split_number(name);

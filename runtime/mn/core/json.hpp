@@ -16,7 +16,7 @@
 
 #include <mn/core/error.hpp>
 
-/// Instantiated once, in json.cpp.
+/// nlohmann::json is instantiated once, in json.cpp; files that include this header do not compile the class again.
 extern template class nlohmann::basic_json<>;
 
 namespace mn {

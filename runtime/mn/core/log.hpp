@@ -12,7 +12,7 @@ namespace mn {
 /// Severity of a line.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
-/// The writer of the lines, and their destinations.
+/// Who writes the lines of the log, and where the lines go.
 struct LogOptions {
   int rank = 0;                        ///< printed on every line; ranks other than 0 print only warnings and errors
   std::string host;                    ///< empty: gethostname()

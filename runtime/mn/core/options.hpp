@@ -20,7 +20,7 @@ namespace mn {
 /// line, the last setting wins. Every set of options has --help and --version.
 class Options {
  public:
-  /// The command line's request.
+  /// What the command line asks for: to run, or to print the help or the version.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".

@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// The bijection; 0 stays 0.
+/// The bijection of SplitMix64, which mixes the bits of `x`. 0 stays 0.
 [[nodiscard]] constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;

@@ -13,13 +13,14 @@
 
 namespace mn {
 
+/// The names of the variables in which a launcher tells rank, size and job.
 struct LauncherVariables {
-  const char* launcher;  ///< name for people
+  const char* launcher;  ///< the launcher's name in messages
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;  ///< equal on all ranks, different for every other job
+  const char* job;  ///< variable that is equal on all ranks, and different for every other job
 };
 
 /// PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no row, because they need

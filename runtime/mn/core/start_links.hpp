@@ -16,7 +16,7 @@ struct StartLink {
   int fd = -1;
   std::uint64_t inode = 0;  ///< the socket's inode, to detect that `fd` was reused for another file
   bool reports = false;     ///< only this rank reports the loss of the peer
-  std::string name;         ///< the other rank, for people
+  std::string name;         ///< the peer's name in messages
   friend bool operator==(const StartLink&, const StartLink&) = default;
 };
 

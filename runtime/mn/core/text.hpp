@@ -19,7 +19,8 @@ namespace mn {
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// Reads two hexadecimal digits for each byte. Empty if `digits` has anything else.
+/// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if `digits` has any other
+/// character.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
 /// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".

@@ -12,7 +12,7 @@ class Tree {
  public:
   explicit constexpr Tree(int arity) noexcept : arity_(arity) { assert(arity > 0); }
 
-  /// The parent of any node but the root.
+  /// The parent of `node`, which must not be the root.
   [[nodiscard]] constexpr int parent_of(int node) const noexcept {
     assert(node > 0);
     return (node - 1) / arity_;

@@ -42,7 +42,8 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // no attempt is left to deserve a head start
+  // No attempt is left that deserves a head start, so the next attempt begins at once.
+  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;
   if (now < next_) return;
   // The addresses are looked up late and only once, because a name server may be slow, and most peers call first.
   if (targets_.empty()) targets_ = find_targets_();

@@ -24,8 +24,8 @@ class Caller {
   void step(Deadline now);
   /// The time of the next call of step().
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// True if processes of other users own all names of this node's leader. A leader without a name reports the failure
-  /// itself.
+  /// True if processes of other users listen on all names that this node's leader may have. Then the leader can't
+  /// listen, and reports the failure itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The attempts under way, for poll(2) and progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;

@@ -53,7 +53,7 @@ void Channel::read_socket() {
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
     assert(is_open || in_.size() <= kNumberBytes + kMaxGreetingBytes);  // (3)
-    // (3): during the greeting, read at most one part.
+    // Invariant 3: during the greeting, this end reads at most one part.
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
     if (room == 0) return;  // bytes sent out of turn stay in the kernel
     const ssize_t got = recv(socket_.get(), piece, room, 0);
@@ -62,7 +62,7 @@ void Channel::read_socket() {
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
-    // A verified end counts as arrived, even if its connection closes at once.
+    // A verified peer counts as arrived, even if it closes its connection at once.
     if (state_ == State::kVerified) return;
   }
 }
@@ -73,7 +73,7 @@ void Channel::parse() {
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
-    // (3): checked before any memory is reserved.
+    // Invariant 3: the length is checked before memory is reserved for the message.
     if (length > (is_open ? kMaxMessageBytes : kMaxGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
@@ -138,7 +138,7 @@ void Channel::open() {
 }
 
 void Channel::close(const std::string& why) {
-  // (2): received_ stays readable.
+  // Invariant 2: messages that have arrived stay in received_ and can still be read.
   state_ = State::kClosed;
   why_ = why;
   socket_.reset();
@@ -159,7 +159,8 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 
 void Channel::take_message(std::string_view message, std::string_view code) {
   assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);  // (3)
-  // (1): the code covers direction and number, so a message can be neither replayed nor reflected.
+  // Invariant 1: the code covers the message's direction and number, so a message can be neither replayed nor
+  // reflected.
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);

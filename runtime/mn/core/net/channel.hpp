@@ -33,9 +33,9 @@ class Channel {
     kClosed,  ///< why() has the reason
   };
 
-  /// The caller's end of a connection under way. `keys` must outlive the greeting.
+  /// Makes the caller's end of a connection that is being established. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
-  /// The listener's end of a connection.
+  /// Makes the listener's end of a connection.
   explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -58,7 +58,7 @@ class Channel {
   void send(std::string_view message);
   /// Returns the next message, in the order in which the other end sent them. No value if no message is complete.
   [[nodiscard]] std::optional<std::string> receive();
-  /// Sends as much as the socket accepts; true if everything is sent.
+  /// Sends as much as the socket accepts. True if all queued messages are sent.
   bool flush();
   /// Gives up the socket, for a stream without messages. Call it right after open(), before the other end sends.
   [[nodiscard]] Fd take_socket();

@@ -22,11 +22,11 @@ using Key = std::array<unsigned char, 32>;
 [[nodiscard]] std::optional<Key> key_of_hex(std::string_view hex);
 
 inline constexpr std::size_t kNonceBytes = 16;
-/// kNonceBytes of unpredictable bytes.
+/// Returns kNonceBytes unpredictable bytes.
 [[nodiscard]] std::string random_nonce();
 
 inline constexpr std::size_t kCodeBytes = 32;
-/// The code of the concatenated `parts`, kCodeBytes long.
+/// The code (HMAC) of the concatenated `parts`; it has kCodeBytes.
 [[nodiscard]] std::string code_of(const Key& key, std::initializer_list<std::string_view> parts);
 /// Compares two codes in constant time, so the time does not tell where the codes differ.
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);

@@ -92,7 +92,8 @@ bool ready(int fd, short events, Deadline deadline) {
   return result > 0;
 }
 
-/// Calls move(rest of `bytes`), which returns a number of bytes or -1, until all have moved.
+/// Calls move(rest of `bytes`), which returns the number of bytes moved or -1, until all bytes are moved. False after
+/// an error, or at the deadline.
 template <class Byte, class Move>
 bool move_until(const Fd& socket, short events, std::span<Byte> bytes, Deadline deadline, const Move& move) {
   while (!bytes.empty()) {
