@@ -145,10 +145,11 @@ void end_all_ranks(int exit_code) {
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
                    const std::string& table) {
-  // MPI and the launcher print pages about ended ranks; our line must be the last one.
+  // MPI and the launcher print pages of text about ended ranks. This rank's line must be the last one.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // (1): the report is claimed late, because until then the handler of SIGTERM may report a lost peer.
+  // Invariant 1: only one thread of the process reports. The report is claimed late, because until then the handler of
+  // SIGTERM may report a lost peer.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();

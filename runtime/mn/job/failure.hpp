@@ -24,14 +24,13 @@ struct Speaker {
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 
-/// Calls of a failing rank into its running job; each may be empty.
+/// Functions of the running job that a failing rank calls; each may be empty.
 struct FailureHooks {
   /// Collective: true if every rank calls it within two seconds. Then every rank has thrown.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if the calling rank is to report; false if a different rank reports; the reporting rank will end this
-  /// process.
+  /// True if the calling rank is to report. False if a different rank reports; that rank will end this process.
   std::function<bool()> may_report;
   /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
   std::function<void()> announce_report;

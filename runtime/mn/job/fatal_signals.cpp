@@ -46,8 +46,8 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers have silenced their stderr. When this process has ended, MPI prints text about broken
-/// connections.
+/// Waits until the peers have silenced their stderr, because their MPI prints text about broken connections once this
+/// process has ended.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -79,7 +79,7 @@ bool comes_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-/// Passes the signal to the earlier handler, or to the default action.
+/// Passes the signal to the handler that was installed before this file's handler, or to the default action.
 void hand_on(int signal, const siginfo_t& info) {
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (kFaults[i] != signal || !is_handler(earlier_faults[i])) continue;

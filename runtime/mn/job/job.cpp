@@ -95,8 +95,9 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// The exit status of this process after its program ended with `exit_code`; equal on every rank. Waits for all
-  /// ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for this rank in a call.
+  /// Returns the exit status of this process after its program ended with `exit_code`. The status is equal on every
+  /// rank. Waits for all ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for
+  /// this rank in a call.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -144,7 +145,8 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// Called on the thread of rank 0's monitor or, on a rank whose survey did not complete, on the watch's thread.
+  /// Judges the answers of a survey, and reports a hang or ends the job. Called on the thread of rank 0's monitor or,
+  /// on a rank whose survey did not complete, on the watch's thread.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -172,6 +174,7 @@ class Job::Impl {
     return hooks;
   }
 
+  /// Ends this rank after the loss of a peer. Reports `message`; if `message` has no value, another rank has reported.
   /// Called on the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {

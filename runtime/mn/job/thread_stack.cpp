@@ -77,7 +77,7 @@ void prepare_stacks() {
   backtrace(frames.data(), 1);  // loads libgcc now: the handler must not load libraries
   struct sigaction action = {};
   action.sa_handler = take_stack;
-  // SA_RESTART: an interrupted system call continues, and the program does not notice the signal.
+  // With SA_RESTART, a system call that the signal interrupts continues, and the program does not notice the signal.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }

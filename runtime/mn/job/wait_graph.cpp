@@ -42,8 +42,8 @@ bool may_travel(const RankState& waiting, const RankState& other) {
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// True for different calls with the same number. Waiting for a device is not a call of its own; neither is the time
-/// before the first call in the background.
+/// True if ranks are in different calls that have the same number in one group. Waiting for a device, or for the first
+/// call in the background, does not count as a different call.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");

@@ -1,4 +1,4 @@
-/// Finds out, from the states in a survey, which ranks wait for which ranks.
+/// Finds out, from the states of all ranks in a survey, which ranks wait for which ranks.
 #pragma once
 
 #include <optional>
