@@ -153,8 +153,8 @@ class Dataset {
 /// The dataset that another rank's table() describes. Opens each shard at the first read from it.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
 
-/// A dataset with as many samples as `dataset`. Each sample has no byte, and label 0. Ranks that read no data use it to
-/// take part in the steps of a model-parallel job (ChainerMN's create_empty_dataset).
+/// A dataset with as many samples as `dataset`. Each sample has no bytes, and the label 0. Ranks that read no data use
+/// it to take part in the steps of a model-parallel job (ChainerMN's create_empty_dataset).
 [[nodiscard]] std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset);
 
 }  // namespace mn

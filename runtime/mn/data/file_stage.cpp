@@ -97,7 +97,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // This check takes no lock, and most calls end here: the file has been copied or is being copied.
+  // Most calls end here without a lock, because the file has been copied or is being copied.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -198,7 +198,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     if (!stop.stop_requested()) peers_.give_up(file);
     throw;
   }
-  assert(state(file) == State::kClaimed);  // (2)
+  assert(state(file) == State::kClaimed);  // invariant 2: this process has claimed the file
   states_[file] = State::kReady;           // (1): only now is the copy whole and checked
   peers_.add(file);
   return true;
@@ -229,7 +229,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
-        // A stale handle (ESTALE) stays stale: the next attempt opens the file again.
+        // A stale handle (ESTALE) stays stale, so the next attempt opens the file again.
         [&] { from = File(); });
     checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);

@@ -47,7 +47,7 @@ class LruCache {
     std::unique_lock lock(mutex_);
     made_.wait(lock, [&] { return !making_.contains(key); });
     if (auto found = use(key)) return found;
-    assert(!making_.contains(key));  // (4)
+    assert(!making_.contains(key));  // invariant 4: one thread makes the value
     making_.insert(key);
     lock.unlock();
     NewValue made;
@@ -137,14 +137,14 @@ class LruCache {
 
   void shrink() {
     for (; used_ > capacity_ && entries_.size() > 1; ++values_dropped_) remove(std::prev(entries_.end()));
-    assert(used_ <= capacity_ || entries_.size() <= 1);  // (2)
+    assert(used_ <= capacity_ || entries_.size() <= 1);  // invariant 2: the cost is limited
   }
 
   void remove(At at) {
     used_ -= at->made.cost;
     index_.erase(at->key);
     entries_.erase(at);
-    assert(index_.size() == entries_.size());  // (1)
+    assert(index_.size() == entries_.size());  // invariant 1: both hold the same keys
   }
 
   void finish(std::uint64_t key) {

@@ -11,7 +11,7 @@ namespace mn::data {
 
 /// The content of a table of a joined dataset or of a subset.
 struct NestedTable {
-  std::vector<std::string> tables;  ///< the tables of the other datasets
+  std::vector<std::string> tables;  ///< the tables of the datasets of which this dataset is made
   nlohmann::json how;               ///< {"shares": […]} of a joined dataset; {"indices": […]} of a subset
 };
 

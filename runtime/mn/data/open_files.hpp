@@ -78,7 +78,7 @@ class FileBudget {
   [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
 
  private:
-  /// Counts as an open file while a file is being opened.
+  /// While a file is being opened, an object of this class counts as an open file.
   struct Room {
     Room();
     ~Room();
@@ -136,7 +136,7 @@ class OpenFiles {
   /// would drop these blocks before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
-  /// Implements Dataset::share(), as the next two functions implement hold_at_most() and stage().
+  /// This function and the next two implement Dataset::share(), hold_at_most() and stage().
   void share(int ranks);
   void hold_at_most(std::int64_t bytes);
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);

@@ -49,7 +49,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// The purpose of a permutation's key. Keys of different purposes are unrelated (4).
+// The purpose of a permutation. Permutations for different purposes have unrelated keys (invariant 4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
 // The number of lanes is 3 · 2^k. The usual numbers of ranks, 2^i and 3 · 2^i, divide it.

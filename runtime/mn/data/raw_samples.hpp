@@ -36,9 +36,9 @@ struct RawSamples {
   std::int64_t count = 0;          ///< samples
   std::vector<RawColumn> columns;  ///< [fields] in the spec's order
 
-  /// No samples, no columns.
+  /// Makes an object without samples and columns.
   RawSamples() = default;
-  /// No samples; the columns are ready for add().
+  /// Makes an object without samples, whose columns are ready for add().
   explicit RawSamples(const SampleSpec& spec) { reset(spec, 0); }
 
   /// Number of samples.
@@ -58,7 +58,7 @@ struct RawSamples {
   void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
   /// Adds the values of one field. The caller raises `count` after the last field. Throws ArgumentError as add() does.
   void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
-  /// add() for an initializer list.
+  /// The same as add(spec, fields) for an initializer list.
   void add(const SampleSpec& spec, std::initializer_list<ConstBufferView> fields) {
     add(spec, std::span(fields.begin(), fields.size()));
   }

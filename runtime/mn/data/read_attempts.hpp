@@ -40,7 +40,7 @@ class ReadAttempts {
       } catch (const FileError& error) {
         const std::lock_guard lock(mutex);
         if (may_pass(error)) failed_.insert_or_assign(file_of(i), error);
-      } catch (...) {  // (2): attempt() repeats the task
+      } catch (...) {  // invariant 2: attempt() repeats the task
       }
     });
   }

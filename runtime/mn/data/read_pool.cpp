@@ -31,7 +31,7 @@ void ReadPool::start_thread() {
     threads_.emplace_back([this] { work(); });
     ++idle_;
   } catch (const std::system_error&) {
-    // The system permits no more threads. The caller of run() and the existing threads do the work.
+    // If the system permits no more threads, the caller of run() and the existing threads do the work.
   }
 }
 

@@ -44,7 +44,7 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
-    // (1): compare by division, because the product could overflow.
+    // Invariant 1: products of the spec's numbers must not overflow, so the limit is compared by division.
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }

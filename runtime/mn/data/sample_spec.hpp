@@ -39,7 +39,7 @@ struct FieldSpec {
   /// The unit of a sample's length, in bytes: a whole sample of a fixed field, a row of a variable field, 1 byte of an
   /// encoded field.
   [[nodiscard]] std::int64_t row_bytes() const noexcept;
-  /// Equal in every member.
+  /// True if the two fields are equal in every member.
   bool operator==(const FieldSpec&) const = default;
 };
 
@@ -60,7 +60,7 @@ struct SampleSpec {
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
   /// Number of classes of the second field; 0 if there is no second field, or if its values are not classes.
   [[nodiscard]] std::int64_t num_classes() const noexcept { return fields.size() < 2 ? 0 : fields[1].num_classes; }
-  /// Equal in every field.
+  /// True if the two specs are equal in every field.
   bool operator==(const SampleSpec&) const = default;
 };
 

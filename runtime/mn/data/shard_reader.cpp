@@ -28,8 +28,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // Samples are read at many places in turn, so the system might read ahead, drop the bytes before their use, and read
-  // them again. mn forbids reading ahead.
+  // mn forbids the system to read ahead. Samples are read at many places in turn, so the system would read bytes ahead,
+  // drop them before their use, and read them again.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {

@@ -55,7 +55,7 @@ class ShardWriter {
   /// ArgumentError that names the field if dtype or length mismatch the spec, or if a class field has a number that is
   /// not a class. Throws DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
-  /// add() for an initializer list.
+  /// The same as add(fields) for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
   /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. Only shards of
   /// encoded images record `info`. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.

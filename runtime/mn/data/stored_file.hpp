@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// Cost of reading so far. All files of a dataset share one object.
+/// Counts the cost of reading so far. All files of a dataset share one object.
 struct IoCounters {
   std::atomic<std::int64_t> opens = 0;
   std::atomic<std::int64_t> bytes = 0;

@@ -132,7 +132,7 @@ class Reading {
       }
       return;
     }
-    // One call of block() for each sample, because the cache counts the uses of a block.
+    // block() is called once for each sample, because the cache counts the uses of a block.
     for (std::size_t k = run.first; k < end; ++k) {
       const auto block = files_.block(from, plan_.file(k), read.field, first.block);
       read.take(k, *block, plan_.at(read.field, k));
@@ -165,7 +165,7 @@ class Reading {
       for (std::size_t k = run.first; k < run.first + run.count; ++k) {
         if (read.good[k] != 0) continue;
         const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
-        if (is_copy) throw DataError(own);  // (4): the file on shared storage is tried next
+        if (is_copy) throw DataError(own);  // invariant 4: the file on shared storage is tried next
         report(k, own);
       }
     });

@@ -26,7 +26,7 @@ class StoredTable {
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
-  /// (the file of a sample, the sample's number in this file)
+  /// Returns the number of the sample's file, and the sample's number in this file.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
     const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;

@@ -30,7 +30,7 @@ struct ScatterOptions {
 /// The dataset's numbers of the samples in the rank's part, in the part's order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
-/// A rank's part of a dataset, sent by the root from memory.
+/// A rank's part of a dataset that the root has in memory. The root sends each rank its part.
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the samples of the part, in order
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset
@@ -50,7 +50,7 @@ class SubDataset final : public Dataset {
   /// The first unique_size() samples of the parts of all ranks, taken together, are the whole dataset, each sample
   /// once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
-  /// unique_size() of another rank.
+  /// The unique_size() of the part of rank `rank`.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
   /// Converts sample numbers within the part to sample numbers within the whole dataset.
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const std::int64_t> indices) const;

@@ -35,7 +35,7 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// (weight, pair) of the pair to merge next; weight 0 if no pair remains.
+  /// Returns the weight of the pair to merge next, and the pair. The weight is 0 if no pair remains.
   [[nodiscard]] std::pair<std::int64_t, Merge> best() {
     while (!queue_.empty()) {
       const Entry top = queue_.top();

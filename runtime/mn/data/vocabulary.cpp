@@ -60,7 +60,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // If a word follows several blanks, the last blank belongs to this word.
+  // If a word follows several blanks, the last blank belongs to that word, so the run of blanks gives it up.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;
