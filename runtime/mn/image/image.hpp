@@ -69,7 +69,7 @@ struct Image {
   }
   /// The first value of row y.
   [[nodiscard]] std::uint8_t* row(int y) { return pixels.data() + std::size_t{3} * width * y; }
-  /// The first value of row y, to read only.
+  /// The first value of row y, which can only be read.
   [[nodiscard]] const std::uint8_t* row(int y) const { return pixels.data() + std::size_t{3} * width * y; }
 };
 

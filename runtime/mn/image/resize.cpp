@@ -79,7 +79,7 @@ MN_SIMD void narrow(const std::int32_t* values, int count, std::uint8_t* __restr
 
 using Resample = void (*)(const float*, const int*, const float*, int, bool, int, std::int32_t*);
 
-/// Chooses the function for this number of taps. A template argument of 0 means any number of taps.
+/// Chooses the function that is compiled for this number of taps. resample<0> works for any number of taps.
 Resample choose_resample(int taps) {
   constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>, resample<4>,
                                  resample<5>, resample<6>, resample<7>, resample<8>, resample<9>};

@@ -109,7 +109,8 @@ struct RowImage : TIFFRGBAImage {
   tileContigRoutine put_row;  ///< libtiff's own function for tiles
 };
 
-/// libtiff calls it for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each row.
+/// libtiff calls put_rows() for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each
+/// row.
 void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
               std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
   const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
