@@ -1,5 +1,5 @@
 // Makes a process's part of a conversion, and combines the results of all processes.
-// (1) A result names each shard that this process has made or kept exactly once.
+// (1) A result names each shard of this process exactly once, whether made now or kept from an earlier run.
 // (2) A shard is added to the result only after it is published, so all shards in a result exist as files.
 #include "data/conversion.hpp"
 

@@ -25,7 +25,7 @@ constexpr std::size_t kNameBlock = 1 << 20;  // bytes of a block; a name has a f
 /// Looks up the sizes of files on several threads, and adds the files to the plan in the order of the calls of add().
 class SizeLookup {
  public:
-  /// Error texts about a line of a list name `source`.
+  /// `source` is the name of the list in error texts about a line.
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 

@@ -57,7 +57,7 @@ void FixedConversion::plan(const std::filesystem::path& scratch) {
 
 void FixedConversion::open(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
-    // The rank that called plan() has opened the sources already.
+    // The rank that called plan() has opened the sources already; all other ranks open the sources now.
     if (!sources_[i]) sources_[i] = splits_[i].open(scratch, false);
     const std::int64_t size = sources_[i]->size();
     const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);

@@ -49,7 +49,7 @@ class DeepImages {
 /// an object from one thread at a time.
 class ImageIntake {
  public:
-  /// Records images with more than 8 bits in a value in `deep`.
+  /// `deep` counts the images with more than 8 bits in a value.
   ImageIntake(const ImageOptions& options, DeepImages& deep);
   ~ImageIntake();
   ImageIntake(const ImageIntake&) = delete;

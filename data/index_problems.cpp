@@ -96,13 +96,14 @@ struct Met {
   std::string rest;  // the rest of the dataset's path, after the link
 };
 
-/// Text: "is a link …" if the dataset itself is the link, or "is behind /g, a link …" if the group /g is the link.
+/// Text that describes a link on the dataset's path: "is a link …" if the dataset itself is the link, or "is behind /g,
+/// a link …" if the group /g is the link.
 std::string is_link(const std::string& dataset, const Met& met, const std::string& what) {
   return (met.path == dataset ? "is a " : "is behind " + met.path + ", a ") + what;
 }
 
-/// The first soft or external link on `path`. Sets `present` to the length of the part of the path before it that
-/// exists.
+/// Finds the first soft or external link on `path`. Sets `present` to the length of the existing part of the path
+/// before the link.
 std::optional<Met> first_link(hid_t file, const std::string& path, std::size_t& present) {
   present = 0;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {

@@ -1,4 +1,4 @@
-/// Verifies datasets of shards, and extracts samples from them.
+/// Verifies datasets that consist of shards, and extracts samples from the shards.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct ExtractedSample {
   std::int64_t label = -1;
   std::string key;
 };
-/// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, DataError if the sample
-/// is damaged.
+/// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, and DataError if the
+/// sample is damaged.
 [[nodiscard]] ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field = 0);
 
 }  // namespace mn::data

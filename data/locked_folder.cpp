@@ -6,8 +6,9 @@
 // (1) A lock of flock(2) belongs to the open file, so a killed process leaves the lock file but no lock.
 // (2) The last holder removes the lock file before closing it. A process that has locked a removed file sees that the
 //     path has another inode, and tries again. So two processes never hold the lock exclusively at the same time.
-// (3) A process that shares the lock reads the name in the file: the job that holds the lock, or has just released it.
-//     Ranks of a job wait a moment for another job to release the lock; a process without other ranks does not wait.
+// (3) A process that shares the lock reads the job's name in the file: that job holds the lock, or has just released
+//     it. Ranks of a job wait a moment for another job to release the lock; a process without other ranks does not
+//     wait.
 // (4) On file systems without locks (ENOLCK, EOPNOTSUPP) no process is locked out.
 #include "data/locked_folder.hpp"
 

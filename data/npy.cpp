@@ -27,8 +27,8 @@ constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
   throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
 }
 
-/// Translates the Python dictionary to JSON and parses the JSON. JSON has other quotes and brackets, lower-case true
-/// and false, and no comma at the end of a list.
+/// Translates the Python dictionary of the header to JSON and parses the JSON. Unlike Python, JSON has double quotes,
+/// square brackets, lower-case true and false, and no comma at the end of a list.
 json dictionary_of(std::string_view text, const std::string& file) {
   std::string result;
   for (const char c : text) {
@@ -187,7 +187,7 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
-// Uses ISA-L's inflate, which is faster than zlib's, because only one thread can unpack an array.
+// Only one thread can unpack an array. Therefore this function uses ISA-L's inflate, which is faster than zlib's.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);

@@ -39,7 +39,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   if (failure) std::rethrow_exception(failure);
 }
 
-/// run_tasks() without `stop`: only a failure prevents tasks from beginning.
+/// Does the same as run_tasks() above, but without `stop`: only a failure keeps further tasks from beginning.
 inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task) {
   std::atomic<bool> stop = false;
   run_tasks(n, threads, stop, task);

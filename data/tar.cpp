@@ -75,7 +75,7 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
 }
 
 /// Whether the header's checksum is right. The checksum is the sum of all bytes of the header, with blanks in place of
-/// the checksum. Early tar programs summed signed bytes; both sums are accepted.
+/// the checksum. Early tar programs summed the bytes as signed numbers, so the sum of signed bytes is accepted, too.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');

@@ -36,7 +36,8 @@ struct WebSample {
   std::string other = {};  ///< name of the last member that is neither image nor label
 };
 
-/// Reads the samples of a tar file in order. Functions throw DataError if the tar file itself is damaged.
+/// Reads the samples of a tar file in order. The functions of this class throw DataError if the tar file itself is
+/// damaged.
 class WebReader {
  public:
   /// Errors call the file `name`, or `path` if `name` is empty.

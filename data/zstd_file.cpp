@@ -22,7 +22,7 @@ struct ZstdFile::State {
     (void)ZSTD_DCtx_setParameter(stream.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
 
-  /// Reads the next stored bytes of the file; false at its end.
+  /// Reads the next stored bytes of the file. False at the file's end.
   bool refill() {
     const std::uint64_t left = file.size() - at;
     input = {stored.data(), std::min<std::uint64_t>(stored.size(), left), 0};

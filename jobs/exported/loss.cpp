@@ -17,7 +17,7 @@ namespace F = torch::nn::functional;
 
 constexpr std::int64_t kIgnored = -100;  // cross_entropy ignores targets of this value by default
 
-/// Position of the dimension of classes in an output.
+/// Which dimension of an output counts classes.
 enum class Classes {
   kSecond,  ///< [N, C, d…]
   kLast,    ///< [N, d…, C]

@@ -105,7 +105,8 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // Take the first of the least used GPUs: ranks spread evenly, and near GPUs are preferred among equally used GPUs.
+    // Takes the first of the least used GPUs. So ranks spread evenly, and among equally used GPUs a near GPU is
+    // preferred.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -120,7 +121,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// The cores with CPUs in `mask`. Their CPUs outside of the mask are left out.
+/// The cores that have CPUs in `mask`. CPUs outside of the mask are left out.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {
@@ -135,7 +136,7 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 }
 
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // `cores` may come from a message of another process, so a core may have no CPU.
+  // A core without CPUs is possible, because `cores` may come from a message of another process.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;

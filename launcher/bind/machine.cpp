@@ -89,7 +89,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // Some virtual machines hide their cores; then each hardware thread counts as a core.
+  // Some virtual machines hide their cores. In such a machine each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);

@@ -26,7 +26,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// Calls fact(node) for each node; `fact` returns a value or an optional value.
+/// The results of fact(node) for all nodes; `fact` returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -57,9 +57,9 @@ enum class NoValue { kSkip, kReport };
 /// nodes without GPUs among themselves, because the two kinds of nodes differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// One finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains WHAT; the text after WHAT
-/// is added. With kReport, nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but
-/// Y on other nodes".
+/// Makes a finding for each unusual value: "WHAT is X, but Y on other nodes". The argument `finding` contains WHAT, and
+/// this function adds the text after WHAT. With kReport, nodes without a value are a finding, too, if some node has a
+/// value: "WHAT is not known, but Y on other nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -79,7 +79,7 @@ template <typename Look>
   return findings;
 }
 
-/// `finding` with the hosts of all nodes for which is_bad(node) is true; empty if there is no such node.
+/// Returns `finding` with the hosts of all nodes for which is_bad(node) is true. Empty if there is no such node.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
   Finding found = finding;

@@ -25,7 +25,8 @@ std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fac
   return any;
 }
 
-/// "H100 79 GiB" for each kind of GPU; no value without a GPU, or if NVML does not describe a GPU.
+/// The kinds of the node's GPUs as text, such as "H100 79 GiB". No value if the node has no GPU, or if NVML does not
+/// describe one of its GPUs.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;

@@ -80,7 +80,7 @@ Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // Count at least a day: soon after a boot, a few losses would look like many.
+    // The counters are divided by at least a day, because soon after a boot a few losses would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
@@ -138,7 +138,7 @@ Findings check_subnet(const JobFacts& job) {
     for (const std::size_t node : odd.nodes) {
       const NetworkFacts& network = *job.nodes[node].network;
       const bool has_usual = has(network.subnets, odd.usual);
-      // Different networks are no fault if routes connect them, as between two racks.
+      // Nodes in different networks are no fault if routes connect the networks, as between two racks.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       Finding found = has_usual ? warning_of("network", what + ", where it has a card too",

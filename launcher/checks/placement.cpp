@@ -29,7 +29,7 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
-/// Whether the rank and another rank are bound to the same single CPU, although the machine has more CPUs.
+/// Whether this rank and another rank are both bound to one single CPU, although the machine has more CPUs.
 bool is_crowded(const JobFacts& job, int rank) {
   const int node = job.layout.node_of(rank);
   const CpuSet& mask = mask_of(job, rank);

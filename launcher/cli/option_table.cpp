@@ -19,7 +19,7 @@ std::string last_of(const OptionRow& row, const Words& values) {
   return values.back();
 }
 
-/// The position of the last value among the row's choices. Throws UsageError for an unknown value.
+/// Returns the position, among the row's choices, of the option's last value. Throws UsageError for an unknown value.
 std::size_t choice_of(const OptionRow& row, const Words& values) {
   const auto choices = split(row.value, '|');
   const auto chosen = std::ranges::find(choices, values.back());

@@ -44,7 +44,7 @@ std::size_t count_options(const Words& words) {
 /// The values that the words give to each option of the table. A flag's value is an empty text.
 class OptionValues {
  public:
-  /// Takes the options from the beginning of `words`. Throws UsageError.
+  /// Parses the options at the beginning of `words`. Throws UsageError.
   explicit OptionValues(const Words& words) : count_(count_options(words)) {
     po::options_description known;
     for (const auto& row : option_table()) {

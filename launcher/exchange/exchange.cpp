@@ -31,7 +31,8 @@ constexpr milliseconds kMaxForWeakCallers{5000};
 /// report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// How long a rank waits for an answer. Covers the root's wait for reports, and the steps of the root.
+/// How long a rank waits for the root's answer: long enough for the root's wait for reports, and for the steps of the
+/// root.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -148,8 +149,8 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   // Invariant 5: after an uninvited rank has come, the wait is short. The invited ranks will come soon, except the rank
   // whose number the uninvited rank has taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // Wait a moment for all ranks of a second job with this name. If all come, every rank gets an answer, and none waits
-  // for a time-out.
+  // Extra ranks may be those of a second job with this job's name. Wait a moment for all ranks of that job: if all
+  // come, every rank gets an answer, and none has to wait for a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
@@ -186,7 +187,7 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // Leaders print the reason. If a leader itself is gone, the rank with intra_rank 1 prints it.
+  // The leader of a node prints the reason. If the leader itself is gone, the rank with intra_rank 1 prints the reason.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
   // Invariant 3: the ranks below are told of the cut, and stop waiting, too.
   send_to_children(kAbandon, 0, "");

@@ -69,8 +69,8 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: makes the node's report from its ranks' parts. The parts are sorted by intra_rank; parts of
-    /// uninvited ranks (5) follow. May take long.
+    /// On leaders: makes the node's report from the parts of the node's ranks. The parts are sorted by intra_rank;
+    /// parts of uninvited ranks (5) follow. The call may take long.
     std::function<std::string(Parts)> combine;
     /// On the root: makes the answer from the reports of all nodes, which are sorted by node number.
     std::function<std::string(Parts)> decide;
@@ -93,7 +93,7 @@ class Exchange {
   [[nodiscard]] const Group& group() const noexcept { return group_; }
   /// On leaders: the port of the TCP listener; 0 without a listener.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// After the last round: duplicates of this rank's connections. exec closes them.
+  /// Duplicates of this rank's connections; exec closes the duplicates. Call it after the last round.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
     return links_.duplicate_connections();
   }
@@ -116,13 +116,13 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// Call listen_for_ranks(group) first, because it may change the group.
+  /// `listener` must come from listen_for_ranks(group), which must be called first, because it may change the group.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
-  /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
+  /// True if the rank above is a leader but not the root. In this case the root reports the absence of that leader.
   [[nodiscard]] bool root_misses_upper() const;
   /// Tells the ranks below that they are cut off, and throws CutOff. The text of CutOff is empty if the root or a
   /// neighbor rank prints the reason.

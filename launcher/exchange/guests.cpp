@@ -22,8 +22,8 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // An abstract socket name has no file permissions, so any user can connect. The kernel knows which user is at the
-    // other end: other users are refused.
+    // An abstract socket name has no file permissions, so any user can connect. The kernel tells which user runs the
+    // process at the far end, and connections of other users are refused.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // the greeting may be here already

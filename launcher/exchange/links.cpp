@@ -28,7 +28,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends compute this pair of numbers. The listening end finds the link by the pair (link_of).
+  // Both ends of a connection compute the pair (from, to). By this pair the listening end finds the link (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -135,7 +135,8 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, also after the last: a message that came before the deadline counts.
+    // Messages are delivered after each step, also after the last one, because a message that came before the deadline
+    // counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;

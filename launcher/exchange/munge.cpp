@@ -51,8 +51,8 @@ const MungeLibrary* munge_library() {
   return library.handle == nullptr ? nullptr : &library;
 }
 
-/// Returns `text` as a munge credential that only the user `reader` can decode; without `reader`, every user can. Empty
-/// if munge does not answer.
+/// Returns `text` as a munge credential that only the user `reader` can decode, or every user if `reader` has no value.
+/// Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -121,7 +121,8 @@ Key MungeKeys::accept(const std::string& sealed) {
     // have different keys.
     return derive_key(key, {job_});
   }
-  // An attacker must not be able to choose the weaker key by claiming that munge does not answer on its node.
+  // Both nodes must lack munge. Otherwise an attacker could choose the weak key by claiming that munge does not answer
+  // on its node.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

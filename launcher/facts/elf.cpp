@@ -63,14 +63,14 @@ class FilePart {
   std::uint64_t bytes_ = 0;
 };
 
-/// No value if the file does not begin as a 64-bit ELF file.
+/// Reads the ELF header. No value if the file does not begin like a 64-bit ELF file.
 std::optional<Elf64_Ehdr> read_header(FilePart& file) {
   const auto header = file.read<Elf64_Ehdr>(0);
   const bool is_elf = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
   return is_elf && header->e_ident[EI_CLASS] == ELFCLASS64 ? header : std::nullopt;
 }
 
-/// No value if `path` is not a 64-bit ELF file, or lacks the section.
+/// Opens the section `name` of an ELF file. No value if `path` is not a 64-bit ELF file, or lacks the section.
 std::optional<FilePart> open_section(const fs::path& path, const std::string& name) {
   FilePart file(path);
   const auto header = read_header(file);
@@ -114,7 +114,8 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-// Layout of the section .nv_fatbin, by nvcc's fatbinary: containers with a header and entries.
+// The layout of the section .nv_fatbin, which nvcc's program fatbinary writes: containers, each with a header and
+// entries.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;

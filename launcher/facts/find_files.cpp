@@ -24,7 +24,7 @@ bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_s
 
 constexpr int kMaxInterpreters = 4;  // nested interpreters, as Linux counts
 
-/// The first bytes of the file, enough for a script's first line or an ELF header.
+/// The first bytes of the file: enough to hold a script's first line or an ELF header.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(256, '\0');  // Linux reads no more of a script's first line
@@ -223,7 +223,7 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
-  // The order of ld.so(8): LD_LIBRARY_PATH, the cache, the usual folders.
+  // Searches in the order of ld.so(8): LD_LIBRARY_PATH, then the cache, then the usual folders.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;

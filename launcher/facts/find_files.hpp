@@ -27,12 +27,13 @@ class ProgramError : public Error {
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
-/// `program` must be an executable file. Throws ProgramError (126) if execve(2) would refuse it: for a script without
-/// interpreter, a program without dynamic loader, and a file that is neither script nor program.
+/// Throws ProgramError (exit code 126) if execve(2) would refuse `program`, which must be an executable file. execve(2)
+/// refuses a script whose interpreter is missing, a program whose dynamic loader is missing, and a file that is neither
+/// script nor program.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (127) if `program` is an interpreter whose first argument names a missing script. bash also
-/// looks for the script in `search_path`. Without this check, each rank's interpreter would report the error.
+/// Throws ProgramError (exit code 127) if `program` is an interpreter whose first argument names a missing script. bash
+/// also looks for the script in `search_path`. Without this check, each rank's interpreter would report the error.
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 

@@ -38,7 +38,8 @@ std::optional<std::string> state_of(const fs::path& port) {
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
-/// Whether a counter is full. InfiniBand's counters have 8 or 16 bits and stop at their maximum.
+/// Whether a counter of the port is full and has stopped counting: InfiniBand's counters have 8 or 16 bits and stop at
+/// their maximum.
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;

@@ -58,7 +58,7 @@ bool may_be_script(const fs::path& file) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMaxBytes;
 }
 
-/// The script that an interpreter will run: the first argument that is a file of modest size. Empty: none.
+/// The script that an interpreter will run: the first argument that is a file of at most 1 MiB. Empty if there is none.
 std::string script_of(const Surroundings& here) {
   for (std::size_t i = 1; i < here.arguments.size(); ++i) {
     if (may_be_script(here.folder / here.arguments[i])) return here.arguments[i];

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// A signal handler must not allocate, so the path is prepared here.
+// The path of the marker, for the signal handler. A signal handler must not allocate memory, so the path is stored in
+// advance.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 

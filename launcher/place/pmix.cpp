@@ -145,7 +145,8 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
 }
 
 PmixSession::~PmixSession() {
-  // After a time-out the server still waits for this client's fence, and finalize would wait with the server.
+  // After a time-out the server still waits for this client's fence, and finalizing would wait, too. So the session is
+  // not finalized.
   if (abandoned_) return;
   const WatchedCall call(watchdog_);
   library_->finalize(nullptr, 0);
@@ -159,8 +160,8 @@ ServerJob PmixSession::read_job() const {
   if (!size || size->type != pmix::kUint32) {
     throw PmixError("the PMIx server of " + job.name_space + " does not tell the size of the job");
   }
-  // Names tell the nodes apart: servers know node numbers of their own ranks only, and PMIx_Resolve_peers finds nothing
-  // if mpiexec itself runs outside of the allocation.
+  // Nodes are told apart by their names. A server knows the node numbers of its own ranks only, and PMIx_Resolve_peers
+  // finds nothing if mpiexec itself runs outside of the allocation.
   for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
     const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
     if (!host || host->type != pmix::kString) {
@@ -245,7 +246,8 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   const WatchedCall call(watchdog_);
-  // Not kImmediate: PMIx 5 would then look on this node only, although the fence has brought the values of other nodes.
+  // The directive kImmediate is not given: with it, PMIx 5 would look on this node only, although the fence has brought
+  // the values of other nodes.
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);

@@ -29,7 +29,8 @@ void bind(NodeShare& share, const BindingOptions& options) {
   std::vector<RankResources> resources;
   for (const auto& rank : share.ranks) resources.push_back(rank.resources);
   share.bindings = bind_ranks(share.node.machine, resources, options);
-  // The checks judge the final CPUs of a rank, not the CPUs granted by the launcher.
+  // --cpu-map replaces the CPUs that the launcher granted, because the checks must judge the CPUs on which the rank
+  // will run.
   for (std::size_t i = 0; i < std::min(options.cpu_map.size(), share.ranks.size()); ++i) {
     share.ranks[i].resources.mask = options.cpu_map[i];
   }
@@ -129,7 +130,7 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // Parts come in the launcher's order, but bindings need the order of ranks.
+    // Parts come in the launcher's order, but bindings need the order of ranks, so the facts are sorted.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
     bind(share_, rank_.binding_options());

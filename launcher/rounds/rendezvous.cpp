@@ -105,7 +105,8 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     const std::string& host = hosts[static_cast<std::size_t>(node)];
     auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
     if (!addresses.empty()) return addresses;
-    // In a cloud, Slurm's names of nodes may have no address in the name service.
+    // In a cloud, Slurm's names of nodes may have no address in the name service. Then Slurm itself is asked for the
+    // address.
     const std::string address = address_by_slurm(host);
     return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
@@ -149,7 +150,7 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
-  // The key stays secret, because only processes of this job can read the board.
+  // The key on the board stays secret, because only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
   try {
     board.fence();

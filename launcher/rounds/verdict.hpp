@@ -1,4 +1,4 @@
-/// Whether a job may start, and the text for the speaker to print.
+/// Decides whether a job may start, and makes the text that the speaker prints.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// The job must not start. An empty text means that a different rank prints the reason.
+/// The error that the job must not start. An empty text means that a different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;
@@ -34,7 +34,7 @@ struct Verdict {
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
 /// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: 126 or 127 if this rank cannot run
-/// the program, else 0. If no node can run the program, this is the verdict's exit code.
+/// the program, else 0. If no node can run the program, `program_exit` becomes the verdict's exit code.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

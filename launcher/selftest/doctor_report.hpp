@@ -1,4 +1,5 @@
-/// The self test's report, filled test by test. If a test hangs, the timer's thread prints the results so far.
+/// The self test's report, to which each test adds its results. If a test hangs, the timer's thread prints the results
+/// so far.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ class Report {
   /// Records a figure that a test has measured on one host.
   void set_figure(const std::string& host, const std::string& name, double figure);
   [[nodiscard]] nlohmann::json document() const;
-  /// Exit status of this process after the report was printed; kNotOut before.
+  /// The exit status of this process once the report is printed; kNotOut before that.
   std::atomic<int> status = kNotOut;
   /// Prints and saves the report, and appends its records to the history. Returns true if no check or test failed and
   /// all files were written.

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kProbeOption = "--cuda-probe";
 constexpr int kNoGpuStatus = 3;
 
-/// The environment without launchers' variables, so that the child is an MPI job of its own.
+/// The environment without the launchers' variables, so that a child process becomes an MPI job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;

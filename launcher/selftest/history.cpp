@@ -40,7 +40,7 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// The record of `host`. `hosts`: number of all hosts.
+/// Makes the record of `host` for this run. `hosts` is the number of all hosts.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
@@ -64,7 +64,7 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
 }
 
 /// Names of findings that count against the host: errors that not all hosts have, broken hardware, and failed tests.
-/// Other findings come from the way a job was started.
+/// Other findings say nothing about the host, because they come from the way a job was started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {

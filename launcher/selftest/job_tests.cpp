@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The least bandwidth that a pair of nodes must reach, for the job's GPU model and network; 0 if the table has no
-/// figure.
+/// The least bandwidth that a pair of nodes must reach with the job's GPU model and network. 0 if the table of
+/// thresholds has no figure.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -58,7 +58,7 @@ std::string test_ring(Communicator& comm) {
   return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
 }
 
-/// Collective. Compares allreduced sums of term() with sum_of_terms().
+/// Collective. Adds term() over all ranks by allreduce, and compares the sums with sum_of_terms().
 std::string test_allreduce(Communicator& comm) {
   std::int32_t wrong = 0;
   for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
@@ -101,7 +101,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // The counters are read last, so that they cover the traffic of all tests above.
+    // The error counters of the network ports are read last, so that they cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }

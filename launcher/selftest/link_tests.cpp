@@ -23,7 +23,7 @@ constexpr int kSmallTimes = 50;
 constexpr std::size_t kLargeBytes = 32 << 20;
 constexpr int kLargeTimes = 5;
 
-/// The rank with which this rank exchanges messages, and the deadline for its answers.
+/// The rank with which this rank exchanges messages, and the deadline for that rank's answers.
 class Partner {
  public:
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
@@ -32,7 +32,7 @@ class Partner {
   /// Time, in seconds, of a message in one direction. Returns the shortest of `times` measurements, because a node's
   /// other work must not count. No value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // After a time-out MPI may still write to the message, so it is then never freed.
+    // After a time-out MPI may still write to the message. In this case the message is never freed.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
     bool answers = ping_pong(*message);  // not measured, because MPI connects at the first message
     double fastest = std::numeric_limits<double>::infinity();
@@ -149,7 +149,7 @@ class Links {
     if (!is_first && comm_.rank() != second) return;
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
-    // A partner that did not answer a message of 8 bytes is not sent 32 MiB.
+    // If the partner did not answer a message of 8 bytes, it is not sent 32 MiB.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
     // The first rank of a pair reports the figures. If there was no answer, the second rank reports, too, because the
     // first rank may have died.

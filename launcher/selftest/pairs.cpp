@@ -108,7 +108,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
       if (is_good(node)) continue;
-      // The next good node after the slow node, so that slow nodes get different partners.
+      // Takes the next good node after the slow node as partner, so that slow nodes get different partners.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
         if (!is_good(other) || other == pair.first || other == pair.second) continue;

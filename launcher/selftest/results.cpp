@@ -21,7 +21,7 @@ constexpr int kSlowestPairs = 8;       ///< pairs shown of a longer list
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
-  // A string has room for the zero that snprintf adds.
+  // The + 1 is allowed, because a string has room for the zero that snprintf adds.
   std::snprintf(text.data(), text.size() + 1, format, arguments...);
   return text;
 }

@@ -11,8 +11,8 @@ void set_if_unset(Variables& variables, const char* name, const std::string& val
   if (!variables.has(name)) variables.set(name, value);
 }
 
-/// Shows the program only the GPUs in `list`. ROCm takes names of GPUs. HIP, and programs that read CUDA's variable,
-/// take indices into the list of GPUs that ROCm shows.
+/// Shows the program only the GPUs in `list`. ROCm's variable takes names of GPUs. The variables of HIP and CUDA take
+/// indices into the list of GPUs that ROCm shows.
 void show_amd_gpus(Variables& variables, const std::string& list) {
   std::string numbers = "0";
   for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);

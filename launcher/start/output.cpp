@@ -51,7 +51,7 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // A file without a length, such as /dev/null, is empty already.
+  // EINVAL means a file without a length, such as /dev/null, which is always empty.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
@@ -59,7 +59,7 @@ void empty(const Fd& file) {
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm's highest numbers are for steps without srun, such as the shell of salloc.
+  // Slurm's highest step numbers stand for steps without srun, such as the shell of salloc.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);

@@ -41,7 +41,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Whether another start would end with the same status.
+/// Whether another start of the step would end with an equal status, so that it is not started again.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
@@ -53,7 +53,8 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Without munge, the mnlaunch processes of a step recognize each other by this key, which srun passes on.
+/// Sets a random key, which srun passes on. Without munge, the mnlaunch processes of a step recognize each other by
+/// this key.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
   if (environment(kLaunchKey)) return;
@@ -122,7 +123,8 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// Reports the times of each start except the first, once, when its first iteration is complete.
+  /// Reports how long each start except the first took. The report comes once, when the first iteration of the start is
+  /// complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();
@@ -145,7 +147,7 @@ class Supervisor {
     const auto progress = status_.read();
     const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // Usually probes were started when a rank announced the end, and hosts have answered already.
+    // If a rank announced the end, probes were started then, and hosts have answered already. Otherwise they start now.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),

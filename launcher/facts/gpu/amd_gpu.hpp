@@ -12,7 +12,8 @@
 
 namespace mn::launcher {
 
-/// Reads `root`/sys and `root`/dev; no value without AMD GPUs. GPUs closed to this process are left out.
+/// Finds the AMD GPUs that this process may open. Reads the folders sys and dev below `root`. No value if there are no
+/// such GPUs.
 [[nodiscard]] std::optional<GpuDriver> read_amd_gpus(const std::filesystem::path& root);
 
 /// The GPUs that ROCR_VISIBLE_DEVICES (`by_rocr`) grants, filtered by HIP_VISIBLE_DEVICES (`by_hip`). No value means

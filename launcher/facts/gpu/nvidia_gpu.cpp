@@ -15,7 +15,7 @@ using Device = void*;
 using Status = int;
 constexpr Status kSuccess = 0;
 
-/// NVIDIA's management library (nvml.h), loaded at run time: the functions of its stable C interface in use here.
+/// NVIDIA's management library NVML (nvml.h), loaded at run time. The functions belong to its stable C interface.
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -59,7 +59,7 @@ class Nvml {
   bool running_ = false;
 };
 
-/// Memory rows with errors, replaced by spare rows (from A100 on).
+/// The state of a GPU's memory rows: rows with errors are replaced by spare rows (from A100 on).
 struct RemappedRows {
   bool pending;  ///< rows wait for a reset
   bool failed;   ///< no spare row is left
@@ -215,7 +215,8 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
                                                      : std::vector<VisibleGpu>();
 }
 
-/// The devices of the GPU or instance that `entry` names by a UUID or its beginning. Empty if several match.
+/// The devices of the GPU or instance that `entry` names by a UUID or the beginning of a UUID. Empty if several UUIDs
+/// begin with `entry`.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
@@ -242,7 +243,7 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   driver.cuda_version = nvml.value<int>("nvmlSystemGetCudaDriverVersion_v2");
   const unsigned count = nvml.value<unsigned>("nvmlDeviceGetCount_v2").value_or(0);
   for (unsigned i = 0; i < count; ++i) {
-    // A control group may forbid the GPU to this process.
+    // A control group may forbid this process to use the GPU. Such a GPU is left out.
     const auto device = nvml.value<Device>("nvmlDeviceGetHandleByIndex_v2", i);
     if (!device) continue;
     driver.gpus.push_back(identify(nvml, *device));

@@ -16,10 +16,11 @@
 
 namespace mn {
 
-/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Infinity if
-/// the value is 0. Throws UsageError for a value out of range.
+/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Returns
+/// infinity if the value is 0. Throws UsageError for a value out of range.
 [[nodiscard]] double call_patience_s();
-/// Seconds allowed without progress while the process reads or writes files, validates, or does a program's own work.
+/// Seconds that may pass without progress while the process reads or writes files, validates, or does a program's own
+/// work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
 /// Seconds that a rank may wait in a call for a rank that is outside of calls and scopes, so that its work is unknown.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }

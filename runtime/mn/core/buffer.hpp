@@ -1,4 +1,4 @@
-/// The arguments of communicator calls: a typed, borrowed piece of host or device memory.
+/// The arguments of communicator calls: views of typed elements in host or device memory.
 #pragma once
 
 #include <cassert>
@@ -124,8 +124,8 @@ consteval DType dtype_of() {
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // the float types are neighbors in DType
 }
-/// Calls use(T()) with the element type T of a float dtype and returns the result. Returns a default value for other
-/// dtypes.
+/// If `dtype` is a float type, calls use(T()) with the element type T, and returns the result. For all other dtypes
+/// returns a default value.
 template <class Use>
 auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   if (dtype == DType::kFloat16) return use(Float16());
@@ -146,12 +146,12 @@ concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
 };
 
-/// A view of `count` elements. The memory is borrowed and must outlive the call. `Void` is void, or const void if a
-/// call only reads.
+/// A view of `count` elements in memory. The view does not own the memory, which must outlive the call. `Void` is void,
+/// or const void if a call only reads.
 ///
-/// If the memory is on a device, a call begins after all work that `stream` (a cudaStream_t) holds at the time of the
-/// call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array Interface,
-/// version 3.
+/// If the memory is on a device, the work of a call begins after all work that `stream` (a cudaStream_t) holds at the
+/// time of the call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array
+/// Interface, version 3.
 template <class Void>
 struct BasicBufferView {
   static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
@@ -191,7 +191,7 @@ struct BasicBufferView {
     using Byte = std::conditional_t<kIsConst, const std::byte, std::byte>;
     return {static_cast<Byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
-  /// A view of these elements with `other` as stream.
+  /// A view of the same elements, with `other` as the stream.
   [[nodiscard]] BasicBufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
 };
 
