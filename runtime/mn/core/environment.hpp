@@ -1,4 +1,4 @@
-/// Surroundings of the process: environment variables, host, executable.
+/// Facts about the surroundings of the process: environment variables, host, executable.
 #pragma once
 
 #include <cstdint>

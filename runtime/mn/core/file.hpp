@@ -1,5 +1,5 @@
-/// Whole reads and writes of files, and atomic replacement: a process that reads a file sees the old content or the new
-/// content, never a mixture.
+/// Reads and writes whole files, and replaces files atomically: a process that reads a file sees the old content or the
+/// new content, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ class File {
 };
 
 /// A private file beside `path`, named .NAME.HOST.PID.NUMBER.tmp, in which a writer prepares the new content of `path`.
-/// If several writers publish, the last one's content stays. The destructor removes the file unless publish() was
-/// called.
+/// If several writers publish, the content of the last writer stays. The destructor removes the file unless publish()
+/// was called.
 class TemporaryFile {
  public:
   /// Throws DataError if `path` is a device, a FIFO or a socket, or a link to one of these.
@@ -75,11 +75,12 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes from `folder` the TemporaryFiles whose writers were killed. A file of this host is removed if its process is
-/// dead; a file of another host is removed if it has not been written to for an hour. Files that can't be removed stay.
+/// Removes from `folder` the files of each TemporaryFile whose writer was killed. A file of this host is removed if its
+/// process is dead; a file of another host is removed if it has not been written to for an hour. Files that can't be
+/// removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
-/// A TemporaryFile written from its beginning to its end.
+/// A TemporaryFile that is written from its beginning to its end.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path)

@@ -1,5 +1,5 @@
-/// Converts 16-bit floats to float32 and back. The functions have no branches, so the compiler makes SIMD code of loops
-/// that call them. They are constexpr, so GPU kernels can call them.
+/// Converts 16-bit floats to float32 and back. The functions have no branches, so loops become SIMD code. The functions
+/// are constexpr, so GPU kernels can call them.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace mn {
   return std::bit_cast<float>(result | (static_cast<std::uint32_t>(value.bits & 0x8000U) << 16));
 }
 
-/// Rounds to nearest, ties to even. A NaN stays a NaN.
+/// Converts, rounding to nearest, ties to even. A NaN stays a NaN.
 [[nodiscard]] constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -37,7 +37,8 @@ namespace mn {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x0040U : rounded)};
 }
 
-/// Rounds to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Converts, rounding to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's
+/// conversion.
 [[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;

@@ -138,8 +138,8 @@ std::string compress_host_list(std::vector<std::string> names) {
     widths[split.prefix].insert(split.digits[0] == '0' ? split.digits.size() : 1);
     numbered.push_back(split);
   }
-  // A number without leading zeros joins the widest range that is not wider than the number: vn10 joins vn9 or vn09,
-  // and vn100 joins vn09.
+  // A number without leading zeros joins the widest range that is not wider than the number. For example, vn10 joins
+  // the range of vn9 or of vn09, and vn100 joins the range of vn09.
   std::map<Numbered, std::set<std::uint64_t>> groups;
   for (const auto& [prefix, digits] : numbered) {
     const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));

@@ -22,7 +22,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// Options of the parser itself, never written to a file.
+// Options provided by the parser itself, which are never written to a file.
 constexpr const char* kConfig = "config";
 constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";

@@ -1,9 +1,9 @@
 /// SplitMix64: 64-bit random numbers as a function of a key. Any rank and any thread can compute every number.
 ///
-/// The state is a counter; each number is the counter after a bijection in which every input bit changes every output
-/// bit. Any 64-bit value is a good state, and so are neighboring values. Cost: five shifts and multiplications for each
-/// number, no memory.
-/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+/// The state is a counter. Each number is the counter, mixed by a bijection in which every input bit affects every
+/// output bit. Any 64-bit value is a good state, and so are neighboring values. Cost: five shifts and multiplications
+/// for each number, no memory. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014.
 #pragma once
 
 #include <cstdint>

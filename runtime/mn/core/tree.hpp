@@ -1,5 +1,5 @@
-/// A tree of processes, for connections and waiting: with arity k, the children of node n are nodes k n + 1 to k n + k;
-/// node 0 is the root.
+/// A tree of processes, for connections and for waiting. Node 0 is the root. With arity k, the children of node n are
+/// the nodes k n + 1 to k n + k.
 #pragma once
 
 #include <algorithm>

@@ -25,7 +25,7 @@ struct UninitializedAllocator : std::allocator<T> {
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 
-  /// Makes an element by default initialization, without a write.
+  /// Makes an element by default initialization, which does not write to its memory.
   template <class U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;

@@ -17,7 +17,7 @@ struct Member {
   std::int64_t wanted;
 };
 
-/// The budget of the process, because the system limits the open files of a process.
+/// The process's budget of open files, which all caches share, because the system limits the open files of a process.
 struct Budget {
   std::mutex mutex;
   std::vector<Member> members;

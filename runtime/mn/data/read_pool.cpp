@@ -46,8 +46,8 @@ void ReadPool::work() {
   }
 }
 
-/// Calls the job's next task. Before the task, wakes or starts one more thread; so long tasks soon run on many threads,
-/// and short tasks on few.
+/// Calls the job's next task. Before that, wakes or starts one more thread. So long tasks soon run on many threads, and
+/// short tasks run on few.
 void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
   assert(job.next < job.count && job.left > 0);
   const std::size_t i = job.next++;

@@ -1,4 +1,4 @@
-// The fields of samples: which specs are valid, and the JSON form.
+// Decides which specs of samples are valid, and converts specs to JSON and back.
 //
 // (1) A spec from a file is used only after problem_of() has accepted it. Then products of its numbers cannot overflow,
 //     and its names are valid names of HDF5 datasets.

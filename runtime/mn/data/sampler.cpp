@@ -1,4 +1,4 @@
-// Which samples a rank takes in a step.
+// Decides which samples a rank takes in a step.
 //
 // (1) In every step the counts of two ranks differ by at most one, and all ranks have an equal number of steps.
 // (2) Over all ranks an epoch has each sample (DrawSampler: each draw) exactly once; drop_last may leave out samples at

@@ -81,7 +81,7 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
 std::vector<std::uint64_t> ShardReader::read_block_begins() const {
   if (header_.block_begins.bytes == 0) return {};
   auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
-  // Each block has at least one sample, so block_begins rises.
+  // Each block has at least one sample, so the numbers in block_begins must rise.
   const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
   if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
   throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");

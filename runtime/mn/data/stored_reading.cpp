@@ -103,7 +103,8 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    // Resize to the whole size at once: a vector that grows copies itself repeatedly.
+    // The column is resized to its whole size at once, because a vector that grows step by step copies itself
+    // repeatedly.
     read.column.bytes.resize(read.offsets.back());
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
@@ -171,8 +172,8 @@ class Reading {
     });
   }
 
-  /// Removes the room of damaged samples from the column if the field varies in length; if the field is fixed, fills
-  /// their room with zeros.
+  /// Closes the gaps of damaged samples in the column. If the field varies in length, their room is removed; if the
+  /// field is fixed, their room is filled with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;

@@ -74,7 +74,7 @@ class PairCounts {
   struct Entry {
     std::int64_t weight;
     Merge pair;
-    /// Puts the heaviest pair on top; of equally heavy pairs, the smallest.
+    /// Orders the queue, so that the heaviest pair is on top, and of equally heavy pairs the smallest.
     bool operator<(const Entry& other) const {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }

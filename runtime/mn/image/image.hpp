@@ -61,7 +61,7 @@ struct Image {
   int height = 0;                    ///< pixels
   std::vector<std::uint8_t> pixels;  ///< (height, width, 3)
 
-  /// Sets the size and makes room for the pixels. Their values are then undefined.
+  /// Sets the size and makes room for the pixels. The values of the pixels are undefined after that.
   void resize(int new_width, int new_height) {
     width = new_width;
     height = new_height;

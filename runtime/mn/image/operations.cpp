@@ -1,4 +1,4 @@
-// Source: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
+// Source of the operations: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
 #include <mn/image/operations.hpp>
 
 #include <algorithm>
@@ -49,7 +49,8 @@ MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, 
     const WarpFloat4 lower_left = load(at + stride);
     const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
     const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
-    // The fourth value is written to the next pixel's place, and later overwritten by the next pixel.
+    // Four values are written, although a pixel has three. The fourth goes to the place of the next pixel, which
+    // overwrites it later.
     *reinterpret_cast<WarpInt4*>(out + 3 * i) =
         __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
   }

@@ -126,8 +126,8 @@ MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint
   }
 }
 
-/// Replaces each value by its entry in the channel's table. This is quicker than arithmetic in float32 on eight values
-/// at once.
+/// Replaces each value by its entry in the channel's table. Looking values up is quicker than float32 arithmetic on
+/// eight values at once.
 void look_up(Image& image, const Tables& tables) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < pixels_of(image); ++i, rgb += 3) {

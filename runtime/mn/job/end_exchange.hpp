@@ -1,4 +1,4 @@
-/// Exchange of the programs' exit statuses at the end of a job.
+/// Exchanges the exit statuses of the ranks' programs at the end of a job.
 #pragma once
 
 #include <array>

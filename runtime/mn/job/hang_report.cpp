@@ -49,7 +49,7 @@ std::string name_of_call(const RankState& state) {
 /// Says how ranks have ended: " has left main (status 0)".
 std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
 
-/// What a rank is doing: "in barrier (call 4)", "validation".
+/// Says what a rank is doing, such as "in barrier (call 4)" or "validation".
 std::string where(const RankState& state) {
   if (!state.left.empty()) return perfect(state).substr(1);
   if (state.waits()) return "in " + name_of_call(state);
@@ -94,7 +94,7 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// The report of rule 1; no value if no rank waits for a rank that has left main.
+/// Makes the report of rule 1: a rank waits in a call for a rank that has left main. No value if there is no such rank.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};
@@ -167,7 +167,8 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// If all ranks have joined a device's call, the call has most likely ended, and the ranks count as outside of calls.
+/// If all ranks have joined a call that works on a device, the call has most likely ended. So the ranks count as
+/// outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -184,7 +184,7 @@ class Job::Impl {
     silence_stderr();  // another rank has reported; MPI's text on broken connections must not follow
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The reporting rank ends the job; under a launcher that does not end all ranks, each process ends itself.
+    // The reporting rank ends the job. If the launcher does not end all ranks, each process ends itself after the wait.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }
@@ -206,7 +206,7 @@ class Job::Impl {
     end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
-  /// Runs when the program calls exit() while its Job lives. Every rank may do so.
+  /// Runs when the program calls exit() while its Job lives. All ranks may end like this.
   void end_by_exit(int status) {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
@@ -239,7 +239,7 @@ class Job::Impl {
     return all[first];
   }
 
-  /// Collective: false on every rank if a rank still communicates in the background.
+  /// Collective: returns false on every rank if some rank still communicates in the background.
   bool all_ranks_are_done() {
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
@@ -280,8 +280,8 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // Every rank exits with this code. A launcher may kill the slower ranks (srun --kill-on-bad-exit), and the SIGTERM
-  // must not cause a report of a loss.
+  // Every rank exits with this code. A launcher may then kill the slower ranks (srun --kill-on-bad-exit). SIGTERM is
+  // ignored now, because SIGTERM must not cause a report of a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

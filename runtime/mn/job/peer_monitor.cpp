@@ -40,7 +40,7 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // Invariant 2: this rank reads until its peers leave, too, so that no TCP reset overtakes the goodbye.
+  // Invariant 2: this rank reads until the peers leave, too, because a TCP reset must not overtake the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
   // The time is bounded, because a hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
@@ -129,7 +129,7 @@ void PeerMonitor::run() {
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // Invariant 4: this process stood still, so the silence of the peers during that time does not count.
+      // Invariant 4: the process stood still. The silence of the peers in the meantime does not count.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -158,7 +158,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // If poll() returned too late, the process itself stood still.
+  // False if poll() returned too late, because then the process itself stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -201,7 +201,8 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants the first request. Other ranks pass only the first request on to the parent.
+/// Handles a request to report the job's end. Rank 0 grants the first request; all other ranks pass only the first
+/// request on to their parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;

@@ -70,11 +70,12 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The survey comes first. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it report.
+  // The watch first starts a survey. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it
+  // report by itself.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();
-  // Invariant 5: no survey has completed, so this rank reports by itself.
+  // Invariant 5: no survey has completed. Therefore this rank reports by itself.
   if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();
 }
 

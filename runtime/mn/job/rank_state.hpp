@@ -58,7 +58,7 @@ class OwnState {
  public:
   OwnState(Speaker speaker, const WatchedThread& main) : speaker_(std::move(speaker)), main_(main) {}
 
-  /// Notices a new call, or progress. The watch calls it once a second.
+  /// Notes whether there is a new call, or progress. The watch calls it once a second.
   void look();
   /// Records that the process stood still for `time`, which must not count as waiting.
   void discount(std::chrono::duration<double> time);

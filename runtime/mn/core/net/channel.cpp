@@ -38,7 +38,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
-    // The caller sends first, so a stranger on the port learns only two numbers and a nonce.
+    // The caller sends first. If a stranger listens on the port, the stranger learns only two numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -133,7 +133,7 @@ void Channel::open() {
     session_ = std::get<ListenerGreeting>(greeting_).session_key();
   }
   state_ = State::kOpen;
-  // Messages may have arrived with the end of the greeting.
+  // Messages may have arrived together with the end of the greeting.
   parse();
 }
 
@@ -193,7 +193,8 @@ bool Channel::flush() {
     const ssize_t sent = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    // The other end has closed the connection. Drop the output; reading yields the last messages and then the reason.
+    // The other end has closed the connection. So the output is dropped; reading gives the last messages, and then the
+    // reason.
     done = sent < 0 ? out_.size() : done + static_cast<std::size_t>(sent);
   }
   out_.erase(0, done);

@@ -1,4 +1,4 @@
-/// One end of a connection between two processes of a job: a greeting, then messages. No function blocks.
+/// One end of a connection between two processes of a job. A greeting comes first, then messages. No function blocks.
 ///
 /// 1. A message is delivered only if its code proves that the other end sent the message, unchanged and in order.
 /// 2. Any other input closes the connection; messages received earlier can still be read.
@@ -49,7 +49,7 @@ class Channel {
   /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
   void progress();
 
-  /// Answers the call; only in state kCalled. `keys` holds the keys shared with the caller.
+  /// Answers the call. Allowed only in the state kCalled. `keys` holds the keys shared with the caller.
   void answer(Keys& keys);
   void open();
   void close(const std::string& why);
@@ -60,7 +60,8 @@ class Channel {
   [[nodiscard]] std::optional<std::string> receive();
   /// Sends as much as the socket accepts. True if all queued messages are sent.
   bool flush();
-  /// Gives up the socket, for a stream without messages. Call it right after open(), before the other end sends.
+  /// Hands the socket to the caller, who then uses it as a stream of bytes without messages. Call it right after
+  /// open(), before the other end sends.
   [[nodiscard]] Fd take_socket();
 
  private:
