@@ -45,7 +45,7 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// The median number of active ports of the nodes for which `is_asked` is true.
+/// Counts the active ports of each node for which is_asked(node) is true, and returns the median.
 std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
   std::vector<std::size_t> counts;
   for (const auto& node : job.nodes) {

@@ -76,7 +76,7 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// The words of `preset`. If a word is wrong, throws a UsageError that names the preset.
+/// Splits the text of `preset` into words. If a word is wrong, throws a UsageError that names the preset.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);

@@ -96,7 +96,7 @@ std::string folders_once(const std::string& list, std::span<const char* const> l
   return once;
 }
 
-/// PATH without the folders that every system has.
+/// `path`, a value of PATH, without the folders that every system has.
 std::string own_path_folders(const std::string& path) {
   constexpr const char* kSystem[] = {"/usr/local/sbin", "/usr/local/bin",   "/usr/sbin", "/usr/bin", "/sbin", "/bin",
                                      "/usr/games",      "/usr/local/games", "/snap/bin"};

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 /// A file or a part of it, to be read in pieces.
 class FilePart {
  public:
-  /// If the path is not a regular file, the part has no bytes: reading a pipe might block, or consume another reader's
-  /// bytes.
+  /// Opens a whole file. If the path is not a regular file, this FilePart has no bytes, because reading a pipe might
+  /// block, or consume another reader's bytes.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;

@@ -1,5 +1,6 @@
-/// Finds PROGRAM, and tells whether the kernel will run it, without running it: the ranks agree on the start before any
-/// rank becomes the program. Finds libraries as the dynamic loader would, without loading them.
+/// Finds PROGRAM, and tells whether the kernel will run it, without running it. The ranks need this before the start,
+/// because they agree on the start before any rank becomes the program. Finds libraries as the dynamic loader would,
+/// without loading them.
 #pragma once
 
 #include <filesystem>

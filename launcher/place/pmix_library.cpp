@@ -10,7 +10,7 @@ namespace {
 void* load_first(const std::vector<std::filesystem::path>& libraries) {
   std::string reasons;
   for (const auto& path : libraries) {
-    // RTLD_LOCAL hides the symbols from a second libpmix that a plugin might load.
+    // RTLD_LOCAL hides the symbols of this libpmix from a second libpmix that a plugin might load.
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
   }

@@ -190,8 +190,7 @@ class ArrivalRound {
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
-    // If a rank came twice, another rank is missing because of that. So the missing rank is reported only if no rank
-    // came twice.
+    // A rank that came twice explains a missing rank, so missing ranks are reported only if none came twice.
     if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
@@ -274,8 +273,8 @@ class ArrivalRound {
     return share;
   }
 
-  /// Whether the rank at position `local` prints the verdict for a second job on the node. The lowest rank of the
-  /// second job prints it.
+  /// Whether the rank at position `local` is the lowest rank of a second job on the node, which prints that job's
+  /// verdict.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

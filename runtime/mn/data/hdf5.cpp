@@ -194,7 +194,7 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
-  // Without times, equal samples make equal bytes.
+  // The dataset records no times, so equal samples make equal bytes.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
