@@ -273,8 +273,7 @@ class ArrivalRound {
     return share;
   }
 
-  /// Whether the rank at position `local` is the lowest rank of a second job on the node, which prints that job's
-  /// verdict.
+  /// Whether the rank at `local` prints the verdict of a second job on the node, because it is the lowest rank there.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

@@ -30,7 +30,7 @@ StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
     // A link is left out if the descriptor is no longer the connection: a script between mnlaunch and this program may
     // have closed the connection, and opened another file under the number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // exec(2) closes the connection: inherited by a child's program, the connection would outlive the process.
+    // exec(2) closes the connection in child processes. Otherwise the connection would outlive this process.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }

@@ -37,8 +37,8 @@ bool meet(const RankState& one, const RankState& other) {
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
 }
 
-/// True if the message that `waiting` waits for may still travel: `other` may have sent the message, or begun to, and
-/// has continued.
+/// True if the message that `waiting` waits for may still travel: the ranks of `other` may have sent the message, or
+/// begun to send it, and have continued.
 bool may_travel(const RankState& waiting, const RankState& other) {
   if (waiting.number > 0) return false;
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
