@@ -8,8 +8,8 @@
 //     before it calls a driver.
 // (2) While a chunk is looked up, the driver records reads of raw data instead of doing them. It does all reads of the
 //     chunk index.
-// (3) This driver has locks and the feature SWMR, because libhdf5 rejects a file whose writer did not close it only if
-//     the driver has both.
+// (3) This driver has locks and the feature SWMR. Without both, libhdf5 would accept a file that was never closed by
+//     its writer.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -52,7 +52,8 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
   try {
     return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
-    // No reason is lost: ChunkedFile's constructor has opened the file once to throw an error with the reason.
+    // A driver can only return null. The reason is not lost, because ChunkedFile's constructor opens the file once
+    // before libhdf5 does, and throws an error with the reason.
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -73,7 +74,7 @@ herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_
   try {
     const haddr_t there = std::min<haddr_t>(bytes, file.bytes - std::min(address, file.bytes));
     file.file.read_at(address, std::span(static_cast<std::byte*>(out), there));
-    // Beyond the end of the file there are zeros, as with HDF5's own drivers.
+    // If libhdf5 reads beyond the end of the file, it gets zeros, as from HDF5's own drivers.
     std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);
     return 0;
   } catch (const DataError&) {

@@ -56,8 +56,8 @@ void print_summary(const ShardTable& table) {
             << (table.shards().size() == 1 ? " shard, " : " shards, ") << table.total_bytes() << " bytes\n";
 }
 
-/// Prints the result on the rank that finishes last, which has the tables. If rank 0 is not the last rank, rank 0
-/// prints that its shards are finished. Other ranks print nothing.
+/// Prints the result of a conversion. The rank that finishes last has the tables of all datasets, and prints them. If
+/// rank 0 is not the last rank, rank 0 prints that its shards are finished. Other ranks print nothing.
 int print_result(const ConversionResult& result) {
   if (result.tables.empty()) {
     const JobRank me = job_rank_of_environment(environment);

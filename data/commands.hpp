@@ -81,11 +81,11 @@ struct Command {
 [[nodiscard]] const Command* find_command(const std::string& name);
 
 /// The command `name`. If there is no such command, throws a UsageError that lists all commands. If the command does
-/// not take `arguments` arguments, throws a UsageError that lists the command's forms.
+/// not take this number of arguments, throws a UsageError that lists the command's forms.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
-/// `words` are the words of the command line. Throws UsageError if one of them is an option that `command` lacks and
-/// another command has.
+/// Checks the options among `words`, the words of the command line. Throws UsageError for an option that only commands
+/// other than `command` have.
 void check_options_of(const Command& command, const std::vector<const char*>& words);
 
 /// The options of `command`, or of all commands if `command` is null. Parsing writes into `settings`.

@@ -1,5 +1,5 @@
 // Makes a process's part of a conversion, and combines the results of all processes.
-// (1) A result names each shard that this process has made or kept exactly once.
+// (1) A result names each shard of this process exactly once, whether made now or kept from an earlier run.
 // (2) A shard is added to the result only after it is published, so all shards in a result exist as files.
 #include "data/conversion.hpp"
 
@@ -125,12 +125,12 @@ bool ConversionPart::wants(std::size_t shard) {
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
-  // (2): write_shard() returns only after the file is published.
+  // Invariant 2: the shard is added to the result only now, because write_shard() returns after the file is published.
   note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
 }
 
 void ConversionPart::advance(std::int64_t steps) {
-  // run() does not throw this error, but the failure of the other thread.
+  // Another thread has failed. This error only ends the present thread; run() throws the failure of the other thread.
   if (stop_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;
@@ -153,7 +153,7 @@ ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
 
 void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) {
   const std::lock_guard lock(mutex_);
-  assert(!made_.contains(shard));  // (1)
+  assert(!made_.contains(shard));  // invariant 1: the result names each shard once
   made_[shard] = std::move(info);
   std::int64_t& all = most_[outputs_.of_shard(shard)];
   all = std::max(all, most);

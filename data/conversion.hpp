@@ -38,14 +38,15 @@ struct Output {
 
 class ConversionPart;
 
-/// Tasks of the plan that the processes share and run in any order. Each task leaves its result in the scratch folder.
+/// A round of the plan: tasks that the processes share and run in any order. Each task leaves its result in the scratch
+/// folder.
 struct PlanRound {
   std::size_t tasks;
   std::function<void(std::size_t task)> run;  ///< runs a task; several threads call it
 };
 
 /// The state of a shard file that exists already. A conversion keeps a kWhole shard, and writes a kUnusable shard
-/// again. It stops at a kForeign shard, which has samples of another conversion.
+/// again. A conversion stops at a kForeign shard, which has samples of another conversion.
 enum class ShardState { kWhole, kUnusable, kForeign };
 
 /// A converter. Its shards are numbered consecutively through all outputs (such as train and val). A unit is one or
@@ -53,14 +54,14 @@ enum class ShardState { kWhole, kUnusable, kForeign };
 /// call state_of() and convert() at once.
 class Conversion {
  public:
-  /// Throws UsageError if the name of a split can't begin the names of files.
+  /// Throws UsageError if file names cannot begin with the name of a split.
   explicit Conversion(std::vector<Output> outputs);
   virtual ~Conversion() = default;
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if both have equal
-  /// requests.
+  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if its request is
+  /// equal to that of the interrupted run.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
   /// Called on one rank. Looks at the sources, and leaves files in `scratch` for plan_rounds() and open(). Throws if
@@ -130,7 +131,7 @@ class ConversionPart {
   /// Makes the missing shards of this process's units, on several threads. Throws the first failure of a thread.
   void run();
 
-  /// The result as JSON, for shards_of_output() and kept_shards() in any process.
+  /// The result of this process's part as JSON. shards_of_output() and kept_shards() read it in any process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 

@@ -51,7 +51,7 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(utf8_text(line));
   }
-  // Continue without names, because they are only displayed.
+  // If the number of names is wrong, continue without names, because names are only displayed.
   if (static_cast<std::int64_t>(names.size()) != classes) names.clear();
   return names;
 }

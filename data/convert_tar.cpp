@@ -1,9 +1,9 @@
 // Converts WebDatasets to shards.
 //
 // The number of shards of a tar file is computed from an estimate of the bytes of its images: the file's length times
-// the fraction of images in the first MiBs of the first tar file. (The headers of small images may be larger than the
-// images.) Shard i of n has the samples that begin in the i-th of n equal parts of the file. Each tar file is a unit,
-// and is read once, from beginning to end.
+// the fraction of images in the first MiBs of the first tar file. (A fraction is needed because the headers of small
+// images may be larger than the images.) Shard i of n has the samples that begin in the i-th of n equal parts of the
+// file. Each tar file is a unit, and is read once, from beginning to end.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -175,8 +175,8 @@ class TarConversion final : public Conversion {
   static constexpr const char* kPackedName = "packed";  // this file exists if a tar file is packed
   static constexpr std::int64_t kWhole = 1000;
 
-  /// The fraction of images in the first MiBs of the first tar file, in thousandths. At least a quarter, because later
-  /// images may fill more of the file, and a shard needs memory for all of its images.
+  /// The fraction of images in the first MiBs of the first tar file, in thousandths. The result is at least a quarter,
+  /// because later images may fill more of the file, and a shard needs memory for all of its images.
   [[nodiscard]] std::int64_t fill_of_first(const fs::path& scratch) const {
     constexpr std::uint64_t kLookedAt = 4 << 20;
     WebReader reader(readable(scratch, 0), options_.members, tars_.front().string());
@@ -206,13 +206,13 @@ class TarConversion final : public Conversion {
     return fs::exists(unpacked) ? unpacked : tars_[tar];
   }
 
-  /// The number of the equal part of the file in which the sample begins.
+  /// If the file is cut into `parts` equal parts, the number of the part in which the sample begins.
   static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
   }
 
-  /// LeftOutOfShard::text() of the shard; the file is absent if no sample was left out.
+  /// The path of the file that holds LeftOutOfShard::text() of the shard. The file is absent if no sample was left out.
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
 
   [[nodiscard]] LeftOutOfShard left_out_of_all() const {
@@ -233,7 +233,7 @@ class TarConversion final : public Conversion {
     return content;
   }
 
-  /// False if the sample is left out.
+  /// Adds the sample to `content`. False if the sample is left out.
   bool add(std::size_t unit, const WebSample& sample, ImageIntake& intake, ShardContent& content) {
     try {
       if (!sample.error.empty()) throw DataError(sample.error);

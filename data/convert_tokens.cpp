@@ -261,7 +261,7 @@ class TokenConversion final : public FixedConversion {
       }
     };
     const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
-    // If count() has run, it has checked the texts already.
+    // If a vocabulary is made, the texts were checked when their words were counted, so they are not checked again.
     read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
     write_file(tokens.count(piece), std::to_string(out.finish()));
   }

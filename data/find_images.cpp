@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNameBlock = 1 << 20;  // bytes of a block; a name has a few hundred bytes at most
 
-/// Looks up the sizes of files on several threads, and adds the files to the plan in the order of add().
+/// Looks up the sizes of files on several threads, and adds the files to the plan in the order of the calls of add().
 class SizeLookup {
  public:
-  /// Error texts about a line of a list name `source`.
+  /// `source` is the name of the list in error texts about a line.
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 
@@ -47,7 +47,7 @@ class SizeLookup {
   static constexpr std::size_t kAtOnce = 1 << 16;  // candidates that are looked up at a time
   static constexpr std::size_t kEach = 1 << 8;     // least number of candidates for each thread
 
-  /// The file's size; 0 if it is not a regular file; −errno if stat(2) fails.
+  /// The file's size; 0 if the path is not that of a regular file; −errno if stat(2) fails.
   std::int64_t look_up(const std::string& key) const {
     struct stat facts = {};
     if (::stat((root_ / key).c_str(), &facts) != 0) return -errno;
@@ -70,7 +70,7 @@ class SizeLookup {
   std::vector<ListedImage> pending_;
 };
 
-/// The extensions of torchvision's ImageFolder.
+/// Whether the file's name has one of the extensions that torchvision's ImageFolder reads.
 bool named_as_image(const fs::path& path) {
   const std::string extension = to_lower(path.extension().string());
   constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};

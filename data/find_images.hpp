@@ -18,8 +18,8 @@ inline constexpr const char* kNumberClasses =
     "number the labels without gaps, from 0, or name the classes with --classes";
 
 /// The names of a folder's files and subfolders, sorted by bytes, so that the order does not depend on the file system.
-/// Hidden names are left out. A link counts as a file or folder as its target does. Memory: the bytes of the names and
-/// 9 bytes for each name, so tens of millions of names fit.
+/// Hidden names are left out. A link to a file counts as a file, and a link to a folder as a folder. Memory: the bytes
+/// of the names and 9 bytes for each name, so tens of millions of names fit.
 class FolderNames {
  public:
   /// Throws std::filesystem::filesystem_error if the folder can't be read.

@@ -119,8 +119,8 @@ bool ImageIntake::is_longer(const ImageHeader& header) const {
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {
-  // The decoder can shrink images cheaply to certain sizes. It takes the smallest of them that is at least the wanted
-  // size; then the resizer interpolates to the wanted size.
+  // The decoder can shrink images cheaply to certain sizes. The decoder takes the smallest of these sizes that is at
+  // least the wanted size. Then the resizer interpolates to the wanted size.
   const double scale = double(options_.resize) / std::min(header.width, header.height);
   const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
   const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));

@@ -27,8 +27,8 @@ struct ImageOptions {
   std::function<void(const std::string& warning)> warn = {};  ///< called on rank 0, before any shard is written
 };
 
-/// Limit for the pixels of an image that is resized, which is above the limit of stored images. The decoder holds up to
-/// 3 bytes for each pixel.
+/// The largest number of pixels of an image that can be resized, which is more than a stored image may have. The
+/// decoder holds up to 3 bytes for each pixel.
 inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
 
 /// Counts this process's images with more than 8 bits in a value. Training gets the high 8 bits of such values.
@@ -49,7 +49,7 @@ class DeepImages {
 /// an object from one thread at a time.
 class ImageIntake {
  public:
-  /// Records images with more than 8 bits in a value in `deep`.
+  /// `deep` counts the images with more than 8 bits in a value.
   ImageIntake(const ImageOptions& options, DeepImages& deep);
   ~ImageIntake();
   ImageIntake(const ImageIntake&) = delete;

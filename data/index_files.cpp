@@ -77,7 +77,7 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
   return filters;
 }
 
-/// Moves `corner` to the first element of the next chunk, in row-major order; false after the last chunk.
+/// Moves `corner` to the first element of the next chunk, in row-major order. Returns false after the last chunk.
 bool next_corner(const Source& source, const Hdf5Array& array, std::vector<hsize_t>& corner) {
   for (std::size_t d = corner.size(); d-- > 0;) {
     corner[d] += static_cast<hsize_t>(array.chunk[d]);
@@ -223,7 +223,7 @@ std::string with_commas(std::int64_t number) {
 
 constexpr const char* kNeverWritten = " never written: fill values are read";
 
-/// A recommendation of a better layout; empty if no layout is much better.
+/// Recommends a better layout for the field's dataset. Empty if no layout is much better.
 std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
   constexpr std::int64_t kGoodBytes = 1 << 20;
   constexpr std::int64_t kMuchBytes = 16 << 20;
@@ -270,7 +270,7 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  // Reading costs most in the file with the longest blocks.
+  // Describes the file with the longest blocks, because reading a sample costs most there.
   const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";

@@ -8,14 +8,15 @@
 
 namespace mn::data {
 
-/// The type of the elements: "uint16", "text", "records of a, b".
+/// The HDF5 type of elements as text, such as "uint16", "text" or "records of a, b".
 [[nodiscard]] std::string type_text(hid_t type);
 
-/// The reason why `dataset` of an open file can't be opened: a link is at fault, it is a group, or the name is wrong
-/// (then the text lists the file's datasets). Empty if mn knows no more than HDF5's error says.
+/// The reason why `dataset` of an open file can't be opened: a link is at fault, `dataset` is a group, or the name is
+/// wrong (then the text lists the file's datasets). Empty if mn knows no more than HDF5's error says.
 [[nodiscard]] std::string why_not_opened(hid_t file, const std::string& dataset);
 
-/// The remedy for an HDF5 error with the text `error`, to append to this text; empty if no remedy is known.
+/// The remedy for an HDF5 error whose text is `error`. The caller appends the remedy to the text. Empty if no remedy is
+/// known.
 [[nodiscard]] std::string remedy_of(const std::string& error);
 
 /// Text that names the source files of a virtual dataset in `file`, and the remedy.

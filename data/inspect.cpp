@@ -14,7 +14,7 @@
 namespace mn::data {
 namespace {
 
-/// Adds the samples of [first, last) that have values that are not classes to `result`.
+/// Finds the samples in [first, last) with a value that is not a class, and adds them to `result`.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
                    std::span<const std::byte> values, std::int64_t first, std::int64_t last, VerifyReport& result) {
   if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;

@@ -1,4 +1,4 @@
-/// Verifies datasets of shards, and extracts samples from them.
+/// Verifies datasets that consist of shards, and extracts samples from the shards.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,15 @@ void check_sample_number(std::int64_t index, std::int64_t samples);
 /// Writes a sample's bytes to the file `out`, or to standard output if `out` is empty.
 void write_sample(std::span<const std::byte> sample, const std::string& out);
 
-/// The stored bytes of one field of a sample. Has also the label if the spec is data and a label, and the image's
-/// source (`key`) if samples are images with a label.
+/// The stored bytes of one field of a sample. If the spec is data and a label, the label, too. If the samples are
+/// images with a label, also the image's source (`key`).
 struct ExtractedSample {
   std::vector<std::byte> bytes;
   std::int64_t label = -1;
   std::string key;
 };
-/// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, DataError if the sample
-/// is damaged.
+/// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, and DataError if the
+/// sample is damaged.
 [[nodiscard]] ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field = 0);
 
 }  // namespace mn::data

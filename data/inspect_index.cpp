@@ -48,8 +48,8 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
   return blocks;
 }
 
-/// Reads a block. Throws DataError if the block can't be read, or if its field has classes and a value of the block is
-/// not a class.
+/// Reads a block of values. Throws DataError if the block can't be read, or if the values are to be classes and one of
+/// them is not a class.
 void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];
@@ -103,7 +103,8 @@ int verify_index(const std::filesystem::path& folder, int threads) {
     std::size_t open_file = 0;
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
-        // Blocks are listed file by file, so a thread mostly stays in one file.
+        // Blocks are listed file by file, so the next block of a thread mostly lies in the file that the thread has
+        // open.
         if (!reader || open_file != blocks[i].file) reader = open_indexed(table, open_file = blocks[i].file);
         judge_classes(*reader, table, blocks[i]);
       } catch (const DataError& error) {

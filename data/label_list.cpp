@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-/// A whole number from 0 to 2147483647; no value for any other text.
+/// Parses a whole number from 0 to 2147483647. No value for any other text.
 std::optional<std::int32_t> number_in(std::string_view text) {
   std::int32_t label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
@@ -52,7 +52,7 @@ ListedImage parse_line(const std::string& line, std::int64_t number, const std::
 }
 
 /// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
-/// some editors. Throws DataError if the file is of another kind than text, or text in UTF-16 or UTF-32.
+/// some editors. Throws DataError if the file is not text, or is text in UTF-16 or UTF-32.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
   std::ifstream lines(path);
@@ -72,7 +72,7 @@ void for_each_line(const fs::path& path, Use use) {
   }
 }
 
-/// Position of column `name` in the header of a CSV.
+/// Position of the column `name` in the header of a CSV file.
 std::size_t column_in(const Cells& header, std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(header, trimmed(name), [](const std::string& cell) { return trimmed(cell); });
   if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
@@ -80,7 +80,7 @@ std::size_t column_in(const Cells& header, std::string_view name, const std::str
                   ": choose with --columns PATH,LABEL");
 }
 
-/// Reads the images of a CSV.
+/// Reads the images that a CSV file lists.
 class CsvList {
  public:
   CsvList(const fs::path& list, const ListOptions& options) : rows_(list), columns_(options.columns) {
@@ -106,7 +106,7 @@ class CsvList {
   }
 
  private:
-  /// Finds the columns by the first row. Returns whether the first row is a header.
+  /// Finds the columns of path and label by the first row. Returns true if the first row is a header.
   bool read_header(const Cells& first) {
     if (!columns_.empty()) {
       const std::size_t comma = columns_.find(',');

@@ -6,8 +6,9 @@
 // (1) A lock of flock(2) belongs to the open file, so a killed process leaves the lock file but no lock.
 // (2) The last holder removes the lock file before closing it. A process that has locked a removed file sees that the
 //     path has another inode, and tries again. So two processes never hold the lock exclusively at the same time.
-// (3) A process that shares the lock reads the name in the file: the job that holds the lock, or has just released it.
-//     Ranks of a job wait a moment for another job to release the lock; a process without other ranks does not wait.
+// (3) A process that shares the lock reads the job's name in the file: that job holds the lock, or has just released
+//     it. Ranks of a job wait a moment for another job to release the lock; a process without other ranks does not
+//     wait.
 // (4) On file systems without locks (ENOLCK, EOPNOTSUPP) no process is locked out.
 #include "data/locked_folder.hpp"
 
@@ -52,11 +53,11 @@ Lock take(const Fd& file, const fs::path& path, const std::string& mark) {
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
   if (mark.empty()) return Lock::kHeld;
   const bool written = ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), mark.data(), mark.size(), 0) >= 0;
-  // The change is not atomic: another process may take the lock in between.
+  // The change to a shared lock is not atomic. It fails if another process takes the lock in between.
   return written && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
 }
 
-/// Takes the lock together with other ranks of this job.
+/// Shares the lock that the first rank of this job holds. Returns Lock::kOthers if another job holds the lock.
 Lock share(const Fd& file, const fs::path& path, const std::string& mark) {
   if (mark.empty() || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;

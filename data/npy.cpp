@@ -27,8 +27,8 @@ constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
   throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
 }
 
-/// Translates the Python dictionary to JSON and parses the JSON. JSON has other quotes and brackets, lower-case true
-/// and false, and no comma at the end of a list.
+/// Translates the Python dictionary of the header to JSON and parses the JSON. Unlike Python, JSON has double quotes,
+/// square brackets, lower-case true and false, and no comma at the end of a list.
 json dictionary_of(std::string_view text, const std::string& file) {
   std::string result;
   for (const char c : text) {
@@ -88,7 +88,8 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
     if (extent == 0) continue;
-    // Extents come from the file and may be damaged: no product may overflow, even if a later extent is 0.
+    // Extents come from the file and may be damaged, so the product must not overflow. An extent of 0 is left out of
+    // the product, because the other extents must be plausible, too.
     if (bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
@@ -159,8 +160,8 @@ void NpyArray::read_rows(std::int64_t first, std::int64_t last, std::span<std::b
   if (header_.big_endian) swap_bytes(out, header_.item_bytes);
 }
 
-// In Fortran order the first index varies fastest, so the values of one element of all rows lie side by side. Each read
-// gets one element of rows [first, last).
+// In Fortran order the first index varies fastest, so the values of one element in all rows lie side by side. Each read
+// gets one element of each row in [first, last).
 void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
   const auto& shape = header_.shape;
   const std::size_t item = header_.item_bytes;
@@ -175,7 +176,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
     for (std::int64_t row = 0; row < last - first; ++row) {
       std::memcpy(out.data() + row * row_bytes + to * item, run.data() + row * item, item);
     }
-    // In Fortran order the first indices vary fastest.
+    // Advances `index` to the next element: in Fortran order, the first index after the row's varies fastest.
     for (std::size_t d = 1; d < shape.size() && ++index[d] == shape[d]; ++d) index[d] = 0;
   }
 }
@@ -186,7 +187,7 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
-// Uses ISA-L's inflate, which is faster than zlib's, because only one thread can unpack an array.
+// Only one thread can unpack an array. Therefore this function uses ISA-L's inflate, which is faster than zlib's.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);

@@ -14,7 +14,7 @@
 
 namespace mn::data {
 
-/// Limit for headers. Only arrays of records, which mn does not read, have longer headers.
+/// Limit for the length of headers. Only arrays of records, which mn does not read, have longer headers.
 inline constexpr std::size_t kMaxNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {

@@ -32,8 +32,8 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// Pauses between looks at a sign. Each pause is an eighth longer than the previous pause, so a wait ends at most about
-// an eighth too late.
+// Pauses between two looks at the sign of a rank for which this rank waits. Each pause is an eighth longer than the
+// previous pause, so a wait lasts at most about an eighth too long.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
@@ -94,7 +94,7 @@ void RankBoard::post(json sign) const {
   write_file(path_of(me_.rank), json_text(sign));
 }
 
-/// The sign of a rank; null if the rank has none, or if the sign is of another job.
+/// Reads the sign of a rank. Null if the rank has no sign, or if the sign belongs to another job.
 json RankBoard::sign_of(int rank) const {
   try {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
@@ -144,7 +144,7 @@ void RankBoard::work(const std::function<void()>& part) {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
     part();
   } catch (const Error& error) {
-    // This error may be a consequence of another rank's failure, after which rank 0 removes the plan. Then report the
+    // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case report the
     // other rank's failure.
     for (int rank = 0; rank < me_.size; ++rank) {
       const json sign = rank == me_.rank ? json() : sign_of(rank);

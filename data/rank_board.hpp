@@ -16,11 +16,11 @@ namespace mn::data {
 /// How long a rank waits for another rank's sign to change before it gives up.
 struct Patience {
   std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< wait for the first sign of a rank
-  /// Wait after the last change of the sign. A rank that works on the plan changes its sign each second.
+  /// Wait after the last change of a rank's sign. A rank that works on the plan changes its sign each second.
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 
-/// One rank's access to the signs. If there is only one rank, no file is written.
+/// One rank's access to the signs of all ranks. If there is only one rank, no file is written.
 class RankBoard {
  public:
   /// Removes the sign of this rank that an earlier run left in `folder`. The folder must exist.
@@ -31,10 +31,10 @@ class RankBoard {
   void lead(const std::function<void()>& plan);
   /// Whether lead() has returned on rank 0 without an error, and rank 0 has not failed since.
   [[nodiscard]] bool has_led() const;
-  /// Waits until is_done() returns true. If `rank` has failed, throws the error of `rank`, with on_all_ranks() true and
-  /// an equal exit_code(). If the sign of `rank` does not change for too long (Patience), throws DataError.
+  /// Waits until is_done() returns true. If `rank` has failed, throws the error of `rank`: its exit_code() is kept, and
+  /// on_all_ranks() is true. If the sign of `rank` does not change for too long (Patience), throws DataError.
   void follow(int rank, const std::function<bool()>& is_done);
-  /// All ranks must call work_together() the same number of times. Runs `part`, and returns when all ranks have run
+  /// Collective: all ranks must call work_together() equally often. Runs `part`, and returns when all ranks have run
   /// their parts. Throws the errors of `part`; if another rank fails, throws as follow() does.
   void work_together(const std::function<void()>& part);
 

@@ -58,7 +58,7 @@ class ConversionFolder {
 
   [[nodiscard]] const fs::path& scratch() const noexcept { return scratch_; }
 
-  /// Whether the mark of this conversion exists: this run or an earlier run has finished the plan.
+  /// Whether the mark of this conversion exists. If so, this run or an earlier run has finished the plan.
   [[nodiscard]] bool is_claimed() const {
     std::error_code error;
     try {
@@ -83,7 +83,8 @@ class ConversionFolder {
     for (const Output& output : conversion_.outputs()) {
       if (obstacle.empty()) obstacle = obstacle_in(output.folder);
     }
-    // If the mark exists now, other ranks of this conversion have just made the files of `obstacle`.
+    // The mark is looked for once more. If it exists now, the files of `obstacle` are no obstacle: other ranks of this
+    // conversion have just made them.
     if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
   }
 

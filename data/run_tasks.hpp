@@ -31,7 +31,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   };
   {
     std::vector<std::jthread> workers;
-    // The calling thread works, too.
+    // The calling thread works, too, so one thread less is started.
     for (std::size_t t = 1; t < std::min(static_cast<std::size_t>(std::max(threads, 0)), n); ++t)
       workers.emplace_back(work);
     work();
@@ -39,7 +39,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   if (failure) std::rethrow_exception(failure);
 }
 
-/// run_tasks() without `stop`: only a failure prevents tasks from beginning.
+/// Does the same as run_tasks() above, but without `stop`: only a failure keeps further tasks from beginning.
 inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task) {
   std::atomic<bool> stop = false;
   run_tasks(n, threads, stop, task);

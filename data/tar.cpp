@@ -75,7 +75,7 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
 }
 
 /// Whether the header's checksum is right. The checksum is the sum of all bytes of the header, with blanks in place of
-/// the checksum. Early tar programs summed signed bytes; both sums are accepted.
+/// the checksum. Early tar programs summed the bytes as signed numbers, so the sum of signed bytes is accepted, too.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
@@ -120,7 +120,7 @@ std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
 
 }  // namespace
 
-/// Long name and size of a member, as extra members before it give them.
+/// The long name and the large size of a member, taken from the extra members before it.
 struct TarReader::Extension {
   std::string name;
   std::optional<std::uint64_t> size;
@@ -231,7 +231,7 @@ std::optional<TarMember> TarReader::next() {
     const auto size = is_file && extension.size ? extension.size : content_bytes(header);
     if (!size || *size > file_bytes_ - member.begin) damaged("\"" + member.name + "\" is longer than the file");
     member.bytes = *size;
-    assert(member.begin + member.bytes <= file_bytes_);  // (1)
+    assert(member.begin + member.bytes <= file_bytes_);  // invariant 1: the content lies inside the file
     const std::uint64_t next_at =
         std::min(member.begin + (member.bytes + kTarBlock - 1) / kTarBlock * kTarBlock, file_bytes_);
     if (is_file || member.is_link) {

@@ -23,7 +23,7 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   return text;
 }
 
-/// The first position from `at` on at which a piece may begin.
+/// The first position, `at` or later, at which a piece of the text may begin.
 std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
@@ -42,8 +42,9 @@ std::string next_text(GzipFile& file, std::int64_t bytes) {
   return text;
 }
 
-/// Checks the complete characters of `text`, which lies at offset `begin` of the file. Returns their number of bytes,
-/// without those of a character that is cut off at the end. Throws DataError if a byte is zero or not UTF-8.
+/// Checks the characters of `text`, which lies at offset `begin` of the file. Returns the number of bytes of the
+/// complete characters; a character that is cut off at the end is not counted. Throws DataError if a byte is zero or
+/// not UTF-8.
 std::size_t check_characters(const fs::path& file, std::string_view text, std::int64_t begin, std::string_view remedy) {
   for (std::size_t at = 0; at < text.size();) {
     const int length = first_character(text.substr(at));

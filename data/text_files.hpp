@@ -27,7 +27,7 @@ struct TextPiece {
 /// Throws DataError unless `head`, the beginning of a file, is UTF-8 text. `remedy` ends the message.
 void check_text(const std::filesystem::path& file, std::string_view head, std::string_view remedy = {});
 /// Throws a DataError as check_text() does if `head` is the beginning of another kind of file, or of text in UTF-16 or
-/// UTF-32. Accepts all other bytes, because file names may have any bytes.
+/// UTF-32. Accepts all other bytes, because the file may be a list of file names, which may have any bytes.
 void check_names(const std::filesystem::path& file, std::string_view head);
 /// Number of bytes at the beginning of a file that are given to check_text().
 inline constexpr std::int64_t kHeadBytes = 64 << 10;

@@ -16,7 +16,7 @@ constexpr std::size_t kCrcBytes = sizeof(std::uint32_t);
 
 void TokenWriter::add(std::span<const std::int32_t> tokens) {
   for (const std::int32_t& token : tokens) {
-    // This machine is little endian, so the low bytes come first.
+    // This machine is little endian, so the token's low bytes come first and can be copied.
     const auto* bytes = reinterpret_cast<const std::byte*>(&token);
     block_.insert(block_.end(), bytes, bytes + width_);
     if (++count_ % kBlockTokens == 0) write_block();
@@ -82,7 +82,7 @@ void TokenSamples::read(std::int64_t first, std::int64_t last, RawSamples& sampl
   std::vector<std::byte> stream(((last - first) * context_ + 1) * width);
   read_stream(first * context_, stream, width);
   samples.reset(spec_, last - first);
-  // Consecutive samples share a token of the stream; a shard has a copy of it in each of the two samples.
+  // Consecutive samples share a token of the stream. Both samples have a copy of this token in the shard.
   const std::size_t sample_bytes = (context_ + 1) * width;
   for (std::int64_t i = 0; i < last - first; ++i) {
     std::memcpy(samples.columns[0].bytes.data() + i * sample_bytes, stream.data() + i * context_ * width, sample_bytes);

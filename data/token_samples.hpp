@@ -41,8 +41,8 @@ class TokenWriter {
 void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
                  std::span<std::byte> out);
 
-/// The scratch folder. For each piece of the texts it has files with the words and their counts, the tokens, and the
-/// number of tokens.
+/// The files in the scratch folder. For each piece of the texts, there are files for the words and their counts, for
+/// the tokens, and for the number of tokens.
 struct TokenScratch {
   std::filesystem::path folder;
   std::vector<TextPiece> pieces;

@@ -5,7 +5,7 @@
 
 namespace mn::data {
 
-/// Whether the beginning of the file is that of a gzip or zstd file.
+/// Whether the file begins like a gzip or zstd file.
 [[nodiscard]] bool is_packed(const std::filesystem::path& file);
 
 /// Writes the unpacked content of `file` to `unpacked`, and waits until `unpacked` is on stable storage. If `file` is

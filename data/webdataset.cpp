@@ -34,7 +34,7 @@ bool is_any_image(const std::string& extension) {
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
 }
 
-/// The value at `keys` in a JSON document, as text. Throws DataError if there is no such value.
+/// The value in a JSON document that the path `keys` leads to, as text. Throws DataError if there is no such value.
 std::string json_label(const std::string& text, const std::vector<std::string>& keys) {
   json value = parse_json(text, "the document");
   for (const std::string& key : keys) {
@@ -85,7 +85,7 @@ bool WebReader::next(WebSample& sample) {
   if (!ahead_) return false;
   sample = {.key = split_name(ahead_->name).key, .at = ahead_->header_at, .image = std::move(sample.image)};
   has_image_ = has_label_ = false;
-  // A sample is consecutive members with the same key. To find its end, the reader reads one member ahead.
+  // A sample is a run of members with equal keys. To find the end of the run, the reader reads one member ahead.
   for (; ahead_; ahead_ = tar_.next()) {
     const WebName name = split_name(ahead_->name);
     if (hidden(*ahead_)) continue;

@@ -14,8 +14,8 @@
 
 namespace mn::data {
 
-/// Which members of a sample are the image and the label. A member is called by its extension: its name after the
-/// sample's name and a dot, in lower case.
+/// Which members of a sample are the image and the label. A member is identified by its extension: the part of its name
+/// after the sample's name and a dot, in lower case.
 struct WebMembers {
   std::string image = {};              ///< extension of the image; empty: any usual one, such as "jpg"
   std::string label = "cls";           ///< extension of the label: a whole number as text, or a JSON document
@@ -36,7 +36,8 @@ struct WebSample {
   std::string other = {};  ///< name of the last member that is neither image nor label
 };
 
-/// Reads the samples of a tar file in order. Functions throw DataError if the tar file itself is damaged.
+/// Reads the samples of a tar file in order. The functions of this class throw DataError if the tar file itself is
+/// damaged.
 class WebReader {
  public:
   /// Errors call the file `name`, or `path` if `name` is empty.

@@ -22,7 +22,7 @@ struct ZstdFile::State {
     (void)ZSTD_DCtx_setParameter(stream.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
 
-  /// Reads the next stored bytes of the file; false at its end.
+  /// Reads the next stored bytes of the file. False at the file's end.
   bool refill() {
     const std::uint64_t left = file.size() - at;
     input = {stored.data(), std::min<std::uint64_t>(stored.size(), left), 0};
@@ -52,7 +52,7 @@ std::size_t ZstdFile::read(std::span<std::byte> out) {
   while (output.pos < output.size) {
     const bool has_input = state_->input.pos < state_->input.size || state_->refill();
     if (!has_input && state_->wanted == 0) break;
-    // Even without input libzstd may have unpacked bytes to give.
+    // Even if no input is left, libzstd may hold unpacked bytes, so it is called once more.
     const std::size_t before = output.pos;
     state_->wanted = ZSTD_decompressStream(state_->stream.get(), &output, &state_->input);
     if (ZSTD_isError(state_->wanted) != 0) state_->damaged(ZSTD_getErrorName(state_->wanted));

@@ -1,4 +1,4 @@
-/// Reads a file from beginning to end, as unpacked by libzstd.
+/// Reads a zstd file from beginning to end, and unpacks it by libzstd.
 #pragma once
 
 #include <cstddef>

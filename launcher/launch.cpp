@@ -106,9 +106,10 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program will be this rank's second client of the PMIx server, so the locks of the server's shared-memory
-    // store are freed (pmix.hpp) while the session has the store mapped. If this fails, the program must use the store
-    // "hash". That store serves every client, but names a wrong node if mpiexec's own node has no ranks.
+    // The program will be this rank's second client of the PMIx server, and needs a free lock of the server's
+    // shared-memory store. So the locks are freed (pmix.hpp) while the session has the store mapped. If this fails, the
+    // program must use PMIx's store "hash", which serves every client, but names a wrong node if mpiexec's own node has
+    // no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -148,8 +149,8 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-/// Adds rank 0's facts to its message of round 1. Throws UsageError if this rank's options or variables are wrong; the
-/// root then makes the error the verdict of all ranks.
+/// Completes this rank's message of round 1: on rank 0, adds the facts that only rank 0 reports. Throws UsageError if
+/// this rank's options or variables are wrong; the root then makes the error the verdict of all ranks.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
@@ -198,8 +199,8 @@ void print_notes(const Connection& connection, const ThisRank& rank) {
   }
 }
 
-/// Ends the exchange and waits. Rank 0 waits less than the other ranks and exits first: at the first bad exit mpiexec
-/// kills all ranks, and rank 0's line must be printed before.
+/// Ends the exchange and waits. Rank 0 waits less than the other ranks, so it has printed its line and exits first: at
+/// the first bad exit mpiexec kills all ranks.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();

@@ -71,9 +71,9 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Returns the options. If they are wrong, returns defaults with the error in Options::error, and the launch continues
-/// until ranks with right options know the error. To connect to these ranks, this rank takes the time-out and the ports
-/// from the presets, which are the same for all jobs of this system.
+/// Returns the options. If the options are wrong, returns defaults with the error in Options::error. The launch then
+/// continues until the ranks with right options know the error. To connect to these ranks, this rank takes the time-out
+/// and the ports from the presets, which are the same for all jobs of this system.
 mn::launcher::Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   mn::launcher::Options options;
@@ -87,7 +87,7 @@ mn::launcher::Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const mn::Error&) {
-    // The presets are wrong, too: the defaults stay.
+    // The presets are wrong, too: mnlaunch keeps the defaults.
   }
   return options;
 }

@@ -44,10 +44,11 @@ void print_row(const fs::path& path) {
               checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
 }
 
-/// An absolute path without a slash or a dot at its end.
+/// Returns `path` as an absolute path without a slash or a dot at its end.
 fs::path tidy(const fs::path& path) { return (fs::absolute(path) / "").lexically_normal().parent_path(); }
 
-/// If `path` is a checkpoint, this checkpoint; otherwise the checkpoints of the output folder `path`, the newest first.
+/// Returns `path` if it is a checkpoint. Otherwise returns the checkpoints of the output folder `path`, the newest
+/// first.
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
   if (is_committed(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
@@ -56,8 +57,8 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
   return found;
 }
 
-/// The output folder with the checkpoints at `path`: `path` itself, or its parent folder. Only the output folder has
-/// the lock and the record of the best checkpoints.
+/// The output folder of the checkpoints at `path`: `path` itself, or its parent folder. It is needed because only the
+/// output folder has the lock and the record of the best checkpoints.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = tidy(path);
@@ -67,8 +68,8 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// The number of newest checkpoints to keep, so that `whole` of them are undamaged. If fewer are undamaged, the number
-/// of all checkpoints.
+/// Returns how many of the newest checkpoints must be kept, so that `whole` of the kept ones are undamaged. If fewer
+/// are undamaged, returns the number of all checkpoints.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -83,8 +84,8 @@ std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   return count;
 }
 
-/// Locks out jobs from the output folder. Without the lock, the unfinished save of a running job could not be told from
-/// that of a stopped job. Returns an empty Fd if no job has run in the folder.
+/// Locks jobs out of the output folder. Without the lock, mncheck could not tell whether an unfinished save belongs to
+/// a running job or to a stopped one. Returns an empty Fd if no job has run in the folder.
 Fd lock_of_jobs(const fs::path& out) {
   const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
   Fd lock = open_lock_file(path, 0, 0);
@@ -95,7 +96,7 @@ Fd lock_of_jobs(const fs::path& out) {
   return lock;
 }
 
-/// For each tensor of a merged file: (its name in the checkpoint, its name in the file).
+/// For each tensor of a merged file, returns the tensor's name in the checkpoint and its name in the file.
 std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& manifest, bool all) {
   const std::string prefix = all ? "" : kModelPrefix;
   std::vector<std::pair<std::string, std::string>> names;

@@ -16,8 +16,8 @@ namespace {
 
 void print_note(const std::string& text) { std::cerr << "mnreport: note: " << text << "\n"; }
 
-/// The folders with a log. If there are several `outs`, as from `runs/*`, each folder without a log is skipped with a
-/// message.
+/// The folders in `outs` that have a log. If `outs` has several folders, as from `runs/*`, each folder without a log is
+/// skipped with a message.
 std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
   std::vector<std::filesystem::path> runs;
   for (const auto& out : outs) {

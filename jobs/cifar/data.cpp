@@ -15,7 +15,7 @@ constexpr int kSide = 32;
 constexpr int kMargin = 4;  // largest shift of an image, in pixels; pixels that the shift uncovers are black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// Variation of one image. The default values leave the image unchanged.
+/// The random variation of one image. The default values leave the image unchanged.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -57,8 +57,8 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// The pipeline for image files. If `vary` is true, images are resized to 32 pixels and a margin, so that random crops
-/// shift them by up to kMargin pixels.
+/// The pipeline for image files. If `vary` is true, images are resized to 32 pixels plus a margin, and a random crop
+/// shifts them by up to kMargin pixels.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,

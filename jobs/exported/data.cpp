@@ -21,7 +21,7 @@ std::string shape_text(const Shape& shape) {
   return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
-/// Returns a transform of the images in the first field, which makes an input of the model.
+/// Returns a transform that makes an input of the model from the images in the first field.
 Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
@@ -36,7 +36,8 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
                          data::PixelLayout::kNchw);
 }
 
-/// Returns a transform of a field of arrays, for an input of the model that takes samples of the shape `wanted`.
+/// Returns a transform that makes an input of the model from a field of arrays. `wanted` is the shape of a sample that
+/// the input takes.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);

@@ -69,7 +69,7 @@ std::size_t label_field(const std::string& option, const SampleSpec& spec, const
   throw DataError("--" + option + ": " + what + " among " + names_of(spec.fields) + ": give --label FIELD", true);
 }
 
-/// Number of elements up to the end of each dimension; dimensions of 1 are left out.
+/// The running products of the sizes of `shape`, beginning with 1; sizes of 1 are left out. (2, 1, 3) gives 1, 2, 6.
 std::vector<std::int64_t> counts_of(const Shape& shape) {
   std::vector<std::int64_t> counts = {1};
   for (const std::int64_t size : shape) {

@@ -26,8 +26,8 @@ struct Fields {
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 
-/// The shape of a sample for input `i` of the model; −1 is any size. With --target next, samples for the first input
-/// have one more element, the last target.
+/// The shape of a sample for input `i` of the model; −1 is any size. With --target next, a sample for the first input
+/// has one element more than the input takes, the last target.
 [[nodiscard]] Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i,
                                  const ExportedOptions& options);
 

@@ -17,7 +17,7 @@ namespace F = torch::nn::functional;
 
 constexpr std::int64_t kIgnored = -100;  // cross_entropy ignores targets of this value by default
 
-/// Position of the dimension of classes in an output.
+/// Which dimension of an output counts classes.
 enum class Classes {
   kSecond,  ///< [N, C, d…]
   kLast,    ///< [N, d…, C]
@@ -33,7 +33,7 @@ Shape without(Shape shape, std::size_t dimension) {
   return shape;
 }
 
-/// `shape` without sizes of 1, except the number of samples.
+/// `shape` without its sizes of 1. The first size, the number of samples, always stays.
 Shape squeezed(const Shape& shape) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -1,4 +1,4 @@
-/// jobs/exported: trains a model that Python has exported, on any number of ranks.
+/// jobs/exported trains, on any number of ranks, a model that Python has exported.
 #include <dlfcn.h>
 #include <torch/torch.h>
 

@@ -35,8 +35,8 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor gradient = context->get_saved_variables()[0];
-    // Divide by the number of rows after the gradient was scaled, because in float16 the quotient would underflow
-    // without the scale.
+    // gradients[0] contains the scale of a GradScaler. The division by the number of rows comes after the scale,
+    // because in float16 the quotient would otherwise underflow.
     const at::Tensor factor = gradients[0] / static_cast<double>(gradient.size(0));
     return {gradient * factor, at::Tensor(), at::Tensor(), at::Tensor()};
   }

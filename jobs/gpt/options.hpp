@@ -48,7 +48,7 @@ void take_network(const Metadata& metadata, const std::string& file, const Optio
 /// Declares the options of this job and their checks; the values in `given` are the defaults.
 void declare_options(Options& options, GptSettings& given);
 
-/// The learning rate: --lr, or the default for this network.
+/// The learning rate: the value of --lr, or the default for this network.
 [[nodiscard]] double base_rate(const GptSettings& given);
 
 }  // namespace mn::jobs

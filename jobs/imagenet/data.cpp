@@ -38,8 +38,8 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if the classes differ. A validation set may lack the last classes, and a dataset made from a list
-/// may lack class names.
+/// Throws DataError if the classes of the two datasets differ. That the validation set lacks the last classes, or that
+/// a dataset made from a list lacks class names, is no difference.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {

@@ -28,9 +28,9 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// The logits of each head. In the last step a rank may have a single image, and batch normalization cannot train on a
-/// single value in a channel. Then the image's mirror image also passes through the network, and its logits are
-/// dropped.
+/// The logits of each head of the network. In the last step a rank may have a single image, but batch normalization
+/// cannot train on a single value in a channel. In this case the image's mirror image also passes through the network,
+/// and the logits of the mirror image are dropped.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
@@ -61,7 +61,7 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
   report.add("accuracy_top5", counts[1], weight);
 }
 
-/// Period of validations and reports.
+/// How often the job validates and reports.
 mn::Interval report_period(const ImagenetOptions& options) {
   const auto usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   return mn::app::report_period(options, usual);

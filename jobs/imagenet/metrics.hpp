@@ -62,7 +62,7 @@ class ResourceReport final : public Extension {
 };
 
 /// Ends training with an error when all ranks together have replaced more than `most` damaged samples in an epoch. The
-/// check is collective, so it does not run in every iteration.
+/// check is a collective call, which costs time, so it does not run in every iteration.
 class CorruptLimit final : public Extension {
  public:
   CorruptLimit(std::shared_ptr<const DataLoader> loader, std::int64_t most) : loader_(std::move(loader)), most_(most) {}
@@ -85,7 +85,8 @@ class SampleLog final : public Extension {
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
-  /// Runs before validations, because if a signal interrupts a validation, the resumed run does not know the samples.
+  /// This extension runs before validations, to write the samples first: if a signal interrupts a validation, the
+  /// resumed run no longer knows the samples.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

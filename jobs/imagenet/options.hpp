@@ -50,7 +50,7 @@ void declare_options(Options& options, ImagenetOptions& given);
 /// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);
 
-/// The learning rate for updates of 256 samples: --lr, or the default for the network and the optimizer.
+/// The learning rate for updates of 256 samples: the value of --lr, or the default for the network and the optimizer.
 [[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

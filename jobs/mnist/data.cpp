@@ -65,7 +65,7 @@ MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train;
   std::shared_ptr<Dataset> val;
-  // Only rank 0 looks at folders, so that a thousand ranks do not send the same requests to the file system.
+  // Only rank 0 looks at folders, because otherwise a thousand ranks would send equal requests to the file system.
   on_root<DataError>(
       *comm,
       [&] {

@@ -17,7 +17,7 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
   return found == machine.gpus.end() ? nullptr : &*found;
 }
 
-/// Kuhn's augmenting paths: as many ranks as possible get a GPU of their own.
+/// Matches ranks with GPUs by Kuhn's augmenting paths, so that as many ranks as possible get a GPU of their own.
 class Matching {
  public:
   explicit Matching(const std::vector<std::vector<std::string>>& wishes) : wishes_(wishes) {}
@@ -82,7 +82,7 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   return !ranks[i].gpus.empty();
 }
 
-/// (2): no rank shares a GPU while a GPU that it sees is free.
+/// Checks invariant 2: no rank shares a GPU while a GPU that the rank sees is free.
 [[maybe_unused]] bool are_free_gpus_used_first(const std::vector<std::vector<std::string>>& wishes,
                                                const std::map<std::string, int>& users,
                                                const std::vector<Binding>& bindings) {
@@ -105,7 +105,8 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // Take the first of the least used GPUs: ranks spread evenly, and near GPUs are preferred among equally used GPUs.
+    // Takes the first of the least used GPUs. So ranks spread evenly, and among equally used GPUs a near GPU is
+    // preferred.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -120,7 +121,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// The cores with CPUs in `mask`. Their CPUs outside of the mask are left out.
+/// The cores that have CPUs in `mask`. CPUs outside of the mask are left out.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {
@@ -135,13 +136,13 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 }
 
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // `cores` may come from a message of another process, so a core may have no CPU.
+  // A core without CPUs is possible, because `cores` may come from a message of another process.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`; a remainder of cores is left to the system.
+/// Divides `cores` equally among the ranks of `group`. Cores left over are given to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -155,7 +156,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
-  // assign_cores() has given each rank the whole mask.
+  // assign_cores() has given each rank the whole mask. The rank's share of the cores now replaces the mask.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
   // All ranks take the nearest cores before any rank takes farther cores: first cores of their GPU's NUMA node, then
   // cores of the GPU's package, then any cores.
@@ -171,7 +172,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   }
   for (const std::size_t rank : group) take(rank, [](const Core&) { return true; });
-  // (3): equal shares.
+  // Invariant 3: all ranks of the group have equal numbers of cores.
   assert(std::ranges::all_of(group, [&](std::size_t rank) { return count[rank] == quota; }));
 }
 
@@ -187,7 +188,8 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // With fewer cores than ranks the kernel's scheduler does better than a fixed share.
+    // If there are fewer cores than ranks, the cores are not divided, because the kernel's scheduler does better than a
+    // fixed share.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }

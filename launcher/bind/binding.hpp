@@ -42,7 +42,7 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  /// Element i: CPUs of the node's i-th rank. Ranks beyond the end of the map are bound as without a map.
+  /// Element i has the CPUs for the node's i-th rank. Ranks beyond the end of the map are bound as without a map.
   std::vector<CpuSet> cpu_map = {};
 };
 
@@ -59,23 +59,25 @@ struct Binding {
   MN_NEEDED_FIELDS(gpu, cpus, cores);
 };
 
-/// Element i is for the node's i-th rank. With more ranks than GPUs and no oversubscription, gpu is -1 for some ranks.
+/// Returns the bindings of a node's ranks; element i belongs to the node's i-th rank. If there are more ranks than GPUs
+/// and GPUs must not be oversubscribed, Binding::gpu is -1 for some ranks.
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 
 /// The GPUs that a rank's program sees. torch.cuda.set_device(LOCAL_RANK) must select the rank's own GPU. If the ranks
 /// of a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. For a rank that is alone, its own
 /// GPU has index 0 and LOCAL_RANK is 0, as with one rank on the node. A rank is alone if no other rank sees its GPUs,
-/// if --gpu-visibility is "one", if ranks of the node share GPUs (an index for each rank is missing), or if the rank
-/// sees an instance of a GPU (CUDA shows a process at most one instance).
+/// if --gpu-visibility is "one", if ranks of the node share GPUs (because then the GPUs have fewer indices than the
+/// node has ranks), or if the rank sees an instance of a GPU (because CUDA shows a process at most one instance).
 struct GpuView {
-  /// Value for CUDA_VISIBLE_DEVICES, or with AMD for ROCR_VISIBLE_DEVICES; no value: the variable stays unchanged.
+  /// The value for CUDA_VISIBLE_DEVICES, or for ROCR_VISIBLE_DEVICES with AMD GPUs. No value means that the variable
+  /// stays unchanged.
   std::optional<std::string> visible_devices;
   int index = -1;         ///< index of the rank's GPU in its view; -1: no GPU
   bool is_alone = false;  ///< the program gets LOCAL_RANK 0 and LOCAL_WORLD_SIZE 1
   bool is_amd = false;
 
-  /// "cuda:0"; "hip:0" for AMD; "cpu" without a GPU.
+  /// The name of the rank's device: "cuda:0", "hip:0" for an AMD GPU, or "cpu" without a GPU.
   [[nodiscard]] std::string device() const {
     return index < 0 ? "cpu" : (is_amd ? "hip:" : "cuda:") + std::to_string(index);
   }

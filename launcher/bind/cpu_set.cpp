@@ -77,7 +77,7 @@ void set_affinity_of_this_thread(const CpuSet& cpus) {
   CPU_ZERO_S(bytes, set.get());
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
   const CpuSet before = affinity_of_this_thread();
-  // The kernel silently drops unknown CPUs, so the mask is read back.
+  // The mask is read back and compared, because the kernel silently drops unknown CPUs.
   if (sched_setaffinity(0, bytes, set.get()) == 0 && affinity_of_this_thread() == cpus) return;
   throw UsageError("cannot bind to the CPUs " + format_cpus(cpus) + ": this rank was given " + format_cpus(before) +
                    "; give others (--cpu-map), or ask the scheduler for them");
@@ -106,7 +106,7 @@ void bind_memory_of_this_thread(const std::vector<int>& nodes) {
   std::vector<unsigned long> mask(most / kBits + 1);
   for (const int node : nodes)
     mask[static_cast<std::size_t>(node) / kBits] |= 1UL << (static_cast<std::size_t>(node) % kBits);
-  // The kernel reads one bit less than its argument says.
+  // The last argument is the number of bits + 1, because the kernel reads one bit less than the argument says.
   if (syscall(SYS_set_mempolicy, kPolicyBind, mask.data(), mask.size() * kBits + 1) == 0) return;
   const int reason = errno;
   const std::string list = join(nodes, ",");

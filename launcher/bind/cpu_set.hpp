@@ -11,19 +11,19 @@
 
 namespace mn::launcher {
 
-/// A sorted vector: it needs little memory, and the root holds the sets of all ranks.
+/// A set of CPUs is a sorted vector, because a vector needs little memory: the root holds the sets of all ranks.
 using CpuSet = boost::container::flat_set<int>;
 
-/// "0-3,8" → {0, 1, 2, 3, 8}; no value if the list is malformed or names no CPU.
+/// Parses a list of CPUs: "0-3,8" gives {0, 1, 2, 3, 8}. No value if the list is malformed or names no CPU.
 [[nodiscard]] std::optional<CpuSet> parse_cpus_strictly(std::string_view list);
-/// parse_cpus_strictly(), or an empty set for a malformed list.
+/// Does the same as parse_cpus_strictly(), but returns an empty set for a malformed list.
 [[nodiscard]] inline CpuSet parse_cpus(std::string_view list) { return parse_cpus_strictly(list).value_or(CpuSet()); }
 [[nodiscard]] std::string format_cpus(const CpuSet& cpus);
 [[nodiscard]] CpuSet intersection(const CpuSet& a, const CpuSet& b);
 
 /// The CPUs that this thread may run on. The machine may have any number of CPUs.
 [[nodiscard]] CpuSet affinity_of_this_thread();
-/// Throws UsageError if the kernel does not grant all of `cpus`.
+/// Binds this thread to `cpus`. Throws UsageError if the kernel does not grant all of these CPUs.
 void set_affinity_of_this_thread(const CpuSet& cpus);
 
 /// Numbers of the NUMA nodes that contain any of `cpus`, read from sysfs below `root`; empty if the kernel has no NUMA.

@@ -27,7 +27,7 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
-  // The component "gl" would look for X servers, and wait for a dead name server.
+  // hwloc's component "gl" is left out, because "gl" would look for X servers, and might wait for a dead name server.
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
@@ -89,7 +89,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // Some virtual machines hide their cores; then each hardware thread counts as a core.
+  // Some virtual machines hide their cores. In such a machine each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);
@@ -119,8 +119,8 @@ std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   return gpus;
 }
 
-/// Index of the network card that is nearest to `gpu`; among equally near cards, the card with the fewest GPUs in
-/// `served`.
+/// Index of the network card that is nearest to `gpu`. Among equally near cards, the card that serves the fewest GPUs
+/// so far (`served`).
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

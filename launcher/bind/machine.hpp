@@ -41,7 +41,7 @@ struct Machine {
 /// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// "00000000:3B:00.0" → "0000:3b:00.0": gives PCI addresses of NVML and hwloc the same spelling.
+/// Gives PCI addresses of NVML and hwloc one spelling: "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
 void to_json(nlohmann::json& json, const Machine& machine);

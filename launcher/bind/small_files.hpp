@@ -1,4 +1,4 @@
-/// Contents of small text files, as in /proc and /sys.
+/// Reads small text files, such as those in /proc and /sys.
 #pragma once
 
 #include <charconv>
@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// The first line; no value if the file cannot be read or the line is empty.
+/// The first line of a file. No value if the file cannot be read or the line is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
   std::ifstream lines(file);
   std::string line;
@@ -19,8 +19,8 @@ namespace mn::launcher {
   return line.empty() ? std::nullopt : std::optional(line);
 }
 
-/// The value of `key`: "EPYC" for the key "model name" and the line "model name : EPYC". No value if the file lacks the
-/// key or the key lacks a value.
+/// The value of `key` in a file with lines "KEY : VALUE". For the key "model name", the line "model name : EPYC" gives
+/// "EPYC". No value if the file lacks the key or the key lacks a value.
 [[nodiscard]] inline std::optional<std::string> value_of_key(const std::filesystem::path& file, std::string_view key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {

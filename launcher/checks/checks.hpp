@@ -1,7 +1,7 @@
 /// The checks: pure functions from the facts of a job to findings. check_table.cpp runs them.
 ///
-/// A new check is a function in a file of this folder, its name below, a row in check_table.cpp, and a line in
-/// docs/launcher.md.
+/// To add a check, write a function in a file of this folder, declare it below, and add a row to check_table.cpp and a
+/// line to docs/launcher.md.
 #pragma once
 
 #include <string>
@@ -14,29 +14,30 @@ namespace mn::launcher {
 /// Runs the checks of the table in order, without the checks in job.skip.
 [[nodiscard]] Findings run_checks(const JobFacts& job);
 
-/// The names under which checks report findings, each once.
+/// The names of all checks, as findings show them. Each name is listed once.
 [[nodiscard]] std::vector<std::string> check_names();
 
 using Check = Findings(const JobFacts& job);
 
-// placement.cpp: where the ranks run
+// Checks in placement.cpp, of where the ranks run.
 Check check_sources, check_task_count, check_distribution, check_arguments, check_folder;
 Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
-/// Not in the table of checks, because it runs with --check off, too. `entries`: lists of CPUs in --cpu-map.
+/// This check is not in the table of checks, because it runs with --check off, too. `entries`: number of lists of CPUs
+/// in --cpu-map.
 [[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);
 
-// software.cpp: the program, its libraries and files
+// Checks in software.cpp, of the program, its libraries and files.
 Check check_program, check_unresolved, check_libraries, check_mpi, check_mpiexec, check_nccl, check_files;
 Check check_environment;
 
-// system.cpp: kernel, memory, processors, clocks, users
+// Checks in system.cpp, of kernel, memory, processors, clocks and users.
 Check check_memlock, check_shm, check_limits, check_cma, check_cpu, check_clock, check_machines, check_user;
 Check check_temporary_folder, check_output_folder;
 
-// network.cpp: addresses, connections, ports of network cards
+// Checks in network.cpp, of addresses, connections, and ports of network cards.
 Check check_address, check_subnet, check_connections, check_fabric;
 
-// devices.cpp: GPUs and their driver; gpu_health.cpp: broken GPUs and links between them
+// Checks in devices.cpp, of GPUs and their driver, and in gpu_health.cpp, of broken GPUs and links between GPUs.
 Check check_devices, check_gpu_counts, check_driver, check_cuda_version, check_gpu_code, check_gpu_models;
 Check check_gpu_modes, check_gpu_visibility, check_gpu_health;
 

@@ -10,7 +10,7 @@ std::string shown(const std::optional<std::string>& value) {
   return value->empty() ? "empty" : *value;
 }
 
-/// values[i] belongs to node nodes[i].
+/// Compares the nodes `nodes` with each other; values[i] is the value of node nodes[i].
 Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& nodes, const Finding& finding,
                            const NodeValues& values, NoValue no_value) {
   Findings findings;

@@ -1,8 +1,8 @@
-/// Comparing one fact over all nodes of a job.
+/// Compares one fact of all nodes of a job.
 ///
 /// 1. A node without a value differs from every other node, even from nodes without a value.
 /// 2. The usual value is the most common value; among equally common values, the value of the first node.
-/// 3. Nodes without a value do not count for the usual value.
+/// 3. Nodes without a value are ignored when the usual value is chosen.
 ///
 /// Cost: O(nodes log values), a few times for each fact.
 #pragma once
@@ -26,7 +26,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// Calls fact(node) for each node; `fact` returns a value or an optional value.
+/// The results of fact(node) for all nodes; `fact` returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -47,17 +47,19 @@ struct OddNodes {
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Nodes without a value come last, and only if some node has a value.
+/// Groups the nodes with an unusual value. Nodes without a value are the last group. If no node has a value, the result
+/// is empty.
 [[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// Whether nodes with GPUs for this job are compared with nodes without: the two kinds differ in many facts.
+/// kAllNodes compares all nodes with each other. kEachKind compares nodes with GPUs for this job among themselves, and
+/// nodes without GPUs among themselves, because the two kinds of nodes differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// One finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains WHAT; the text after WHAT
-/// is added. With kReport, nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but
-/// Y on other nodes".
+/// Makes a finding for each unusual value: "WHAT is X, but Y on other nodes". The argument `finding` contains WHAT, and
+/// this function adds the text after WHAT. With kReport, nodes without a value are a finding, too, if some node has a
+/// value: "WHAT is not known, but Y on other nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -66,8 +68,8 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for the number of each node; report(finding) adds a finding about the node. Equal findings
-/// about several nodes become one.
+/// Calls look(node, report) for each node; `node` is the node's number, and report(finding) adds a finding about the
+/// node. Equal findings about several nodes become one.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;
@@ -77,7 +79,7 @@ template <typename Look>
   return findings;
 }
 
-/// `finding` with the hosts of all nodes for which is_bad(node) is true; empty if there is no such node.
+/// Returns `finding` with the hosts of all nodes for which is_bad(node) is true. Empty if there is no such node.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
   Finding found = finding;

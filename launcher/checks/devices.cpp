@@ -16,7 +16,7 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// Whether `fact` is true for any GPU of the node; no value if it is unknown for all GPUs.
+/// Whether `fact` is true for any GPU of the node; no value if `fact` is unknown for all GPUs.
 std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fact) {
   std::optional<bool> any;
   for (const auto& gpu : gpus_of(node)) {
@@ -25,7 +25,8 @@ std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fac
   return any;
 }
 
-/// "H100 79 GiB" for each kind of GPU; no value without a GPU, or if NVML does not describe a GPU.
+/// The kinds of the node's GPUs as text, such as "H100 79 GiB". No value if the node has no GPU, or if NVML does not
+/// describe one of its GPUs.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
@@ -55,7 +56,7 @@ std::optional<unsigned> lowest_application_clock(const NodeFacts& node) {
   return lowest;
 }
 
-/// Whether the driver keeps all GPUs of the node ready; no value if it is unknown for all GPUs.
+/// Whether the driver keeps all GPUs of the node ready; no value if this is unknown for all GPUs.
 std::optional<bool> all_persistent(const NodeFacts& node) {
   std::optional<bool> all;
   for (const auto& gpu : gpus_of(node)) {
@@ -196,7 +197,9 @@ Findings check_gpu_modes(const JobFacts& job) {
 
 Findings check_gpu_visibility(const JobFacts& job) {
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // CUDA_VISIBLE_DEVICES does no harm to NCCL; a control group that hides devices from the driver does.
+    // Compares the GPUs that the driver may open for each rank. If a control group hides GPUs from the driver, NCCL
+    // cannot copy between the ranks' GPUs directly. CUDA_VISIBLE_DEVICES hides no GPU from the driver, and does no
+    // harm.
     std::set<std::string> openable;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);

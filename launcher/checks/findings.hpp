@@ -42,7 +42,7 @@ using Findings = std::vector<Finding>;
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
-/// "error [libraries] vn2: WHAT; REMEDY".
+/// The finding as a line of text: "error [libraries] vn2: WHAT; REMEDY".
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
 
@@ -61,9 +61,10 @@ struct JobFacts {
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check runs. A check leaves a fault to a more exact check only if the more exact check runs.
+  /// Whether the check `check` runs. A check leaves a fault to a more exact check only if runs() is true for the more
+  /// exact check.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
-  /// The number in the whole job of rank `rank`.
+  /// The number that rank `rank` of these facts has in the whole job.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };
 

@@ -58,7 +58,7 @@ Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
                         : Ailment();
 }
 
-/// The gravest ailment. Broken memory comes first, because it may cause other ailments.
+/// The gravest ailment of a GPU. Broken memory is the gravest, because it may cause the other ailments.
 Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
   Ailment ailment = memory_ailment(gpu);
   if (ailment.what.empty()) ailment = link_ailment(gpu, usual);

@@ -45,7 +45,7 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// The median number of active ports of the nodes for which `is_asked` is true.
+/// Counts the active ports of each node for which is_asked(node) is true, and returns the median.
 std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
   std::vector<std::size_t> counts;
   for (const auto& node : job.nodes) {
@@ -55,16 +55,15 @@ std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bo
   return counts.empty() ? 0 : counts[counts.size() / 2];
 }
 
-/// Compares the port's state among the nodes with GPUs, or among the nodes without. A port that few nodes use may be a
-/// spare port. A node with the usual number of active ports has no fault, because the node may name its ports
-/// differently.
+/// Reports nodes on which the port `name` is not active. If `with_gpus` is true, compares nodes with GPUs, else nodes
+/// without GPUs. A port in use on less than half of the nodes may be a spare port, and is not reported. A node with the
+/// usual number of active ports is not reported, because the node may name its ports differently.
 Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
   const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
-  // If less than half of the nodes use the port, nodes without the port have no fault.
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     const PortFacts* port = find_port(job.nodes[node], name);
@@ -81,7 +80,7 @@ Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // Count at least a day: soon after a boot, a few losses would look like many.
+    // The counters are divided by at least a day, because soon after a boot a few losses would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
@@ -108,8 +107,8 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // In a cloud, the name service may lack all hosts' names. The nodes have found each other by addresses, and programs
-  // get addresses, too.
+  // In a cloud, the name service may lack the names of all hosts. Missing names are no fault: the nodes have found each
+  // other by addresses, and programs get addresses, too.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;
@@ -120,8 +119,7 @@ Findings check_address(const JobFacts& job) {
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // If a host's name resolves to a loopback address, the name works on the host, but other nodes connect to
-    // themselves.
+    // A loopback address works on the host itself, but is a fault: other nodes connect to themselves by the address.
     if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
@@ -140,7 +138,7 @@ Findings check_subnet(const JobFacts& job) {
     for (const std::size_t node : odd.nodes) {
       const NetworkFacts& network = *job.nodes[node].network;
       const bool has_usual = has(network.subnets, odd.usual);
-      // Different networks are no fault if routes connect them, as between two racks.
+      // Nodes in different networks are no fault if routes connect the networks, as between two racks.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       Finding found = has_usual ? warning_of("network", what + ", where it has a card too",

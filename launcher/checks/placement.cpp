@@ -15,7 +15,7 @@ namespace {
 
 const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
 
-/// All CPUs of the node, whatever the masks.
+/// All CPUs of the node, including CPUs outside of the ranks' masks.
 CpuSet whole(const Machine& machine) {
   CpuSet all;
   for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
@@ -29,7 +29,7 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
-/// Whether the rank and another rank are bound to the same single CPU, although the machine has more CPUs.
+/// Whether this rank and another rank are both bound to one single CPU, although the machine has more CPUs.
 bool is_crowded(const JobFacts& job, int rank) {
   const int node = job.layout.node_of(rank);
   const CpuSet& mask = mask_of(job, rank);

@@ -17,8 +17,8 @@ bool breaks_jobs(const std::string& library) {
   return std::ranges::any_of(kNames, [&](const char* name) { return library.starts_with(name); });
 }
 
-/// The library's `fact` as text; kAbsent if the program does not load the library on the node. No value for the
-/// driver's library on nodes without GPUs, which lack the driver.
+/// The library's `fact` on a node as text; kAbsent if the program does not load the library there. No value for the
+/// driver's library on a node without GPUs, because such a node has no driver.
 template <typename Value>
 std::optional<std::string> fact_of_library(const NodeFacts& node, const std::string& name,
                                            std::optional<Value> BuildFacts::*fact) {
@@ -34,8 +34,8 @@ bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// A node with many variables sends only hashes of the values. A hash is replaced by its text if another node sent the
-/// text.
+/// The values of a variable on all nodes. A node with many variables sends only hashes of the values. If another node
+/// has sent the text of a hash, the text replaces the hash.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -54,17 +54,17 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// Makes kAbsent of an empty fact, which means that the file does not exist.
+/// Returns kAbsent for an empty fact, because an empty fact means a missing file. Otherwise returns the fact.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
 
-/// File `i` of --check-file if it exists, else null.
+/// The facts about file `i` of --check-file; null if the file does not exist on the node.
 const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Reports only the first difference, because a different size explains a different hash.
+/// Compares a file on all nodes. Reports only the first difference, because a different size explains a different hash.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -139,14 +139,15 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // A file that was truncated in copying keeps its build id.
+    // The sizes of equal builds are compared, too, because a file truncated in copying keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // If launcher and MPI do not match, N jobs of one rank start, or the ranks die in MPI_Init.
+  // This text says why the launcher does not fit the program's MPI. In such a case N jobs of one rank would start, or
+  // the ranks would die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")
@@ -207,7 +208,7 @@ Findings check_files(const JobFacts& job) {
 }
 
 Findings check_environment(const JobFacts& job) {
-  // Different values of these variables make ranks wait for each other forever.
+  // If nodes have different values of one of these variables, ranks wait for each other forever.
   constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {

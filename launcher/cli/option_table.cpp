@@ -19,7 +19,7 @@ std::string last_of(const OptionRow& row, const Words& values) {
   return values.back();
 }
 
-/// The position of the last value among the row's choices. Throws UsageError for an unknown value.
+/// Returns the position, among the row's choices, of the option's last value. Throws UsageError for an unknown value.
 std::size_t choice_of(const OptionRow& row, const Words& values) {
   const auto choices = split(row.value, '|');
   const auto chosen = std::ranges::find(choices, values.back());
@@ -27,7 +27,8 @@ std::size_t choice_of(const OptionRow& row, const Words& values) {
   throw UsageError(std::string("--") + row.name + " is \"" + values.back() + "\": use one of " + row.value);
 }
 
-/// Names of checks; each value may be a list with commas. Throws UsageError for an unknown name.
+/// The names of checks in the option's values; each value may be a list with commas. Throws UsageError for an unknown
+/// name.
 Words checks_of(const OptionRow& row, const Words& lists) {
   const std::string option = std::string("--") + row.name;
   const Words known = check_names();
@@ -70,8 +71,8 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets the member `kMember` of `options`. A flag makes it true. An option with two choices makes it true for the
-/// second choice. An option with a text sets it to the last value.
+/// Sets the member `kMember` of `options`. A flag sets the member to true. An option with two choices sets it to true
+/// for the second choice. An option with a text stores the last value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

@@ -41,10 +41,10 @@ std::size_t count_options(const Words& words) {
   return std::min(count, words.size());
 }
 
-/// The values of each row of the option table; a flag's values are empty texts.
+/// The values that the words give to each option of the table. A flag's value is an empty text.
 class OptionValues {
  public:
-  /// Takes the options from the beginning of `words`. Throws UsageError.
+  /// Parses the options at the beginning of `words`. Throws UsageError.
   explicit OptionValues(const Words& words) : count_(count_options(words)) {
     po::options_description known;
     for (const auto& row : option_table()) {
@@ -76,7 +76,7 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// The words of `preset`. If a word is wrong, throws a UsageError that names the preset.
+/// Splits the text of `preset` into words. If a word is wrong, throws a UsageError that names the preset.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);

@@ -1,7 +1,7 @@
 /// mnlaunch's command line: a table with a row for each option (option_table.cpp) makes the parser, --help and the
 /// manual page.
 ///
-/// A new option is a member of Options, a row in option_table.cpp, and a line in docs/launcher.md.
+/// To add an option, add a member to Options, a row to option_table.cpp, and a line to docs/launcher.md.
 #pragma once
 
 #include <filesystem>
@@ -69,18 +69,19 @@ struct OptionRow {
 /// Null if mnlaunch has no option --NAME.
 [[nodiscard]] const OptionRow* find_option(std::string_view name);
 
-/// Options from a file or a variable: words as on the command line, with blanks or line ends between them. A # begins a
-/// comment. The command line overrides presets.
+/// The options that a file or a variable presets: words as on the command line, with blanks or line ends between them.
+/// A # begins a comment. The command line overrides presets.
 struct Preset {
   std::string name;  ///< the file or variable, for messages
   std::string text;
 };
 
-/// Each preset overrides the presets before it. Throws a UsageError that names the wrong word and, for an unknown
-/// check, the known checks.
+/// Parses the presets and the command line. Each preset overrides the presets before it, and the command line overrides
+/// all presets. Throws a UsageError that names the wrong word and, for an unknown check, the known checks.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
-/// Options that must be equal on all ranks of a job, as words; options with their default value are left out.
+/// The options whose values must be equal on all ranks of a job, as words. Options with their default value are left
+/// out.
 [[nodiscard]] std::vector<std::string> words_of_all_ranks(const Options& options);
 
 /// The presets of this system: the site's /etc/mn/mnlaunch.conf, then MN_LAUNCH_TIMEOUT and MNLAUNCH_OPTIONS.

@@ -19,7 +19,7 @@ struct OutputNames {
   std::string step;
 };
 
-/// Throws UsageError that names a letter without meaning.
+/// Throws UsageError if a field of the pattern has an unknown letter; the error names the letter.
 void check_output_pattern(const std::string& pattern);
 
 /// The file for the stream "out" or "err".

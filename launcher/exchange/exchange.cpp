@@ -11,8 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Peer::Kind;
 
-// Kinds of messages. A number follows the kind: in kReport the sender (a node, or within a node a rank), in kLost the
-// lost node, in kAnswer and kHurry the round, in kAbandon 0.
+// Kinds of messages. Each message begins with its kind and a number. The number is the sender in kReport (a node, or
+// within a node a rank), the lost node in kLost, the round in kAnswer and kHurry, and 0 in kAbandon.
 constexpr char kReport = 'R';   // up: a part or a report
 constexpr char kLost = 'L';     // up: a node has ended, or proved only the weak key, and why
 constexpr char kAnswer = 'A';   // down: the answer of a round
@@ -27,10 +27,12 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// How long the root waits once a node is known to be missing. The remaining nodes are to report at once.
+/// How long the root waits for the remaining nodes once a node is known to be missing. The remaining nodes are to
+/// report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// How long a rank waits for an answer. Covers the root's wait for reports, and the steps of the root.
+/// How long a rank waits for the root's answer: long enough for the root's wait for reports, and for the steps of the
+/// root.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -66,7 +68,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
-  // (2): a message too short for its number is garbage. The sender then counts as absent.
+  // Invariant 2: a message too short to hold a number is garbage, and the sender counts as absent.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -74,7 +76,7 @@ void Exchange::take(const Peer& from, std::string message) {
   if (from.kind == Kind::kMember) {
     member(from.id).messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
-    // (4): passed on unread and at once, without waiting for further reports.
+    // Invariant 4: this node passes the report on at once and unchanged, and waits for no other report.
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
@@ -117,7 +119,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
     Inbox& source = nodes_[static_cast<std::size_t>(each)];
     if (!kNodeTree.is_below(each, node) || source.end) continue;
-    // Nodes below are cut off, too, but the error message names only the ended node.
+    // Nodes below the lost node are cut off, too, but the error message names only the lost node.
     source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
     if (each == node) source.why_weak = why_weak;
   }
@@ -125,7 +127,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
 
 Part Exchange::Inbox::take() {
   if (messages.empty()) {
-    // (2): a source that was absent once is not awaited again, so later rounds cost no second time-out.
+    // Invariant 2: a rank or node that was absent once is not awaited again, so later rounds cost no second time-out.
     is_given_up = true;
     return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate), .why_weak = why_weak};
   }
@@ -144,11 +146,11 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
-  // (5): after an uninvited rank has come, the wait is short. The invited ranks will come soon, except the rank whose
-  // number was taken.
+  // Invariant 5: after an uninvited rank has come, the wait is short. The invited ranks will come soon, except the rank
+  // whose number the uninvited rank has taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // Wait a moment for all ranks of a second job with this name. If all come, every rank gets an answer, and none waits
-  // for a time-out.
+  // Extra ranks may be those of a second job with this job's name. Wait a moment for all ranks of that job: if all
+  // come, every rank gets an answer, and none has to wait for a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
@@ -185,9 +187,9 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // Leaders print the reason. If a leader itself is gone, the rank with intra_rank 1 prints it.
+  // The leader of a node prints the reason. If the leader itself is gone, the rank with intra_rank 1 prints the reason.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
-  // (3): ranks below stop waiting, too.
+  // Invariant 3: the ranks below are told of the cut, and stop waiting, too.
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -238,7 +240,8 @@ void Exchange::give_up_waiting(Milliseconds patience) {
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  // A silent rank must not leave before the root has printed its line: the launcher may end all ranks at once.
+  // A rank that prints nothing must not leave before the root has printed the reason, because at the first exit the
+  // launcher may end all ranks.
   const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
   links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
@@ -249,7 +252,7 @@ std::string Exchange::await_answer(Milliseconds patience) {
 }
 
 std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
-  // (1): all ranks count the rounds, so the number identifies a round.
+  // Invariant 1: all ranks make equal rounds and count the rounds. Therefore the number identifies a round.
   ++round_;
   if (!group_.is_leader()) {
     send(kUp, kReport, group_.intra_rank, part);
@@ -285,7 +288,7 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // No rank is left to wait for.
+    // This rank is cut off from the root. No rank is left to wait for.
   }
 }
 

@@ -45,7 +45,7 @@ inline constexpr const char* kFindLateRanks =
     "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
     "MN_LAUNCH_KEY if any";
 
-/// This rank is cut off from the root. An empty text means that a different rank prints the reason.
+/// The error of a rank that is cut off from the root. An empty text means that a different rank prints the reason.
 class CutOff : public Error {
  public:
   using Error::Error;
@@ -69,8 +69,8 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: makes the node's report from its ranks' parts. The parts are sorted by intra_rank; parts of
-    /// uninvited ranks (5) follow. May take long.
+    /// On leaders: makes the node's report from the parts of the node's ranks. The parts are sorted by intra_rank;
+    /// parts of uninvited ranks (5) follow. The call may take long.
     std::function<std::string(Parts)> combine;
     /// On the root: makes the answer from the reports of all nodes, which are sorted by node number.
     std::function<std::string(Parts)> decide;
@@ -93,7 +93,7 @@ class Exchange {
   [[nodiscard]] const Group& group() const noexcept { return group_; }
   /// On leaders: the port of the TCP listener; 0 without a listener.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// After the last round: duplicates of this rank's connections. exec closes them.
+  /// Duplicates of this rank's connections; exec closes the duplicates. Call it after the last round.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
     return links_.duplicate_connections();
   }
@@ -116,16 +116,16 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// Call listen_for_ranks(group) first, because it may change the group.
+  /// `listener` must come from listen_for_ranks(group), which must be called first, because it may change the group.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
-  /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
+  /// True if the rank above is a leader but not the root. In this case the root reports the absence of that leader.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below, and throws CutOff. The text of CutOff is empty if the root or a neighbor rank prints the
-  /// reason.
+  /// Tells the ranks below that they are cut off, and throws CutOff. The text of CutOff is empty if the root or a
+  /// neighbor rank prints the reason.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
@@ -136,7 +136,8 @@ class Exchange {
   /// The inbox of member `id`. Makes inboxes up to `id` if there are fewer.
   Inbox& member(int id);
   void lose(const Peer& peer, bool is_weak);
-  /// `why_weak`: empty if the node has ended.
+  /// On the root: records that `node` is lost. `why_weak`: why the node proved only the weak key; empty if the node has
+  /// ended.
   void lose_node(int node, const std::string& why_weak);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);

@@ -24,7 +24,7 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 
 void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, std::span<const PortRange> ranges) {
   for (int i = 0; i < kCandidates; ++i) {
-    // An equal number of ports from each range, the first range first.
+    // Take equally many ports from each range, beginning with the first range.
     const PortRange& range = ranges[static_cast<std::size_t>(i) * ranges.size() / kCandidates];
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
@@ -67,8 +67,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
-  // Each port is tried at all addresses before the next port, because usually the first port answers at one of the
-  // addresses.
+  // Each port is tried at all addresses before the next port, because usually the first port answers at one address.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }

@@ -19,7 +19,7 @@
 
 namespace mn::launcher {
 
-/// The tree of a job's nodes. 128 nodes have two levels below the root, 4,096 nodes three.
+/// The tree of a job's nodes. A tree of 128 nodes has two levels below the root, and a tree of 4,096 nodes has three.
 inline constexpr Tree kNodeTree{16};
 
 struct Group {
@@ -34,15 +34,15 @@ struct Group {
   std::function<std::vector<std::string>(int node)> addresses;
   std::shared_ptr<Keys> keys;                 ///< prove to other nodes that this node is of the job
   std::chrono::milliseconds patience{60000};  ///< time to wait for ranks that do not come or do not answer
-  /// Port ranges for leaders to listen in, tried in turn; equal on all ranks.
+  /// The ranges of ports on which leaders listen. The ranges are tried in turn, and are equal on all ranks.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
 
   [[nodiscard]] bool is_leader() const noexcept { return intra_rank == 0; }
   [[nodiscard]] bool is_root() const noexcept { return intra_rank == 0 && node == 0; }
 };
 
-/// TCP ports on which the first rank of `node` may listen, in the order of trying: some of each range of group.ports,
-/// then of the default ranges.
+/// TCP ports on which the first rank of `node` may listen, in the order of trying: first some ports of each range of
+/// group.ports, then some ports of the default ranges.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
 /// Abstract socket names on which the first rank of this node may listen, in the order of trying.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);
@@ -54,7 +54,8 @@ struct Group {
 /// Whether the first rank of this node listens; waits up to a second until it does.
 [[nodiscard]] bool has_leader(const Group& group);
 
-/// True in the first process of this node that claims `text`; the claim ends with the process. Call it once.
+/// Claims `text` for this process. True in the first process of this node that claims `text`; the claim ends with that
+/// process. Call it once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
 /// Connects to all endpoints at once, waits for at most `patience`, and closes the connections. Returns a text for each
@@ -62,8 +63,8 @@ struct Group {
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 
-/// Raises the soft limit of open files, if the hard limit allows: each of `ranks` needs two descriptors, a connection
-/// and its duplicate. The destructor restores the limit, because programs with select(2) need a low limit.
+/// Raises the soft limit of open files, if the hard limit allows, because each of `ranks` ranks needs two descriptors:
+/// a connection and its duplicate. The destructor restores the limit, because programs with select(2) need a low limit.
 class FileLimit {
  public:
   explicit FileLimit(std::size_t ranks);
@@ -72,7 +73,7 @@ class FileLimit {
   FileLimit& operator=(const FileLimit&) = delete;
 
   std::string failure;  ///< why the limit is too low; empty if it suffices
-  /// The lowest number for a duplicate that stays open in the program: under a raised limit, lower numbers stay free
+  /// The lowest number for a descriptor that stays open in the program. If the limit is raised, lower numbers stay free
   /// for the program.
   int least_kept = 0;
 

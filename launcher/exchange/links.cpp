@@ -28,7 +28,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends compute this pair of numbers. The listening end finds the link by the pair (link_of).
+  // Both ends of a connection compute the pair (from, to). By this pair the listening end finds the link (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -54,7 +54,7 @@ Links::Links(const Group& group, NodeListener listener, OnMessage on_message, On
     }
     if (group.nodes > 1) listen_for_nodes();
   }
-  // (1): every rank calls the rank above at once; calls to children wait for call_late_children().
+  // Invariant 1: every rank calls the rank above at once. Calls to children wait for call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
 }
 
@@ -69,7 +69,7 @@ std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
 }
 
 void Links::listen_for_nodes() {
-  // Without a free port, this leader can still call its neighbors (1).
+  // If no port is free, this leader does not listen, but can still call its neighbors (invariant 1).
   for (const auto port : ports_of(group_, group_.node)) {
     listener_ = listen_on_port(port);
     if (!listener_) continue;
@@ -120,14 +120,14 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
-  // (3): no message for a lost peer.
+  // Invariant 3: a lost peer does not come again. A message to the peer is dropped.
   Link* link = find(to);
   if (link == nullptr || link->is_lost || link->is_weak()) return;
   if (link->channel && link->channel->is(State::kOpen)) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
-    // (4): install() sends the message after the greeting.
+    // Invariant 4: the message waits until the peer comes. Then install() sends the message after the greeting.
     link->waiting.emplace_back(message);
   }
 }
@@ -135,7 +135,8 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, also after the last: a message that came before the deadline counts.
+    // Messages are delivered after each step, also after the last one, because a message that came before the deadline
+    // counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -162,8 +163,8 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // (1): a child is called once. If the child calls in the meantime, its call counts, and is_calling() stops this
-    // end's call (2).
+    // Invariants 1 and 2: a child is called once. If the child calls in the meantime, the child's call counts, and
+    // is_calling() stops the call of this process.
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -211,9 +212,10 @@ void Links::wait(Deadline until) {
 
 bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
-  // (2): the lower end has answered its parent's call, and offers no second connection.
+  // Invariant 2: once this process has answered the call of the rank above, the process makes no call to the rank
+  // above.
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
-  // If the child is calling this end, the child's connection counts.
+  // If the child is calling this process, the child's connection counts.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });
@@ -228,11 +230,11 @@ void Links::take_called() {
 
 void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   if (link.peer.kind == Kind::kUp && answered_parent_ == channel.get()) failure_ = link.caller->failure();
-  assert(!link.channel);  // (3)
+  assert(!link.channel);  // invariant 3: a peer connects only once
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
-  // (4): the waiting messages go before any newer message.
+  // Invariant 4: the messages that waited for the peer are sent before any newer message.
   for (const auto& message : std::exchange(link.waiting, {})) {
     if (!link.is_weak()) link.channel->send(message);
   }
@@ -246,10 +248,11 @@ void Links::refuse_extras() {
 }
 
 void Links::close_when_all_are_here() {
-  // (6): more ranks of a second job may follow. While the name is open, they get an answer and no time-out.
+  // Invariant 6: more ranks of a second job may follow. While this process listens on the socket name, the second job's
+  // ranks get an answer instead of a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
-  // All ranks of the node are here: the name becomes free for the next job.
+  // All ranks of the node have connected, so the socket name becomes free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
@@ -262,13 +265,13 @@ void Links::deliver() {
       on_loss_(link.peer, false);
     }
     if (!link.channel || link.is_lost) continue;
-    // Messages of a peer are delivered before its loss.
+    // Messages of a peer are delivered before its loss is reported.
     while (auto message = link.channel->receive()) {
       if (!link.is_weak()) on_message_(link.peer, std::move(*message));
     }
-    const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // (5)
+    const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // invariant 5: counts as lost
     if (!is_refused && !link.channel->is(State::kClosed)) continue;
-    // (3): the channel stays in the link, and no later call can replace it.
+    // Invariant 3: the channel stays in the link, and no later call can replace the channel.
     link.is_lost = true;
     on_loss_(link.peer, is_refused);
   }

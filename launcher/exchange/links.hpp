@@ -1,5 +1,5 @@
-/// All connections of one rank's mnlaunch process. The ranks of a node are connected to its first rank, the leader;
-/// leaders are connected to each other in a tree (group.hpp).
+/// Holds all connections of one rank's mnlaunch process. The ranks of a node are connected to its first rank, the
+/// leader; leaders are connected to each other in a tree (group.hpp).
 ///
 /// 1. Each rank calls the rank above and waits for the ranks below. If a child has not come after a second, its parent
 ///    calls the child: a firewall may let connections pass in one direction only.
@@ -41,15 +41,15 @@ struct Peer {
 class Links {
  public:
   using OnMessage = std::function<void(const Peer&, std::string)>;
-  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: see (5)
+  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: the peer proved only the weak key (5)
 
   /// Begins to listen if a peer is to call. The callbacks run in run_until() and flush(), and may call send(). Throws
   /// CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
-  /// Sends and receives until `done()` or the deadline.
+  /// Sends and receives until done() returns true, or until the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Sends the message, or keeps it until the peer comes (4). Drops it if the peer is lost.
+  /// Sends the message, or keeps the message until the peer comes (4). If the peer is lost, drops the message.
   void send(const Peer& to, std::string_view message);
   /// Runs until all messages to present peers have left this process, or until the deadline.
   void flush(Deadline deadline);
@@ -57,10 +57,11 @@ class Links {
   [[nodiscard]] bool has_come(const Peer& peer) const;
   /// Whether only the weak key was proved between this rank and the rank above (5).
   [[nodiscard]] bool has_weak_upper() const;
-  /// Why calls to the rank above fail, or had failed before that rank called; empty if no call failed.
+  /// Why this rank's calls to the rank above failed; empty if no call failed. The text stays if the rank above has
+  /// called this rank instead.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Duplicates of all connections, while no message is in flight; exec closes them. A connection ended by the peer is
-  /// replaced by an ended connection.
+  /// Duplicates of all connections; exec closes the duplicates. Call duplicate_connections() while no message is in
+  /// flight. For a connection ended by the peer, the result has an ended connection.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// Port of this leader's TCP listener; 0 without a listener.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
@@ -69,7 +70,7 @@ class Links {
   [[nodiscard]] std::size_t member_count() const;
   /// Whether a process of this node has connected and is still in its greeting.
   [[nodiscard]] bool expects_member() const;
-  /// From now on, uninvited members (6) are refused.
+  /// After this call, uninvited members (6) are refused.
   void refuse_extras();
 
  private:

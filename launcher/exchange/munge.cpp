@@ -13,7 +13,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The address of a function of any type.
+/// The address of a function in a library. Converts to a pointer to a function of any type.
 struct Symbol {
   void* address;
   template <typename Function>
@@ -41,18 +41,18 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// Errors for a genuine credential: the nodes' clocks differ, or the credential was decoded on this host before. Both
-/// are accepted, because the greeting proves that the peer is alive.
+/// munge's errors for a genuine credential: the nodes' clocks differ, or the credential was decoded on this host
+/// before. mnlaunch accepts both kinds of credentials, because the greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
-/// Null without libmunge.
+/// libmunge's functions; null if libmunge is missing.
 const MungeLibrary* munge_library() {
   static const MungeLibrary library;
   return library.handle == nullptr ? nullptr : &library;
 }
 
-/// Returns `text` as a munge credential that only the user `reader` can decode; without `reader`, every user can. Empty
-/// if munge does not answer.
+/// Returns `text` as a munge credential that only the user `reader` can decode, or every user if `reader` has no value.
+/// Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -117,10 +117,12 @@ Key MungeKeys::accept(const std::string& sealed) {
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
-    // Two jobs of one user can open each other's seals; with the job's name in the key, their keys differ.
+    // The key is made of the job's name, too, because two jobs of one user can open each other's credentials and must
+    // have different keys.
     return derive_key(key, {job_});
   }
-  // An attacker must not be able to choose the weaker key by claiming that munge does not answer on its node.
+  // Both nodes must lack munge. Otherwise an attacker could choose the weak key by claiming that munge does not answer
+  // on its node.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

@@ -2,10 +2,10 @@
 ///
 /// Each listening process makes a random key and offers it as a munge credential, which munged decodes only for the
 /// owner of the job. The key of a connection is derived from the random key and the job's name, so two jobs of one user
-/// don't agree. If munge does not answer on either node (in containers, under other authentication), both ends use a
-/// key of the job's name and MN_LAUNCH_KEY. Without MN_LAUNCH_KEY such a key tells jobs apart, but does not keep out a
-/// malicious user. If munge answers on only one of the two nodes, both ends use the weak key, which is made of the
-/// job's name and MN_LAUNCH_KEY. Over this connection both ends learn of the difference, and give up.
+/// have different keys. If munge answers on neither of the two nodes (in containers, under other authentication), both
+/// ends use the weak key, made of the job's name and MN_LAUNCH_KEY. Without MN_LAUNCH_KEY the weak key tells jobs
+/// apart, but does not keep out a malicious user. If munge answers on only one of the two nodes, both ends use the weak
+/// key, too. Over this connection both ends learn of the difference, and give up.
 ///
 /// Cost: three requests to munged for each process, and one for each outgoing call. Source: munge(3), munge(7).
 #pragma once

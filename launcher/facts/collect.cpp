@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The value of the variable. An empty text is a value, because an empty CUDA_VISIBLE_DEVICES means the opposite of an
-/// unset variable.
+/// The value of the variable; no value if the variable is unset. An empty text is a value, because an empty
+/// CUDA_VISIBLE_DEVICES hides all GPUs, and an unset one shows all.
 std::optional<std::string> as_set(const Variables& variables, const char* name) {
   const auto found = variables.all().find(name);
   return found == variables.all().end() ? std::nullopt : std::optional(found->second);
@@ -46,7 +46,7 @@ std::optional<int> wanted_threads(const Variables& variables) {
   return std::nullopt;
 }
 
-/// The CUDA code of the program and of torch's library of kernels, by file.
+/// For the program and for torch's library of kernels, the GPUs that the file's CUDA code was compiled for.
 std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   std::map<std::string, GpuCode> code;
   code["the program"] = read_gpu_code(program.program.path.value_or(""));
@@ -57,12 +57,13 @@ std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   return code;
 }
 
-/// `prefixes`: a list with blanks between the prefixes.
+/// Whether `text` begins with one of the prefixes. `prefixes` is a list with blanks between the prefixes.
 bool starts_with_any(const std::string& text, std::string_view prefixes) {
   return std::ranges::any_of(split(prefixes, ' '), [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether the variable should have equal values on all nodes. kOwn: variables that launchers set for each process.
+/// Whether the variable should have equal values on all nodes. Variables that launchers set for each process (kOwn)
+/// should not.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
@@ -82,7 +83,8 @@ std::string shortened(const std::string& value) {
   return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
-/// Each folder of `list` once, in the order of `list`, because Open MPI 5's daemons repeat folders in LD_LIBRARY_PATH.
+/// Returns each folder of `list` once, in the order of `list`. Repeats are dropped, because Open MPI 5's daemons repeat
+/// folders in LD_LIBRARY_PATH.
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;
@@ -94,7 +96,7 @@ std::string folders_once(const std::string& list, std::span<const char* const> l
   return once;
 }
 
-/// PATH without the folders that every system has.
+/// `path`, a value of PATH, without the folders that every system has.
 std::string own_path_folders(const std::string& path) {
   constexpr const char* kSystem[] = {"/usr/local/sbin", "/usr/local/bin",   "/usr/sbin", "/usr/bin", "/sbin", "/bin",
                                      "/usr/games",      "/usr/local/games", "/snap/bin"};
@@ -208,7 +210,7 @@ std::map<std::string, std::string> collect_environment(const Variables& variable
 void limit_size(NodeFacts& facts) {
   constexpr std::size_t kMaxBytes = 16 << 10;
   if (!facts.environment || nlohmann::json::to_cbor(json_fields::write(facts)).size() <= kMaxBytes) return;
-  // Equal values have equal hashes, so nodes can still be compared.
+  // Values are replaced by hashes. Equal values have equal hashes, so nodes can still be compared.
   for (auto& [name, value] : *facts.environment) value = hash_of_value(value);
 }
 

@@ -16,7 +16,8 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// The node's hardware, read once by hwloc. If `compared`, also all facts for the checks except NetworkFacts.
+/// Returns the node's hardware, which hwloc reads. If `compared` is true, the result also has all facts for the checks
+/// except NetworkFacts.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
 /// Reads /proc and /sys, starts no process.
@@ -31,7 +32,7 @@ namespace mn::launcher {
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
 [[nodiscard]] NetworkFacts collect_network_facts();
 
-/// Makes `facts` at most 16 KiB as CBOR: if need be, replaces values of environment variables by hashes.
+/// If `facts` take more than 16 KiB as CBOR, replaces the values of environment variables by hashes.
 void limit_size(NodeFacts& facts);
 /// Returns "#" and a hash of `value`. A value of that form is returned unchanged.
 [[nodiscard]] inline std::string hash_of_value(const std::string& value) {

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 /// A file or a part of it, to be read in pieces.
 class FilePart {
  public:
-  /// If the path is not a regular file, the part has no bytes: reading a pipe might block, or consume another reader's
-  /// bytes.
+  /// Opens a whole file. If the path is not a regular file, this FilePart has no bytes, because reading a pipe might
+  /// block, or consume another reader's bytes.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;
@@ -63,14 +63,14 @@ class FilePart {
   std::uint64_t bytes_ = 0;
 };
 
-/// No value if the file does not begin as a 64-bit ELF file.
+/// Reads the ELF header. No value if the file does not begin like a 64-bit ELF file.
 std::optional<Elf64_Ehdr> read_header(FilePart& file) {
   const auto header = file.read<Elf64_Ehdr>(0);
   const bool is_elf = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
   return is_elf && header->e_ident[EI_CLASS] == ELFCLASS64 ? header : std::nullopt;
 }
 
-/// No value if `path` is not a 64-bit ELF file, or lacks the section.
+/// Opens the section `name` of an ELF file. No value if `path` is not a 64-bit ELF file, or lacks the section.
 std::optional<FilePart> open_section(const fs::path& path, const std::string& name) {
   FilePart file(path);
   const auto header = read_header(file);
@@ -114,7 +114,8 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-// Layout of the section .nv_fatbin, by nvcc's fatbinary: containers with a header and entries.
+// The layout of the section .nv_fatbin, which nvcc's program fatbinary writes: containers, each with a header and
+// entries.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -136,8 +137,8 @@ constexpr std::uintmax_t kEndBytes = 64 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kPieceBytes = 64 << 10;
 
-/// A hash of pieces spread over a large file: another build differs in most pieces. No value if the file cannot be
-/// read.
+/// A hash of pieces spread over a large file. The pieces suffice, because a different build differs in most pieces. No
+/// value if the file cannot be read.
 std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');
@@ -189,8 +190,9 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // With LD_TRACE_LOADED_OBJECTS, which ldd uses, too, glibc's loader continues after a missing library; with --list it
-  // stops. musl's loader does not know the variable, and would run the program.
+  // Like ldd, this call sets LD_TRACE_LOADED_OBJECTS, because glibc's loader then continues after a missing library;
+  // with --list the loader would stop. musl's loader gets --list, because musl does not know the variable, and would
+  // run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));

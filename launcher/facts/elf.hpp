@@ -1,5 +1,5 @@
-/// Contents of ELF files: what identifies a build, the libraries that the dynamic loader finds, and the GPUs that CUDA
-/// code was compiled for.
+/// Reads ELF files: the facts that identify a build, the libraries that the dynamic loader finds, and the GPUs for
+/// which CUDA code was compiled.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct ElfFile {
   std::string build_id;       ///< hexadecimal; empty without a build id
 };
 
-/// No value if `file` is not a 64-bit ELF file of this machine's byte order.
+/// Reads the facts about an ELF file. No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
 /// The texts of all entries of `kind`, such as DT_NEEDED, in the dynamic section of `file`.
@@ -39,7 +39,7 @@ struct Library {
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
 
-/// Compute capabilities for which CUDA code was compiled, 90 for 9.0.
+/// The compute capabilities for which CUDA code was compiled. 90 stands for 9.0.
 struct GpuCode {
   std::set<int> binary;  ///< machine code: also runs on later minor versions of the same major version
   std::set<int> ptx;     ///< the driver can compile the code for these and all later capabilities
@@ -49,15 +49,16 @@ struct GpuCode {
   friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
-/// Empty if `file` is not an ELF file or has no CUDA code. Reads only the headers of the first 64 containers of CUDA
-/// code: a large library has thousands of containers, compiled for the same GPUs.
+/// Finds the GPUs for which the CUDA code in `file` was compiled. Empty if `file` is not an ELF file or has no CUDA
+/// code. Reads only the headers of the first 64 containers of CUDA code: a large library has thousands of containers,
+/// compiled for the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 
 /// Whether a GPU with this capability can run the code.
 [[nodiscard]] bool runs_on(const GpuCode& code, int capability);
 
-/// The linker's build id of `elf`; without one, a hash of the whole file or, beyond 32 MiB, of 16 MiB of it. No value
-/// if the file cannot be read.
+/// Identifies a build of `file`: returns the build id that the linker wrote to `elf`. Without a build id, returns a
+/// hash of the whole file, or of 16 MiB of a file over 32 MiB. No value if the file cannot be read.
 [[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
 
 /// A hash of the file's first and last 64 KiB; no value if the file cannot be read. `size`: size of the file.

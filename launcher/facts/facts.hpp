@@ -50,7 +50,7 @@ struct UserFacts {
   friend bool operator==(const UserFacts&, const UserFacts&) = default;
 };
 
-/// A folder that does not exist has no free space and is not writable.
+/// Facts about a folder. A folder that does not exist has no free space and is not writable.
 struct FolderFacts {
   std::optional<std::string> path;
   std::optional<std::uint64_t> free_mib;
@@ -98,7 +98,7 @@ struct ProgramFacts {
   std::optional<std::string> script;    ///< name and hash of the script; empty: no script among the arguments
   std::optional<std::string> mpiexec;   ///< path of the mpiexec in PATH; empty: none
   std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
-  /// By name, libraries that can break a job; no value: the dynamic loader did not answer.
+  /// The libraries whose builds can break a job, by name. No value if the dynamic loader did not answer.
   std::optional<std::map<std::string, BuildFacts>> libraries;
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
@@ -118,7 +118,8 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/// Hashes of NCCL's configuration files, and NCCL's network plugin. A text is empty if its file does not exist.
+/// Identifies NCCL's settings on a node: the hashes of NCCL's two configuration files, and the network plugin for NCCL.
+/// The member for a file is an empty text if the file does not exist.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;

@@ -24,7 +24,7 @@ bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_s
 
 constexpr int kMaxInterpreters = 4;  // nested interpreters, as Linux counts
 
-/// The first bytes of the file, enough for a script's first line or an ELF header.
+/// The first bytes of the file: enough to hold a script's first line or an ELF header.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(256, '\0');  // Linux reads no more of a script's first line
@@ -40,7 +40,7 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// Whether the administrator has registered more formats of programs (binfmt_misc).
+/// Whether the administrator has registered further program formats for the kernel to run (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -194,7 +194,8 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   const auto script =
       std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
   if (script == arguments.end()) return;
-  // A word without a script's ending may be an option, an option's value, or code.
+  // Only a word with a script's ending is certainly a script. Words without such an ending may be options, values of
+  // options, or code.
   if (std::ranges::none_of(kEndings, [&](const char* ending) { return script->ends_with(ending); })) return;
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
@@ -222,7 +223,7 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
-  // The order of ld.so(8): LD_LIBRARY_PATH, the cache, the usual folders.
+  // Searches in the order of ld.so(8): LD_LIBRARY_PATH, then the cache, then the usual folders.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;

@@ -1,5 +1,6 @@
-/// Finds PROGRAM, and tells whether the kernel will run it, without running it: the ranks agree on the start before any
-/// rank becomes the program. Finds libraries as the dynamic loader would, without loading them.
+/// Finds PROGRAM, and tells whether the kernel will run it, without running it. The ranks need this before the start,
+/// because they agree on the start before any rank becomes the program. Finds libraries as the dynamic loader would,
+/// without loading them.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 
 namespace mn::launcher {
 
-/// PROGRAM cannot be run (126) or found (127).
+/// PROGRAM cannot be run (exit code 126), or is not found (exit code 127).
 class ProgramError : public Error {
  public:
   ProgramError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -27,12 +28,13 @@ class ProgramError : public Error {
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
-/// `program` must be an executable file. Throws ProgramError (126) if execve(2) would refuse it: for a script without
-/// interpreter, a program without dynamic loader, and a file that is neither script nor program.
+/// Throws ProgramError (exit code 126) if execve(2) would refuse `program`, which must be an executable file. execve(2)
+/// refuses a script whose interpreter is missing, a program whose dynamic loader is missing, and a file that is neither
+/// script nor program.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (127) if `program` is an interpreter whose first argument names a missing script. bash also
-/// looks for the script in `search_path`. Without this check, each rank's interpreter would report the error.
+/// Throws ProgramError (exit code 127) if `program` is an interpreter whose first argument names a missing script. bash
+/// also looks for the script in `search_path`. Without this check, each rank's interpreter would report the error.
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 
@@ -43,8 +45,8 @@ void check_script(const std::filesystem::path& program, const std::vector<std::s
                                                                 const std::string& library_path,
                                                                 const std::filesystem::path& root);
 
-/// Folders of other libraries of `program`'s MPI: the folder of its libmpi, and the folders in libmpi's RUNPATH. Empty
-/// if the program needs no libmpi.
+/// Folders in which further libraries of `program`'s MPI may lie: the folder of the program's libmpi, and the folders
+/// in libmpi's RUNPATH. Empty if the program needs no libmpi.
 [[nodiscard]] std::vector<std::filesystem::path> folders_of_mpi(const std::filesystem::path& program,
                                                                 const std::string& library_path);
 

@@ -94,8 +94,8 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// Reads `json` into `value`. `where`: path to `json` for errors, such as system.limits.memlock; empty for the whole
-/// document. Throws DataError.
+/// Reads `json` into `value`. `where` is the path to `json` in its document, for error texts: for example
+/// system.limits.memlock; empty for the whole document. Throws DataError.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {

@@ -38,7 +38,8 @@ std::optional<std::string> state_of(const fs::path& port) {
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
-/// Whether a counter is full. InfiniBand's counters have 8 or 16 bits and stop at their maximum.
+/// Whether a counter of the port is full and has stopped counting: InfiniBand's counters have 8 or 16 bits and stop at
+/// their maximum.
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;
@@ -67,7 +68,8 @@ PortFacts describe_ethernet(const std::string& name, const fs::path& card) {
           .errors = sum_of(card / "statistics", {"rx_crc_errors", "rx_frame_errors"})};
 }
 
-/// Bridges, tunnels and virtual cards have no device; IP over InfiniBand has another type.
+/// Whether the card is Ethernet hardware. Bridges, tunnels and virtual cards have no device, and IP over InfiniBand has
+/// a type of its own.
 bool is_ethernet_hardware(const fs::path& card) {
   constexpr std::int64_t kEthernet = 1;  // ARPHRD_ETHER
   std::error_code error;
@@ -98,7 +100,7 @@ std::optional<int> first_active_port(const std::string& device, const fs::path& 
   for (const auto& port : sorted_entries(folder)) {
     if (state_of(folder / port) == kActivePort) return std::atoi(port.c_str());
   }
-  // Without an active port, take the first port, which may be active when the program starts.
+  // If no port is active, take the first port, which may be active when the program starts.
   return 1;
 }
 

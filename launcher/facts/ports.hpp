@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// A fact that the card does not report has no value.
+/// Facts about a port of a network card. A fact that the card does not report has no value.
 struct PortFacts {
   std::string name;                    ///< mlx5_0/1 for InfiniBand and RoCE, eth0 for Ethernet
   std::optional<std::string> state;    ///< ACTIVE, or the kernel's word: DOWN, INIT, down
@@ -25,14 +25,15 @@ struct PortFacts {
 
 inline constexpr const char* kActivePort = "ACTIVE";
 
-/// Whether the port belongs to an InfiniBand or RoCE device, by its name.
+/// Whether the port called `name` belongs to an InfiniBand or RoCE device.
 [[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Ports of InfiniBand and RoCE devices, then of Ethernet hardware, each group by name. Reads sysfs below `root`.
+/// Lists the ports of InfiniBand and RoCE devices, then those of Ethernet hardware; each group is sorted by name. Reads
+/// sysfs below `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 
-/// The first active port of an InfiniBand or RoCE device, counted from 1; 1 if no port is active; no value without such
-/// a device.
+/// The number of the first active port of the InfiniBand or RoCE device `device`, counted from 1; 1 if no port is
+/// active. No value if there is no such device.
 [[nodiscard]] std::optional<int> first_active_port(const std::string& device, const std::filesystem::path& root = "/");
 
 }  // namespace mn::launcher

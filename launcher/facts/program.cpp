@@ -27,8 +27,8 @@ bool is_important(const std::string& name) {
   return std::ranges::any_of(kNames, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// The MPI of a library, by its soname: libmpi.so.40 is Open MPI's since 4.0, libmpi.so.12 the ABI of MPICH, Intel MPI
-/// and MVAPICH.
+/// The name of a library's MPI, found by the library's soname. libmpi.so.40 is Open MPI's since 4.0; libmpi.so.12 has
+/// the ABI of MPICH, Intel MPI and MVAPICH.
 std::string mpi_family(const std::string& name) {
   if (name.starts_with("libmpich.so") || name == "libmpi.so.12") return "MPICH";
   return name.starts_with("libmpi.so.") ? "Open MPI" : "";
@@ -58,7 +58,7 @@ bool may_be_script(const fs::path& file) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMaxBytes;
 }
 
-/// The script that an interpreter will run: the first argument that is a file of modest size. Empty: none.
+/// The script that an interpreter will run: the first argument that is a file of at most 1 MiB. Empty if there is none.
 std::string script_of(const Surroundings& here) {
   for (std::size_t i = 1; i < here.arguments.size(); ++i) {
     if (may_be_script(here.folder / here.arguments[i])) return here.arguments[i];
@@ -73,7 +73,7 @@ std::optional<std::string> id_of_script(const std::string& script, const fs::pat
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// The MPI of a program, by the libraries that the program itself needs.
+/// The name of a program's MPI, found by the libraries that the program itself needs.
 std::string mpi_of_binary(const fs::path& program) {
   for (const auto& name : loader_texts(program, DT_NEEDED)) {
     if (const auto family = mpi_family(name); !family.empty()) return family;
@@ -81,7 +81,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI of a script, found by the words in the script: mpi4py, or the path of a program that needs an MPI.
+/// The name of a script's MPI, found by the words in the script: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

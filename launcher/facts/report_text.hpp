@@ -1,4 +1,4 @@
-/// Text for people from parts of a report, a JSON document; used by mnlaunch and by its self test.
+/// Makes text for people from parts of a report (a JSON document). mnlaunch and its self test use the functions.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace mn::launcher {
 
-/// The table of --show, from an object for each rank. Columns are as wide as their widest entry.
+/// Makes the table of --show; `rows` has an object for each rank. Columns are as wide as their widest entry.
 [[nodiscard]] std::string placement_text(const nlohmann::json& rows);
 
-/// A line for each finding, after the text `before`. A check with many findings shows the first lines and the number of
-/// the rest.
+/// Makes a line of text for each finding, with `before` at its beginning. Of a check with many findings, shows the
+/// first lines and the number of the rest.
 [[nodiscard]] std::string findings_text(const nlohmann::json& findings, const std::string& before);
 
 }  // namespace mn::launcher

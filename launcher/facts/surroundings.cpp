@@ -18,11 +18,12 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// A signal handler must not allocate, so the path is prepared here.
+// The path of the marker, for the signal handler. A signal handler must not allocate memory, so the path is stored in
+// advance.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 
-/// raise() ends the process: SA_RESETHAND has restored the default action.
+/// Removes the marker, then ends the process by raise(): SA_RESETHAND has restored the signal's default action.
 extern "C" void remove_marker_and_end(int signal) {
   unlink(path_to_remove.data());
   raise(signal);

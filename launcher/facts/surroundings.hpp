@@ -1,5 +1,5 @@
-/// Where a rank's facts come from. Also the folder for the program's results: rank 0 puts a marker file into the
-/// folder, and nodes that see the marker share rank 0's folder.
+/// Describes where a rank's facts come from. Also finds out which nodes share the folder for the program's results:
+/// rank 0 puts a marker file into the folder, and nodes that see the marker share the folder.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ struct Surroundings {
   std::string program_error;      ///< why `program` is empty
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> check_files;
-  /// Patience with the dynamic loader. A program with many libraries on a cold network file system takes seconds to
-  /// load.
+  /// How long to wait for the dynamic loader's list of libraries. A program with many libraries on a cold network file
+  /// system takes seconds to load.
   std::chrono::milliseconds loader_patience{20'000};
 };
 
@@ -34,13 +34,13 @@ struct Surroundings {
   return in_build_folder ? *moved : "/";
 }
 
-/// The folder of --out among the program's arguments, or the current folder without --out. If that folder does not
-/// exist, its nearest existing parent.
+/// The folder for the program's results: the value of --out among the program's arguments, or the current folder
+/// without --out. If the folder does not exist, returns its nearest existing parent.
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
-/// Keeps an empty file in a folder while the object lives: nodes that see the file share the folder. Only one object
-/// may live at a time. A signal that ends the process removes the file, too. The next start in the folder removes
-/// markers of killed starts that are over an hour old.
+/// While an object lives, an empty file marks a folder. Nodes that see the file share the folder. Only one object may
+/// live at a time. A signal that ends the process removes the file, too. The next start in the folder removes markers
+/// of killed starts that are over an hour old.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);

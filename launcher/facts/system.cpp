@@ -41,7 +41,7 @@ FolderFacts collect_folder_facts(const fs::path& folder) {
   return facts;
 }
 
-/// The version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Wed …".
+/// The driver's version, found in a line such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05 Wed …".
 std::optional<std::string> driver_version(const std::string& line) {
   const std::size_t begin = line.find("  ");
   const std::size_t digits = line.find_first_of("0123456789", begin == std::string::npos ? line.size() : begin);
@@ -49,7 +49,8 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// Reads the mask from /proc: umask() would change the mask for a moment, while other threads may create files.
+/// Reads the file mode mask from /proc, because umask() would change the mask for a moment, while other threads may
+/// create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;
@@ -76,7 +77,7 @@ CpuFacts collect_cpu_facts(const fs::path& root) {
           .quota = std::isfinite(quota) ? std::optional(quota) : std::nullopt};
 }
 
-/// Whether the error number (in NVIDIA's list of XIDs) means broken hardware, not a program's mistake.
+/// Whether the GPU error `xid` (in NVIDIA's list of XIDs) means broken hardware. Other errors are mistakes of programs.
 bool is_hardware(int xid) {
   constexpr int kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120, 140};
   return std::ranges::find(kHardware, xid) != std::end(kHardware);

@@ -12,14 +12,15 @@
 namespace mn::launcher {
 namespace {
 
-// Placement by variables alone.
+// The following functions place a rank by variables alone.
 
 bool is_complete(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
          variables.has(names.local_size);
 }
 
-/// Returns the candidate with the most set variables. Its rank must be set; null if no candidate's rank is set.
+/// Returns the candidate (the names of a launcher's variables) of which the most variables are set. The variable of its
+/// rank must be set; null if there is no such candidate.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   // A launcher may set another launcher's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
   const auto count = [&](const LauncherVariables& names) {
@@ -58,7 +59,7 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// The placement that the candidate with the most set variables gives. The variables describe this node only, so
+/// The rank's placement by the candidate of which the most variables are set. The variables describe this node only, so
 /// inter_size is kNotKnown if the job has ranks on other nodes.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
@@ -80,7 +81,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   return here;
 }
 
-/// Whether the variables are all set and put all ranks on this node.
+/// Whether all variables of the launcher are set and put all ranks on this node.
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
   return is_complete(variables, names) && variables.get(names.size) == variables.get(names.local_size);
 }
@@ -89,7 +90,7 @@ bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OM
 
 bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.variables.has("PMI_PORT"); }
 
-/// Whether variables of any launcher give more than one rank.
+/// Whether the variables of some launcher say that the job has more than one rank.
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
   return names != nullptr && !is_one_of_one(signs.variables, *names);
@@ -102,7 +103,7 @@ Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&
   return here;
 }
 
-// Placement by a PMI-1 server.
+// The following functions place a rank by a PMI-1 server.
 
 bool has_pmi_server(const Signs& signs) { return signs.has_live_pmi; }
 
@@ -123,7 +124,7 @@ Placement place_by_pmi(const Signs& signs, const std::optional<ServerJob>& serve
   return here;
 }
 
-// Placement by a PMIx server.
+// The following functions place a rank by a PMIx server.
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
@@ -176,7 +177,7 @@ bool has_pmix_server(const Signs& signs) {
 
 bool needs_pmix_server(const Signs& signs) {
   if (is_own_step(signs)) return nodes_of_step(signs.variables) > 1 && hosts_of_step(signs.variables).empty();
-  // In a Slurm step, only the server tells whether the variables are older than the step.
+  // In a Slurm step the server must be asked, because the variables may be older than the step.
   return signs.in_slurm_step || !describe_one_node(signs.variables, kLauncherVariables[0]);
 }
 
@@ -202,7 +203,7 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
 /// several tasks.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
-  // Without a number of tasks srun starts one task on each node.
+  // If no number of tasks is given, srun starts one task on each node.
   const int tasks =
       std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_NNODES").value_or(1));
   if (tasks < 2) return;
@@ -242,7 +243,7 @@ constexpr LauncherRow kLaunchers[] = {
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},
-    // The launchers below started this process without a server, or with a server that does not answer.
+    // The launchers in the following rows started this process without a server, or with a server that does not answer.
     {Launcher::kVariables, has_open_mpi_variables, never, place_by_variables},
     {Launcher::kVariables, has_hydra_variables, never, place_by_variables},
     {Launcher::kSlurm, in_step_of_slurm, never, place_in_slurm_step},

@@ -20,11 +20,11 @@ struct LauncherRow {
   Launcher launcher;
   /// Whether the launcher started this process. Called only if no launcher of the rows above started it.
   bool (*started)(const Signs&);
-  /// Whether the launcher's variables leave open where ranks run: then its server must be asked.
+  /// Whether the launcher's variables leave open where ranks run, so that the launcher's server must be asked.
   bool (*needs_server)(const Signs&);
-  /// `server`: the server's description of the job; no value if the server was not asked or did not answer. Throws
-  /// UsageError if variables are incomplete or malformed, or if they contradict a second launcher's variables and no
-  /// server decides between the two.
+  /// Returns the placement of this rank. `server` is the server's description of the job; no value if the server was
+  /// not asked or did not answer. Throws UsageError if variables are incomplete or malformed, or if they contradict a
+  /// second launcher's variables and no server decides between the two.
   Placement (*place)(const Signs&, const std::optional<ServerJob>& server);
 };
 
@@ -55,7 +55,7 @@ void reject_one_of_many(const Variables& variables);
 /// Whether srun started this rank, with or without PMIx.
 [[nodiscard]] bool is_by_slurm(const Placement& here);
 
-/// The variables of a launcher do not tell which ranks share a node. All ranks have this error.
+/// The error that a launcher's variables do not tell which ranks share a node. All ranks throw it.
 class NoLocalRanks : public UsageError {
  public:
   using UsageError::UsageError;

@@ -1,5 +1,5 @@
-/// The rank and position of this process, the environment variables they come from, and the texts that a launcher's
-/// server stores.
+/// Declares the rank and position of this process, the facts from environment variables behind them, and the texts that
+/// a launcher's server stores.
 #pragma once
 
 #include <functional>
@@ -61,10 +61,11 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] the server's name for that node
 };
 
-/// Value of inter_size for a job of several nodes whose number the launcher does not tell; inter_rank is unknown, too.
+/// Value of inter_size if the job has several nodes, but the launcher does not tell how many. inter_rank is unknown,
+/// too.
 inline constexpr int kNotKnown = 0;
 
-/// Number or position of a rank for which no valid value is known.
+/// Stands for the number or position of a rank if no valid value is known.
 inline constexpr int kNobody = -1;
 
 /// The position of a rank on its node, and the node's number in the job.
@@ -83,12 +84,14 @@ struct Placement : NodeNumbers {
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< unique to the job and equal on all its ranks: seeds MASTER_PORT
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
-  /// Contradictions between variables and the launcher that gave the placement; each text names both values.
+  /// Contradictions between environment variables and the launcher that gave the placement. Each text names the two
+  /// values.
   std::vector<std::string> conflicts;
   std::string error;  ///< why the numbers cannot be right; round 1 makes this the error of all ranks
 };
 
-/// Adds a conflict if the variable `name` is set and differs from `value`. `meaning` describes `value`: "local rank".
+/// Adds a conflict if the variable `name` is set and differs from `value`. `meaning` tells what `value` is, for example
+/// "local rank".
 void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
                    const std::string& meaning);
 
@@ -109,7 +112,7 @@ struct Master {
   MN_FIELDS(address, port);
 };
 
-/// Some ranks of the job did not come to a fence in time.
+/// The error that some ranks of the job did not come to a fence in time.
 class FenceTimeout : public Error {
  public:
   explicit FenceTimeout(const std::string& what, std::vector<int> missing = {})
@@ -121,7 +124,7 @@ class FenceTimeout : public Error {
   std::vector<int> missing_;
 };
 
-/// Texts that a launcher's server stores for the ranks of a job. The ranks read each other's addresses there.
+/// Texts that a launcher's server stores for the ranks of a job. By these texts the ranks learn each other's addresses.
 class Board {
  public:
   Board() = default;
@@ -129,7 +132,8 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// All ranks can read `text` after the next fence(). `text` has at most 1,000 printable characters and no blank.
+  /// Stores `text` on the server. All ranks can read it after the next fence(). `text` has at most 1,000 printable
+  /// characters and no blank.
   virtual void put(const std::string& key, const std::string& text) = 0;
   /// Collective over all ranks of the job: texts put before the fence can be read after it. Throws FenceTimeout.
   virtual void fence() = 0;

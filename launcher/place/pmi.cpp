@@ -25,7 +25,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The value of `field` in "cmd=get_result rc=0 value=(vector,(0,1,2))\n". Values have no blanks.
+/// The value of `field` in a server's answer such as "cmd=get_result rc=0 value=(vector,(0,1,2))
+/// ". Values have no blanks.
 std::optional<std::string> value_of(const std::string& answer, const std::string& field) {
   const std::string line = " " + answer;
   const std::size_t at = line.find(" " + field + "=");
@@ -38,7 +39,7 @@ constexpr int kMaxRanks = 10'000'000;
 constexpr int kMaxGenerations = 1000;
 constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
-// Descriptors of the relay that leave_pmi_finalizer() leaves behind.
+// The descriptors in the relay process, which leave_pmi_finalizer() leaves behind.
 constexpr int kServer = 0;   // the server's socket
 constexpr int kProgram = 1;  // socket pair; its far end replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
@@ -46,7 +47,7 @@ constexpr int kHolder = 3;   // readable once the first holder of the connection
 
 int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
-/// The target of a process's descriptor, such as "socket:[7]"; empty if it can't be read.
+/// The target of a process's descriptor, such as "socket:[7]". Empty if /proc does not tell the target.
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
@@ -242,15 +243,16 @@ std::string PmiSession::key_of(int rank, const std::string& key) const {
 }
 
 void PmiSession::begin_generation() {
-  // Values of an earlier process of this rank cannot be removed, so each process counts up to a generation with unused
-  // keys.
+  // Values that an earlier process of this rank has put cannot be removed. So each process counts up to a generation
+  // whose keys are unused.
   while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
   put("came", "1");
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
   if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-  // The relay of an earlier mnlaunch on the socket would read answers meant for this process.
+  // An earlier mnlaunch may have left its relay on the socket. The relay would read answers meant for this process, so
+  // it is dismissed.
   dismiss_pmi_finalizers(fd_);
   if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
   rank_ = rank;

@@ -20,8 +20,9 @@
 
 namespace mn::launcher {
 
-/// Node of each rank, from "(vector,(0,2,4),(2,1,2))": 2 nodes from node 0 on with 4 ranks each, then 1 node, number 2,
-/// with 2 ranks; the blocks repeat until all ranks have a node. No value if the text is malformed.
+/// Returns the node of each rank. `mapping` is a text such as "(vector,(0,2,4),(2,1,2))", which means 2 nodes from node
+/// 0 on with 4 ranks each, then 1 node from node 2 on with 2 ranks. The blocks repeat until all ranks have a node. No
+/// value if the text is malformed.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
 
 class PmiSession : public Board {

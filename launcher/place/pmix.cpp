@@ -36,7 +36,7 @@ struct Callbacks {
     }
     changed.notify_all();
   }
-  /// False if fewer than `count` arrived in time.
+  /// Waits for `count` callbacks. False if fewer have arrived within `patience`.
   bool wait(std::size_t count, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, patience, [&] { return arrived.size() >= count; });
@@ -76,7 +76,7 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
   // A mark other than 0 and 1 means that the file has an unknown layout and must not be changed.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
-  // Clients of the node may read the marks at any time.
+  // Each mark is stored atomically, because clients of the node may read the marks at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }
@@ -112,7 +112,7 @@ void keep_connections_of(const std::function<void()>& connect) {
 
 constexpr std::chrono::seconds kMargin{2};  ///< a fence needs this time after its time-out to find the missing ranks
 
-/// Watches a call from construction to destruction: libpmix waits forever for a server that hangs.
+/// While an object lives, the watchdog times a call of libpmix, because libpmix waits forever for a server that hangs.
 class WatchedCall {
  public:
   explicit WatchedCall(Watchdog& watchdog) : watchdog_(watchdog) { watchdog.begin(""); }
@@ -145,7 +145,8 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
 }
 
 PmixSession::~PmixSession() {
-  // After a time-out the server still waits for this client's fence, and finalize would wait with the server.
+  // After a time-out the server still waits for this client's fence, and finalizing would wait, too. So the session is
+  // not finalized.
   if (abandoned_) return;
   const WatchedCall call(watchdog_);
   library_->finalize(nullptr, 0);
@@ -159,8 +160,8 @@ ServerJob PmixSession::read_job() const {
   if (!size || size->type != pmix::kUint32) {
     throw PmixError("the PMIx server of " + job.name_space + " does not tell the size of the job");
   }
-  // Names tell the nodes apart: servers know node numbers of their own ranks only, and PMIx_Resolve_peers finds nothing
-  // if mpiexec itself runs outside of the allocation.
+  // Nodes are told apart by their names. A server knows the node numbers of its own ranks only, and PMIx_Resolve_peers
+  // finds nothing if mpiexec itself runs outside of the allocation.
   for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
     const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
     if (!host || host->type != pmix::kString) {
@@ -219,7 +220,8 @@ pmix::Status PmixSession::fence_once() {
 }
 
 std::vector<int> PmixSession::ranks_that_never_came() const {
-  // A server answers at once for a rank that has committed the key of this fence, and never for a missing rank.
+  // Asks the server for each rank's key of this fence. The server answers at once for a rank that has committed the
+  // key, and never for a missing rank.
   const int size = static_cast<int>(job_.node_ids.size());
   const auto callbacks = std::make_shared<Callbacks>();
   for (int rank = 0; rank < size; ++rank) {
@@ -244,7 +246,8 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   const WatchedCall call(watchdog_);
-  // Not kImmediate: PMIx 5 would then look on this node only, although the fence has brought the values of other nodes.
+  // The directive kImmediate is not given: with it, PMIx 5 would look on this node only, although the fence has brought
+  // the values of other nodes.
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);
@@ -269,8 +272,8 @@ bool free_locks_of_store() {
 
 }  // namespace mn::launcher
 
-/// Libraries loaded after mnlaunch call this function instead of libc's. It ignores the sockets in kept(): their
-/// duplicates keep a connection up after close(), but not after shutdown().
+/// Libraries loaded after mnlaunch call this function instead of libc's shutdown(). This function ignores the sockets
+/// in kept(), because the duplicate of a socket keeps the connection up after close(), but not after shutdown().
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

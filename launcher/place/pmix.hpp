@@ -1,8 +1,9 @@
 /// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
 ///
 /// If a client's connection ends, the server no longer counts the rank in fences, and MPI_Init of the program would
-/// hang. PMIx 3 always does so. Later versions do so if the server sees the end of the connection before the client's
-/// message that it has finalized. PmixSession therefore keeps the connection open, unused, until the program ends.
+/// hang. PMIx 3 servers always behave like this. Later servers do if they see the end of the connection before the
+/// client's message that it has finalized. PmixSession therefore keeps the connection open, unused, until the program
+/// ends.
 #pragma once
 
 #include <chrono>
@@ -30,12 +31,12 @@ class PmixSession : public Board {
   [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
 
   void put(const std::string& key, const std::string& text) override;
-  /// Throws FenceTimeout after `patience`; then only destroy the session.
+  /// Throws FenceTimeout after `patience`. After that, the session can only be destroyed.
   void fence() override;
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Throws FenceTimeout that names the absent ranks.
+  /// Makes one try of a fence. Throws FenceTimeout that names the absent ranks.
   [[nodiscard]] pmix::Status fence_once();
   [[nodiscard]] ServerJob read_job() const;
   void begin_generation();

@@ -1,4 +1,4 @@
-/// libpmix, loaded at run time so that mnlaunch builds without its headers.
+/// Loads libpmix at run time, so that mnlaunch builds without the headers of libpmix.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace mn::launcher {
 
-/// The part of the PMIx client interface in use here, as the PMIx Standard's ABI has it since version 3
-/// (https://pmix.org), with the names of <pmix.h>.
+/// The part of the PMIx client interface that mnlaunch uses, with the ABI of the PMIx Standard since version 3
+/// (https://pmix.org). The names are like those of <pmix.h>.
 namespace pmix {
 
 using Status = int;
@@ -79,7 +79,7 @@ class PmixError : public Error {
 /// A PMIx directive with the value true.
 [[nodiscard]] pmix::Info pmix_flag(const char* key);
 
-/// PMIx allocates values with malloc, and the caller frees them.
+/// Frees a value of PMIx: PMIx allocates values with malloc, and the caller must free them.
 struct FreeValue {
   void operator()(pmix::Value* value) const noexcept {
     if (value->type == pmix::kString) std::free(value->data.string);
@@ -117,7 +117,7 @@ struct PmixLibrary {
   pmix::Proc me{};
 
  private:
-  /// The address of a function of any type.
+  /// The address of a function in a library. Converts to a pointer to a function of any type.
   struct Symbol {
     void* address;
     template <typename Function>

@@ -24,7 +24,8 @@ std::istringstream fields_after_name(pid_t process) {
   return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
 }
 
-/// Whether the parent forked the process, and the process has not become another program.
+/// Whether the process is still a copy of its parent: the parent has forked it, and it has not become another program
+/// by exec.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
   return parent > 0 && is_alike("cmdline") && is_alike("environ");
@@ -32,7 +33,8 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
 
 bool starts_ranks(const std::string& program) {
   constexpr std::string_view kStarters[] = {"mpiexec", "mpirun", "orted", "prterun", "prted", "hydra_pmi_proxy"};
-  // "slurmstepd: [12.0]" starts tasks; the process of a batch script is "slurmstepd: [12.batch]".
+  // A process called "slurmstepd: [12.0]" starts tasks. The process that starts a batch script is called "slurmstepd:
+  // [12.batch]".
   const bool is_task =
       program.starts_with("slurmstepd: ") && program.find_first_of("0123456789", program.find('.')) < program.size();
   return is_task || std::ranges::find(kStarters, program) != std::end(kStarters);

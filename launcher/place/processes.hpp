@@ -15,8 +15,9 @@ namespace mn::launcher {
 /// The parent's id; 0 if the id can't be read, or the parent is outside of this PID namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 
-/// The process that started the ranks of this node: the nearest ancestor without `variable`, which every rank has in
-/// its environment. If that ancestor is a subshell, returns the shell that forked it. 0: not known.
+/// The process that started the ranks of this node: the nearest ancestor whose environment lacks `variable`, a variable
+/// that every rank has. If that ancestor is a subshell, returns the shell that forked it. 0 if the process is not
+/// known.
 [[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
 
 /// The nearest ancestor that is a launcher's process, such as slurmstepd or mpiexec; 0: none.

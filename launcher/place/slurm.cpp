@@ -42,7 +42,8 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
     const auto more = expand_host_list(list.value_or(""));
     if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables))
       return whole;  // the step has one component
-    // The step may have only some of the job's components (srun --het-group=0,2).
+    // The step may have only some of the job's components (srun --het-group=0,2), so a component with nodes outside of
+    // the step is left out.
     const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
     if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());
   }
@@ -92,12 +93,13 @@ Placement placement_of_step(const Variables& variables) {
   const auto tasks = tasks_on_node(variables);
   const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
   const int rank = number_or_error(here, variables, "SLURM_PROCID");
-  // SLURM_PROCID is more easily left over from another step than the list SLURM_GTIDS, so the list is preferred.
+  // The rank comes from the list SLURM_GTIDS, if the list is set, because SLURM_PROCID is more easily left over from
+  // another step.
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_size = nodes_of_step(variables);
   here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
   correct_node(here, variables);
-  // Without SLURM_GTIDS, a step on a single node has all its tasks here.
+  // If SLURM_GTIDS is missing, but the step has a single node, all its tasks are on this node.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);
   return here;

@@ -18,7 +18,7 @@ namespace mn::launcher {
 /// The placement of this task, from Slurm's variables for the step.
 [[nodiscard]] Placement placement_of_step(const Variables& variables);
 
-/// JOB.STEP: "7.0".
+/// The numbers of job and step as JOB.STEP, such as "7.0".
 [[nodiscard]] std::string step_name(const Variables& variables);
 
 [[nodiscard]] int step_size(const Variables& variables);
@@ -33,7 +33,8 @@ namespace mn::launcher {
 /// The first node with ranks in a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
-/// The address, or a name of it, at which Slurm reaches the node (NodeAddr of scontrol). Empty if scontrol gives none.
+/// The address at which Slurm reaches the node, or a name that resolves to the address (NodeAddr of scontrol). Empty if
+/// scontrol gives no address.
 [[nodiscard]] std::string address_by_slurm(const std::string& node);
 
 /// Number of nodes of the whole step.

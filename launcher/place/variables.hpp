@@ -1,4 +1,4 @@
-/// A snapshot of environment variables. Pure functions take it in place of getenv().
+/// A snapshot of environment variables, which pure functions take as an argument instead of calling getenv().
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class Variables {
   /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or
   /// no number.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const;
-  /// get() as a function, for the functions of mn/core/ranks.hpp. The Variables must outlive the result.
+  /// Returns get() as a function object, for the functions of mn/core/ranks.hpp. The Variables must outlive the result.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }

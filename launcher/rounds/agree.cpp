@@ -37,7 +37,8 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // A reported failure is preferred to a missing rank, because the failure may be the reason.
+  // If one rank reports a failure and a second rank is missing, the verdict names the failure, because the failure may
+  // be the reason for the absence.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {
@@ -58,7 +59,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
-  // The result does not depend on the order of `failures`.
+  // The failure of the lowest rank is chosen, whatever the order of `failures`.
   assert(!failures.empty());
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });

@@ -1,5 +1,5 @@
-/// Round 3 of a start, and how the failure of a rank becomes the verdict of all: every rank exits with the verdict's
-/// exit code, and a single rank, the speaker, prints the verdict's text.
+/// Round 3 of a start, and how the failure of one rank becomes the verdict for all ranks. Every rank exits with the
+/// verdict's exit code, and a single rank, the speaker, prints the verdict's text.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ namespace mn::launcher {
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
 /// Makes the verdict from the failure of the lowest rank among `failures`, which must not be empty. The text names the
-/// rank, unless all ranks failed with the same text. `ranks`: number of ranks of the job; 0 to name the rank in any
-/// case.
+/// rank, unless all ranks failed with the same text. `ranks` is the number of ranks of the job. If it is 0, the text
+/// names the rank in any case.
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
 /// The exit code of `verdict` without the texts, for ranks that print nothing.

@@ -18,7 +18,7 @@
 namespace mn::launcher {
 namespace {
 
-/// What is wrong with a rank's `options` compared with the options of rank `first`.
+/// Text that tells how a rank's `options` differ from the options of rank `first`.
 std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
   const auto lacks = [](const auto& words, const std::string& word) {
     return std::ranges::find(words, word) == words.end();
@@ -71,7 +71,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
-      // Entries are sorted by the launcher's numbers on the node. A missing rank has an entry, too.
+      // The entries of `ranks_here` are sorted by the launcher's numbers on the node. A missing rank has an entry, too.
       roster_.ranks_here.push_back(kNobody);
       const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
       if (!part.bytes && !is_extra) {
@@ -88,8 +88,8 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      // A leader whose own position is wrong stands in for a late first rank. If the first rank comes later, it is
-      // uninvited, but no duplicate.
+      // If this leader's own position is wrong, it stands in for a first rank that is late. When the first rank comes,
+      // it is uninvited, but it is no duplicate.
       const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -190,7 +190,7 @@ class ArrivalRound {
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
-    // A duplicated rank explains a missing one: report the duplicate only.
+    // A rank that came twice explains a missing rank, so missing ranks are reported only if none came twice.
     if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
@@ -254,7 +254,7 @@ class ArrivalRound {
   }
 
   ArrivalShare share_of(const std::string& answer, int local) {
-    // The root decides; other leaders read the answer once for all ranks of their node.
+    // The root has made the answer itself. Any other leader reads the answer once for all ranks of its node.
     if (!has_start_) roster_.start = from_message<ArrivalAnswer>(answer, "the answer to the nodes' arrival");
     has_start_ = true;
     const ArrivalAnswer& start = roster_.start;
@@ -273,7 +273,7 @@ class ArrivalRound {
     return share;
   }
 
-  /// Whether the rank at position `local` prints the verdict for a second job on the node: the job's lowest rank does.
+  /// Whether the rank at `local` prints the verdict of a second job on the node, because it is the lowest rank there.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

@@ -11,8 +11,8 @@
 
 namespace mn::launcher {
 
-/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's message to the
-/// root. If `prepare` throws Error, the message contains the error. Throws CutOff.
+/// Collective: runs round 1. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's
+/// message to the root. If `prepare` throws Error, the message contains the error. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

@@ -29,7 +29,8 @@ void bind(NodeShare& share, const BindingOptions& options) {
   std::vector<RankResources> resources;
   for (const auto& rank : share.ranks) resources.push_back(rank.resources);
   share.bindings = bind_ranks(share.node.machine, resources, options);
-  // The checks judge the final CPUs of a rank, not the CPUs granted by the launcher.
+  // --cpu-map replaces the CPUs that the launcher granted, because the checks must judge the CPUs on which the rank
+  // will run.
   for (std::size_t i = 0; i < std::min(options.cpu_map.size(), share.ranks.size()); ++i) {
     share.ranks[i].resources.mask = options.cpu_map[i];
   }
@@ -46,7 +47,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    // (1): the first reading of the clock. It comes before facts are collected, because this may take seconds.
+    // Invariant 1: the node reads its clock the first time now, because collecting the facts may take seconds.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -88,7 +89,8 @@ class Comparison {
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    // (2): tries the nodes below. The exchange itself has proved the connection to the node above.
+    // Invariant 2: this leader tries to connect to the nodes below. The exchange itself has proved the connection to
+    // the node above.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -128,14 +130,14 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // Parts come in the launcher's order, but bindings need the order of ranks.
+    // Parts come in the launcher's order, but bindings need the order of ranks, so the facts are sorted.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
     bind(share_, rank_.binding_options());
     report.node = share_.node;
     report.ranks = share_.ranks;
     report.bindings = share_.bindings;
-    // (1): the second reading of the clock.
+    // Invariant 1: the node reads its clock the second time when it reports.
     report.sent_at = unix_time();
   }
 
@@ -175,7 +177,8 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // A rank's own error is preferred, because the error may explain missing ranks.
+    // If a rank reports an error of its own, the verdict names the error, because the error may explain why ranks are
+    // missing.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
@@ -186,7 +189,7 @@ class Comparison {
   /// unless the readings prove that the node's clock is behind or ahead.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
-    // (1): a message arrives late, never early, so each reading bounds the error of the clock from one side.
+    // Invariant 1: a message arrives late, never early, so each reading bounds the error of the clock from one side.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;

@@ -39,8 +39,9 @@ std::string names_of_server(const Variables& variables) {
   return names;
 }
 
-/// If the variables do not name the job, names it by the process that started the ranks of this node; else empty.
-/// LSB_JOBID is no name, because a batch job may start several jobs at once.
+/// Returns an addition to the job's name: the id of the process that started the ranks of this node. Returns an empty
+/// text if a variable of the launcher names the job. LSB_JOBID does not name the job, because a batch job of LSF may
+/// start several jobs at once.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables)) return "";
@@ -48,7 +49,7 @@ std::string name_of_starter(const Placement& here, const Variables& variables) {
   return " of process " + std::to_string(starter_of_ranks(names->rank));
 }
 
-/// MN_LAUNCH_KEY, to be added to a job's name; may be empty.
+/// An addition to the job's name: the value of MN_LAUNCH_KEY; empty if the variable is not set.
 std::string key_of_user(const Variables& variables) {
   const auto key = variables.get(kKeyVariable);
   return key ? " " + *key : "";
@@ -104,7 +105,8 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     const std::string& host = hosts[static_cast<std::size_t>(node)];
     auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
     if (!addresses.empty()) return addresses;
-    // In a cloud, Slurm's names of nodes may have no address in the name service.
+    // In a cloud, Slurm's names of nodes may have no address in the name service. Then Slurm itself is asked for the
+    // address.
     const std::string address = address_by_slurm(host);
     return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
@@ -148,7 +150,7 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
-  // The key stays secret, because only processes of this job can read the board.
+  // The key on the board stays secret, because only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
   try {
     board.fence();

@@ -24,8 +24,8 @@ namespace mn::launcher {
 void name_job_by_variables(Group& group, Placement& here, const Variables& variables);
 
 /// Finds other nodes by addresses on the board of the launcher's server: the first rank of each node puts the node's
-/// addresses on the board, and rank 0 a key. Collective over all ranks of the job. Throws CheckFailed if ranks are
-/// missing, CommError, and errors of the board.
+/// addresses on the board, and rank 0 puts a key there. Collective over all ranks of the job. Throws CheckFailed if
+/// ranks are missing, CommError, and errors of the board.
 void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Board& board);
 
 /// If Slurm names the nodes, finds other nodes by these names, uses keys that munge seals, and returns an empty text.
@@ -38,18 +38,19 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
 /// node connect to the first rank, and so learn of the error.
 void lead_if_nobody_does(Group& group, const Placement& here);
 
-/// Ends rank 0's note that nodes were not compared: a warning if other nodes get a MASTER_ADDR that is not rank 0's
-/// host, else an empty text. `variables`: rank 0's variables.
+/// Returns the end of rank 0's note that nodes were not compared: a warning if other nodes get a MASTER_ADDR that is
+/// not rank 0's host, else an empty text. `variables`: rank 0's variables.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
-/// A port of the first range, derived from `job`.
+/// Derives a port of the first range from `job`, the job's name.
 [[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
 
-/// port_of_job, or the next port of the ranges that is free on this host. Throws CommError if no port is free.
+/// Returns port_of_job(), or the next port of the ranges if that port is not free on this host. Throws CommError if no
+/// port is free.
 [[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
                                    const std::function<bool(int)>& is_free);
 
-/// Whether a TCP server could listen on `port` of all addresses.
+/// Whether a TCP server could listen on `port` at all addresses of this host.
 [[nodiscard]] bool is_free_port(int port);
 
 }  // namespace mn::launcher

@@ -57,7 +57,7 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
     is_late_by_nodes_ = true;
   }
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
-  // Ranks cut off by an ended node get no answer, but findings() names only the ended node.
+  // Ranks that an ended node has cut off get no answer, so they count as missing. findings() names only the ended node.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 

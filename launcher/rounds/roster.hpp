@@ -32,17 +32,17 @@ namespace mn::launcher {
 /// Adds `rank`, whose part is missing from a round, to absence.late or absence.ended.
 void note_absence(AbsentRanks& absence, const Part& missing, int rank);
 
-/// The ranks that miss a round, collected on the root.
+/// The ranks that are missing from a round, collected on the root.
 class MissingRanks {
  public:
   /// Adds the missing ranks that a node reported.
   void note(const std::string& host, const AbsentRanks& absence);
   /// Adds a missing node, with its ranks if known.
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
-  /// Whether `rank` misses the round. A missing rank gets no answer, so it cannot print the verdict.
+  /// Whether `rank` is missing from the round. A missing rank gets no answer, so it cannot print the verdict.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
-  /// Empty if no rank is missing. `known`: numbers of all missing ranks; if not empty, used in place of the lists from
-  /// the nodes.
+  /// The findings about the missing ranks; empty if no rank is missing. `known`: the numbers of all missing ranks. If
+  /// `known` is not empty, the findings name the ranks in `known` instead of the ranks added by note().
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
 
@@ -73,7 +73,7 @@ struct Roster {
   std::vector<std::string> hosts;
   double answered_at = 0;  ///< on the root: time of its answer in round 1, in seconds since the epoch
 
-  /// On the root: the lowest rank that is not missing; it prints the verdict.
+  /// On the root: the rank that prints the verdict, which is the lowest rank that is not missing.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
@@ -95,8 +95,8 @@ struct ThisRank {
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
   [[nodiscard]] BindingOptions binding_options() const {
-    // On a single machine without a scheduler, a user cannot ask for more GPUs, so the ranks share GPUs, with a
-    // warning.
+    // On a single machine without a scheduler, a user cannot ask for more GPUs. So the ranks may share GPUs there, and
+    // get a warning.
     const bool may_share = options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
     return {.bind_cores = options.bind, .oversubscribe_gpu = may_share, .cpu_map = options.cpu_map};
   }

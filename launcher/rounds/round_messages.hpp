@@ -1,4 +1,4 @@
-/// Messages of the rounds between ranks, leaders and the root, as CBOR.
+/// The messages that ranks, leaders and the root exchange in the rounds, encoded as CBOR.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Failure {
   MN_NEEDED_FIELDS(rank, exit_code);
 };
 
-/// The ranks of a node that miss a round; -1 for a rank whose number is unknown.
+/// The ranks of a node that are missing from a round. -1 stands for a rank whose number is unknown.
 struct AbsentRanks {
   std::vector<int> late;   ///< did not come in time
   std::vector<int> ended;  ///< came, and ended
@@ -42,7 +42,7 @@ struct Decision {
   MN_NEEDED_FIELDS(verdict, speaker);
 };
 
-// Round 1: which ranks have arrived.
+// Messages of round 1, which tell which ranks have arrived.
 
 struct Arrival {
   int rank = kNobody;
@@ -92,7 +92,7 @@ struct ArrivalShare {
   MN_NEEDED_FIELDS(verdict, numbers);
 };
 
-// Round 2: facts, and whether the job may start. The root answers with a Decision.
+// Messages of round 2, with the facts of ranks and nodes. The root answers with a Decision: whether the job may start.
 
 struct RankReport {
   std::optional<RankFacts> facts;
@@ -118,7 +118,7 @@ struct VerdictShare {
   MN_NEEDED_FIELDS(verdict, binding);
 };
 
-// Round 3: whether every rank could prepare its start. The root answers with a Decision.
+// Messages of round 3, which tell whether every rank could prepare its start. The root answers with a Decision.
 
 struct Readiness {
   std::vector<Failure> failures;
@@ -137,7 +137,7 @@ template <typename Message>
 template <typename Message>
 [[nodiscard]] Message from_message(std::string_view bytes, const std::string& what) try {
   Message message;
-  // parse_cbor() bounds the depth: the bytes come from another process.
+  // The bytes come from another process, so they are parsed by parse_cbor(), which bounds the depth of the document.
   json_fields::read(parse_cbor(bytes, what), "", message);
   return message;
 } catch (const DataError& error) {

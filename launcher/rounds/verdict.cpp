@@ -39,7 +39,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The name of the GPU model, by which the self test sets its thresholds; empty: unknown.
+/// The name of the job's GPU model, by which the self test chooses its thresholds. Empty if the model is unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -47,8 +47,8 @@ std::string first_gpu(const JobFacts& job) {
   return "";
 }
 
-/// Gbit/s of the fastest active InfiniBand or RoCE port of a node, minimum over the nodes; 0 if a node has no such
-/// port.
+/// Takes each node's fastest active InfiniBand or RoCE port, and returns the speed of the slowest of these ports in
+/// Gbit/s. 0 if a node has no such port.
 double slowest_fabric(const JobFacts& job) {
   double slowest = std::numeric_limits<double>::max();
   for (const auto& node : job.nodes) {
@@ -126,7 +126,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
-  // If nodes are not compared, each node decides alone, and only rank 0's node prints warnings.
+  // If nodes are not compared, each node decides alone. Then only rank 0's node prints warnings.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
@@ -139,7 +139,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // The self test prints the report, unless the findings keep it from starting as one job.
+    // The self test starts and prints the report, unless the findings keep its ranks from starting as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     // The self test's report contains the findings, too, so they are not printed here.
     if (verdict.exit_code == 0) return verdict;

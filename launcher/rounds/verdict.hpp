@@ -1,4 +1,4 @@
-/// Whether a job may start, and the text for the speaker to print.
+/// Decides whether a job may start, and makes the text that the speaker prints.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// The job must not start. An empty text means that a different rank prints the reason.
+/// The error that the job must not start. An empty text means that a different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;
@@ -25,7 +25,7 @@ struct Verdict {
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
-  // An absent code would read as 0 and start the job.
+  // A message without an exit code is an error, because an absent code would read as 0 and start the job.
   MN_FIELDS(exit_code, output, complaints, report);
   MN_NEEDED_FIELDS(exit_code);
 };
@@ -34,7 +34,7 @@ struct Verdict {
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
 /// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: 126 or 127 if this rank cannot run
-/// the program, else 0. If no node can run the program, this is the verdict's exit code.
+/// the program, else 0. If no node can run the program, `program_exit` becomes the verdict's exit code.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

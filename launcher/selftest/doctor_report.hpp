@@ -1,4 +1,5 @@
-/// The self test's report, filled test by test. If a test hangs, the timer's thread prints the results so far.
+/// The self test's report, to which each test adds its results. If a test hangs, the timer's thread prints the results
+/// so far.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ struct SelfTestOptions {
   std::string history;  ///< file with a line for each host and run; empty: none
 };
 
-/// Thread-safe.
+/// The self test's report. All members may be called on any thread.
 class Report {
  public:
   static constexpr int kNotOut = -1;
@@ -31,10 +32,10 @@ class Report {
   void add_finding(nlohmann::json finding);
   /// Records a failed test whose cause lies on `hosts`.
   void blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice);
-  /// Records a figure of one host.
+  /// Records a figure that a test has measured on one host.
   void set_figure(const std::string& host, const std::string& name, double figure);
   [[nodiscard]] nlohmann::json document() const;
-  /// Exit status of this process after the report was printed; kNotOut before.
+  /// The exit status of this process once the report is printed; kNotOut before that.
   std::atomic<int> status = kNotOut;
   /// Prints and saves the report, and appends its records to the history. Returns true if no check or test failed and
   /// all files were written.

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kProbeOption = "--cuda-probe";
 constexpr int kNoGpuStatus = 3;
 
-/// The environment without launchers' variables, so that the child is an MPI job of its own.
+/// The environment without the launchers' variables, so that a child process becomes an MPI job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -205,7 +205,8 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // How often each byte must pass a rank's links, with any algorithm; gives the bus bandwidth of nccl-tests.
+  // In an allreduce by any algorithm, each byte passes a rank's links `passes` times. nccl-tests define the bus
+  // bandwidth by `passes`.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

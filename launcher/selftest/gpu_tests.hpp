@@ -13,15 +13,15 @@ struct OwnDevice {
   std::optional<Device> device;  ///< no value: the communicator's default device
   std::string problem;           ///< why the rank cannot use the GPU of MN_DEVICE; else empty
 };
-/// The device that MN_DEVICE names. If CUDA does not see that GPU, the CPU and the reason.
+/// The device that MN_DEVICE names. If CUDA does not see that GPU, returns the CPU and the reason.
 [[nodiscard]] OwnDevice device_of_this_rank();
 
-/// Runs in the child process of probe_cuda_aware(): sends device memory to itself with MPI_Sendrecv. Returns the exit
-/// status.
+/// The program of the child process that probe_cuda_aware() starts: sends device memory to itself with MPI_Sendrecv.
+/// Returns the exit status.
 [[nodiscard]] int run_cuda_probe(int argc, char** argv);
 
-/// Whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tries in a child process, because an MPI that does
-/// not take them crashes.
+/// Tells whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tries this in a child process, because an MPI
+/// that does not take device pointers crashes.
 [[nodiscard]] std::string probe_cuda_aware(Device device);
 
 /// Bandwidth, in GB/s, of copies from page-locked memory to the GPU. Throws CommError.

@@ -40,7 +40,7 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// The record of `host`. `hosts`: number of all hosts.
+/// Makes the record of `host` for this run. `hosts` is the number of all hosts.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
@@ -64,7 +64,7 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
 }
 
 /// Names of findings that count against the host: errors that not all hosts have, broken hardware, and failed tests.
-/// Other findings come from the way a job was started.
+/// Other findings say nothing about the host, because they come from the way a job was started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
@@ -155,7 +155,7 @@ void append_history(const std::string& file, const std::vector<json>& records) {
   // A killed run may have left a half-written line, which must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += json_text(record) + "\n";
-  // One write() under the lock (1): lines of concurrent runs stay whole.
+  // Invariant 1: one write() under the lock appends all lines, to keep the lines of concurrent runs apart.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

@@ -1,4 +1,4 @@
-/// Findings of --doctor on each host over time: a file of JSON lines, one for each host and run.
+/// Keeps the findings of --doctor on each host over time: a file of JSON lines, one for each host and run.
 ///
 /// 1. A run appends its lines with one write(2) to a file opened with O_APPEND, under a lock: on a local file system,
 ///    lines of concurrent runs do not mix. NFS does not promise that.
@@ -15,22 +15,23 @@
 namespace mn::selftest {
 
 struct History {
-  /// For each host, its newest runs in the order of the file. An entry lists the names of a run's findings against the
-  /// host; the list may be empty.
+  /// For each host, an entry for each of its newest runs, in the order of the file. An entry lists the names of the
+  /// run's findings against the host; the list may be empty.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
 
-/// A record for each host of the placement and each host that a test blames: time (UTC), host, verdict (failed, warned,
-/// well), the host's findings and failed tests, advice, figures. Pure function.
+/// Makes a record for each host of the placement, and for each host that a test blames. A record has the time (UTC),
+/// the host, a verdict (failed, warned, well), the host's findings and failed tests, advice, and figures. Pure
+/// function.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
 /// Reads the history; empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// The report's part about the history: hosts that fail often, including this run's `records`, and numbers of damaged
-/// lines. Pure function.
+/// Makes the report's part about the history: the hosts that fail often, and the numbers of damaged lines. `records`,
+/// the records of this run, count, too. Pure function.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
 /// Appends the records to the file. Throws Error.

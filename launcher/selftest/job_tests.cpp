@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The least bandwidth that a pair of nodes must reach, for the job's GPU model and network; 0 if the table has no
-/// figure.
+/// The least bandwidth that a pair of nodes must reach with the job's GPU model and network. 0 if the table of
+/// thresholds has no figure.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -58,7 +58,7 @@ std::string test_ring(Communicator& comm) {
   return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
 }
 
-/// Collective. Compares allreduced sums of term() with sum_of_terms().
+/// Collective. Adds term() over all ranks by allreduce, and compares the sums with sum_of_terms().
 std::string test_allreduce(Communicator& comm) {
   std::int32_t wrong = 0;
   for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
@@ -87,7 +87,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // GPU problems are reported first, because a GPU that CUDA does not see explains failures below.
+    // GPU problems are reported first, because a GPU that CUDA does not see explains failures of the following tests.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -101,7 +101,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // The counters are read last, so that they cover the traffic of all tests above.
+    // The error counters of the network ports are read last, so that they cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -117,7 +117,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // For a faulty link both hosts are blamed, one of them wrongly, so neither is isolated.
+    // For a faulty link both hosts are blamed, one host wrongly. Therefore the advice is to watch, not to isolate.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -155,7 +155,7 @@ class SelfTest {
       nccl.result = std::string("FAILED: ") + error.what();
     }
     const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
-    // The table's figures are for eight GPUs within one node.
+    // Only jobs with eight GPUs within one node are compared with the table, because its figures are for such jobs.
     const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
     if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
       nccl.result = "FAILED: the sums are right, but slower than " +

@@ -17,8 +17,8 @@ namespace mn::selftest {
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience);
 
-/// The addend of `rank` for element i of a test sum, and the sum over `size` ranks. The sum is below 2^24 for up to
-/// 500,000 ranks, so floats hold it exactly.
+/// term() is the addend of `rank` for element i of a test sum, and sum_of_terms() the sum over `size` ranks. The sum is
+/// below 2^24 for up to 500,000 ranks, so a float holds it exactly.
 [[nodiscard]] float term(std::size_t i, int rank);
 [[nodiscard]] float sum_of_terms(std::size_t i, int size);
 

@@ -23,7 +23,7 @@ constexpr int kSmallTimes = 50;
 constexpr std::size_t kLargeBytes = 32 << 20;
 constexpr int kLargeTimes = 5;
 
-/// The rank with which this rank exchanges messages, and the deadline for its answers.
+/// The rank with which this rank exchanges messages, and the deadline for that rank's answers.
 class Partner {
  public:
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
@@ -32,7 +32,7 @@ class Partner {
   /// Time, in seconds, of a message in one direction. Returns the shortest of `times` measurements, because a node's
   /// other work must not count. No value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // After a time-out MPI may still write to the message, so it is then never freed.
+    // After a time-out MPI may still write to the message. In this case the message is never freed.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
     bool answers = ping_pong(*message);  // not measured, because MPI connects at the first message
     double fastest = std::numeric_limits<double>::infinity();
@@ -117,7 +117,7 @@ class Links {
         if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
       }
     }
-    // Only rank 0 has all figures, and all ranks must make the same tries.
+    // Rank 0, the only rank with all figures, sends the list of slow pairs, because all ranks must make equal tries.
     pairs = comm_.bcast_obj(pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
@@ -137,7 +137,8 @@ class Links {
   void begin(const std::string& what) {
     ++tries_;
     timer_.begin("the test of the links between nodes, " + what);
-    // Without the barrier an early pair would measure while its nodes still serve their last pair.
+    // All pairs of a round begin together. Without the barrier, a pair that begins early would measure while its nodes
+    // still exchange messages of the previous round.
     comm_.barrier();
   }
 
@@ -148,9 +149,10 @@ class Links {
     if (!is_first && comm_.rank() != second) return;
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
-    // A partner that did not answer a message of 8 bytes is not sent 32 MiB.
+    // If the partner did not answer a message of 8 bytes, it is not sent 32 MiB.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
-    // Without an answer the second rank reports, too, because the first rank may have died.
+    // The first rank of a pair reports the figures. If there was no answer, the second rank reports, too, because the
+    // first rank may have died.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
                        seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
@@ -178,8 +180,8 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 Watchdog& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
-  // On a busy machine a pair may be slow by chance, even several times, so slow pairs are tried again. One round tries
-  // 32 pairs at most, so large jobs have more rounds.
+  // On a busy machine a pair may be slow by chance, even several times, so slow pairs are tried again. One call of
+  // retry() tries 32 pairs at most; large jobs need more calls.
   const int max_tries = 3 + comm.inter_size() / 32;
   for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();

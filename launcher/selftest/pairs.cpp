@@ -14,7 +14,8 @@ namespace {
 
 std::string in_mb_s(double bandwidth) { return std::to_string(std::lround(bandwidth)) + " MB/s"; }
 
-/// The bandwidth that a quarter of the pairs exceeds; 0 for a single pair, which cannot be compared.
+/// The bandwidth that a quarter of the pairs exceeds; 0 for a single pair, because there is no second pair to compare
+/// with.
 double usual_bandwidth(const std::vector<Link>& links) {
   std::vector<double> sorted;
   for (const auto& link : links) {
@@ -62,12 +63,13 @@ std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
   for (int step = 1; step < nodes; step *= 2) {
     auto& round = rounds.emplace_back();
     for (int node = 0; node < nodes; ++node) {
-      // (1): this node is its partner's partner, so the pairs of a round are disjoint.
+      // Invariant 1: a node is the partner of its partner, and no node is in two pairs of a round.
       const int partner = node ^ step;
       if (node < partner && partner < nodes) round.push_back({node, partner});
     }
   }
-  assert(nodes < 1 || std::cmp_equal(rounds.size(), std::bit_width(static_cast<unsigned>(nodes - 1))));  // (1)
+  // Invariant 1: there are ceil(log2 n) rounds.
+  assert(nodes < 1 || std::cmp_equal(rounds.size(), std::bit_width(static_cast<unsigned>(nodes - 1))));
   return rounds;
 }
 
@@ -81,7 +83,7 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
     }
     const bool at_once = same->at_once && link.at_once;
     if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) *same = link;
-    // A pair stays at_once until it was measured alone, whichever figure is better.
+    // If the pair was measured alone at least once, at_once is false, whichever measurement gave the better figure.
     same->at_once = at_once;
   }
   return best;
@@ -97,7 +99,8 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
   };
   auto slow = speeds.slow();
   const auto is_good = [&](int node) { return speeds.good().contains(node); };
-  // (2): first the pairs that were slow while other pairs sent, because most of them are fast when tried alone.
+  // Invariant 2: first come the pairs that were slow while other pairs sent, because most of the pairs are fast when
+  // tried alone.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
     return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
   });
@@ -105,7 +108,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
       if (is_good(node)) continue;
-      // The next good node after the slow node, so that slow nodes get different partners.
+      // Takes the next good node after the slow node as partner, so that slow nodes get different partners.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
         if (!is_good(other) || other == pair.first || other == pair.second) continue;
@@ -133,12 +136,12 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
-    // (2): the pair was slow only while other pairs sent.
+    // Invariant 2: a pair that was slow only while other pairs sent is not at fault.
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good().contains(first);
     const bool second_good = speeds.good().contains(second);
-    // (3): an end that was fast with another node is not at fault.
+    // Invariant 3: if exactly one node of the pair was fast with a third node, its partner is at fault, else the link.
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {

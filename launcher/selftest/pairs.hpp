@@ -5,8 +5,8 @@
 /// 2. A slow pair is tried again alone. A node of the pair that was fast with no partner is also tried with a node that
 ///    was fast. A pair that was slow only while other pairs sent is not at fault: many fabrics carry less than all
 ///    nodes can send at once.
-/// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link
-///    is.
+/// 3. If exactly one node of a slow pair was fast with a third node, its partner in the pair is at fault. If both nodes
+///    or neither node was fast with a third node, the link between the two is at fault.
 #pragma once
 
 #include <string>
@@ -32,12 +32,13 @@ struct Link {
 /// The pairs of each round; the pairs of a round are disjoint.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// One link for each pair, with the better figures if the pair was measured several times. Link::at_once is true if the
-/// pair was never measured alone.
+/// Returns one link for each pair. If a pair was measured several times, its link has the better figures. Link::at_once
+/// is true if the pair was never measured alone.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// At most 32 pairs to try one by one. Pairs that were not yet tried alone come first; among these, pairs with a node
-/// that was fast with no partner come first. `least_mb_s`: expected bandwidth of every pair, or 0.
+/// Returns at most 32 pairs that are to be tried again, one by one. Pairs that were not yet tried alone come first, and
+/// of these first the pairs with a node that was fast with no partner. `least_mb_s`: expected bandwidth of every pair,
+/// or 0.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// A slow or silent node, link or network.
@@ -45,7 +46,7 @@ struct LinkFault {
   std::string text;
   std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
 };
-/// The faults of nodes and links, or a single fault of the whole network. `hosts`: names of the nodes.
+/// Finds the faults of nodes and links, or a single fault of the whole network. `hosts`: names of the nodes.
 [[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                                  double least_mb_s);
 

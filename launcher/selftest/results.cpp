@@ -21,7 +21,7 @@ constexpr int kSlowestPairs = 8;       ///< pairs shown of a longer list
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
-  // A string has room for the zero that snprintf adds.
+  // The + 1 is allowed, because a string has room for the zero that snprintf adds.
   std::snprintf(text.data(), text.size() + 1, format, arguments...);
   return text;
 }
@@ -122,7 +122,8 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
-  // If all of several hosts failed, no single host is at fault. A single host cannot be compared.
+  // If there are several hosts and all failed, no single host is at fault, and none is named. A single host is named if
+  // it failed, because there is no second host to compare with.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }
@@ -180,7 +181,7 @@ std::map<std::string, std::string> advice_of(const json& report) {
   const auto advise = [&](const std::string& host, const std::string& more) {
     const auto gravity = [&](const std::string& word) { return std::ranges::find(kGravestFirst, word); };
     auto& here = advice[host];
-    // A new host has an empty word; find() puts it last.
+    // The advice for a new host is an empty word. find() does not find the empty word, and any advice is graver.
     if (gravity(more) < gravity(here)) here = more;
   };
   for (const auto& finding : report.at("findings")) {

@@ -1,5 +1,5 @@
-/// The self test's report, a JSON document: combined results of the ranks, changes since an earlier report, and text.
-/// Pure functions.
+/// Pure functions for the self test's report, a JSON document: they combine results of the ranks, find changes since an
+/// earlier report, and make text.
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ namespace mn::selftest {
 /// The beginning of a bad result.
 inline constexpr const char* kFailed = "FAILED";
 
-/// One text for the results of all ranks. If all results are equal, that result; else each result with its hosts, bad
-/// results first. `hosts`: host of each rank. Empty results are left out.
+/// Combines the results of all ranks to one text. If all results are equal, the text is that result. Otherwise the text
+/// lists each result with its hosts, bad results first. `hosts`: host of each rank. Empty results are left out.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
-/// The launcher's name of each rank's host, from mnlaunch's `placement`. If these names do not match MPI's names,
-/// `hosts`, one to one, returns MPI's names.
+/// The launcher's name of each rank's host, from mnlaunch's `placement`. `hosts` has MPI's names. If the launcher's
+/// names and MPI's names do not match one to one, returns MPI's names.
 [[nodiscard]] std::vector<std::string> launcher_names(const nlohmann::json& placement,
                                                       const std::vector<std::string>& hosts);
 
@@ -30,18 +30,18 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
-/// "passed" without sentences, else FAILED and the sentences.
+/// Returns "passed" if there are no sentences, else FAILED and the sentences.
 [[nodiscard]] std::string verdict_of(const std::vector<std::string>& sentences);
 
-/// A sentence for each figure of `report` that is much worse than in `earlier`.
+/// Makes a sentence for each figure that is much worse in `report` than in `earlier`.
 [[nodiscard]] std::vector<std::string> changes_since(const nlohmann::json& earlier, const nlohmann::json& report);
 
-/// Ends the text of a GPU problem that is the fault of this build, not of the hardware.
+/// The end of the text about a GPU problem that is the fault of this build, not of the hardware.
 inline constexpr const char* kNotThisBuild = "the driver opens them, but not to this build of mn";
-/// A finding in mnlaunch's form about GPUs that NVML shows and CUDA does not.
+/// Makes a finding, in mnlaunch's form, about GPUs that NVML shows but CUDA does not.
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);
 
-/// A warning about known faults of NCCL's version, from the text of nccl_faults().
+/// Makes a warning about known faults of NCCL's version. `faults` is the text of nccl_faults().
 [[nodiscard]] nlohmann::json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts);
 
 /// Whether a check found an error, or a test failed.
@@ -55,8 +55,8 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 /// pairs), advice, and history.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
-/// "passed", or FAILED with the ports that lost their link or counted errors between the two readings; empty without
-/// ports.
+/// Returns "passed", or FAILED and the network ports that lost their link or counted errors between the two readings.
+/// Empty if there are no ports.
 [[nodiscard]] std::string judge_ports(const std::vector<launcher::PortFacts>& before,
                                       const std::vector<launcher::PortFacts>& after);
 

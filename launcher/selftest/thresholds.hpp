@@ -23,7 +23,7 @@ inline constexpr GpuFigures kGpuFigures[] = {
 
 /// Advice for a GPU error in the kernel log: isolate (leave the node out until it is repaired), reboot, reset (the
 /// GPU), or watch (whether the error comes again). The advice for errors missing in the table is watch. NVIDIA's list
-/// of XIDs says what is broken. The advice is mn's: isolate worn-out parts, reboot if a reset does not help.
+/// of XIDs says what is broken. The advice is mn's own: isolate if a part is worn out, reboot if a reset does not help.
 struct XidAdvice {
   int xid;
   std::string_view advice;

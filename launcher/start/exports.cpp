@@ -11,8 +11,8 @@ void set_if_unset(Variables& variables, const char* name, const std::string& val
   if (!variables.has(name)) variables.set(name, value);
 }
 
-/// Shows the program only the GPUs in `list`. ROCm takes names of GPUs. HIP, and programs that read CUDA's variable,
-/// take indices into the list of GPUs that ROCm shows.
+/// Shows the program only the GPUs in `list`. ROCm's variable takes names of GPUs. The variables of HIP and CUDA take
+/// indices into the list of GPUs that ROCm shows.
 void show_amd_gpus(Variables& variables, const std::string& list) {
   std::string numbers = "0";
   for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);
@@ -44,7 +44,7 @@ void add_numbers(Variables& variables, const Placement& here, bool alone) {
 
 void add_devices(Variables& variables, const Equipment& equipment) {
   variables.set("MN_DEVICE", equipment.device);
-  // By default, CUDA gives the fastest GPU the index 0.
+  // GPUs must have indices in the order of their bus ids. By default, CUDA gives the fastest GPU the index 0.
   if (equipment.device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   if (equipment.visible_devices && equipment.has_amd_gpu) {
     show_amd_gpus(variables, *equipment.visible_devices);
@@ -60,7 +60,8 @@ void add_devices(Variables& variables, const Equipment& equipment) {
 
 void add_network(Variables& variables, const Equipment& equipment) {
   if (!equipment.route.empty()) {
-    // Without a setting, Gloo takes the address of the host's name, and NCCL the first of several interfaces.
+    // Without these variables, Gloo would take the address of the host's name, and NCCL the first of several
+    // interfaces.
     set_if_unset(variables, "GLOO_SOCKET_IFNAME", equipment.route);
     set_if_unset(variables, "NCCL_SOCKET_IFNAME", "=" + equipment.route);
   }

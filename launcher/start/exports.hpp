@@ -22,7 +22,8 @@ struct Equipment {
   std::string route;     ///< interface between the nodes: "eth0"; empty: libraries choose
 };
 
-/// Threads for a rank with `cores` cores, on a node with `ranks` ranks whose cgroups grant `quota` CPUs (cpu_quota()).
+/// The number of threads for a rank with `cores` cores. The node has `ranks` ranks, whose cgroups grant `quota` CPUs
+/// (cpu_quota()) together.
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
 /// Adds the exports to `variables`. Variables of OpenMP, UCX, NCCL and Gloo that are already set keep their values.

@@ -22,13 +22,13 @@
 namespace mn::launcher {
 namespace {
 
-// Signals. A signal to all processes of the rank reaches the program directly; a signal to this process alone must be
-// passed on. This process forks a child, the witness, to tell the two cases apart: the witness gets only signals to all
-// processes.
+// How signals reach the program. A signal to all processes of the rank reaches the program directly. A signal to this
+// process alone must be passed on to the program. To tell the two cases apart, this process forks a child, the witness,
+// which gets only signals to all processes.
 //
-//   this process's handler   writes the signal to a pipe
-//   the witness's handler    writes the signal to the pipe, with a mark
-//   the witness              reads the pipe, waits a moment, and passes on the signals that came without a marked note
+//   this process's handler   writes a note, the signal's number, to a pipe
+//   the witness's handler    writes the note with the mark kWitnessed to the pipe
+//   the witness              reads the notes of a moment; passes on the signals without a marked note
 
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kMoment{500};
@@ -36,13 +36,14 @@ constexpr int kWitnessed = 0x80;
 
 volatile std::sig_atomic_t program_pid = 0;
 volatile std::sig_atomic_t notes = -1;  ///< write end of the pipe
-volatile std::sig_atomic_t mark = 0;    ///< kWitnessed in the witness
+volatile std::sig_atomic_t mark = 0;    ///< added to notes: kWitnessed in the witness, else 0
 std::array<struct sigaction, kPassedOn.size()> former_actions;
 
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // If the note cannot be written, a signal that comes twice is better than a lost signal.
+  // If the note cannot be written, the signal is sent to the program at once: a signal that comes twice is better than
+  // a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -84,7 +85,7 @@ std::string notes_of_a_moment(int pipe) {
   }
 }
 
-/// From now on `program` gets each signal to this process once. A terminal, launcher or batch system may send the
+/// After this call, `program` gets each signal to this process once. A terminal, launcher or batch system may send the
 /// signal to this process alone, or to all processes of the rank within half a second. Forks the witness, which ends
 /// with this process. Call the function with all signals blocked. The witness then blocks only `mask`; in this process
 /// all signals stay blocked. Throws Error if it cannot make a pipe. If the fork fails, `program` gets a signal to all
@@ -108,7 +109,8 @@ void pass_no_signals() {
 
 using Clock = std::chrono::steady_clock;
 
-/// Limits copying after the program's end, because processes that outlive the program may write.
+/// How long output is copied after the program's end. The time is limited, because processes that outlive the program
+/// may go on writing.
 constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 

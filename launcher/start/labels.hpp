@@ -11,8 +11,8 @@
 
 namespace mn::launcher {
 
-/// Forks. Returns in the child, which becomes the program; the parent never returns. A line ends with \n or \r, or
-/// after 64 KiB. Throws Error.
+/// Forks. Returns only in the child, which becomes the program; the parent copies the output and never returns. A line
+/// ends with \n or \r, or after 64 KiB. Throws Error.
 void label_output(const std::string& label);
 
 }  // namespace mn::launcher

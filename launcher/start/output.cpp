@@ -42,8 +42,8 @@ bool is_only_writer(const Fd& file) {
   return is_only;
 }
 
-/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. 2 s slack: 1 s
-/// for start order, 1 s because mtime is compared in whole seconds.
+/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. The comparison
+/// allows 2 s: 1 s because ranks start at different times, and 1 s because mtime is compared in whole seconds.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
@@ -51,7 +51,7 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // A file without a length, such as /dev/null, is empty already.
+  // EINVAL means a file without a length, such as /dev/null, which is always empty.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
@@ -59,7 +59,7 @@ void empty(const Fd& file) {
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm's highest numbers are for steps without srun, such as the shell of salloc.
+  // Slurm's highest step numbers stand for steps without srun, such as the shell of salloc.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);

@@ -12,8 +12,8 @@
 
 namespace mn::launcher {
 
-/// Whether ranks append to their files. They do if `append` is set, in a later step of a Slurm job, in a job that Slurm
-/// has started again, and if several ranks write one file.
+/// Whether ranks append to their output files. They append if `append` is set, if several ranks write one file, in a
+/// later step of a Slurm job, and in a job that Slurm has started again.
 [[nodiscard]] bool appends(const std::string& pattern, bool append, const Variables& variables);
 
 /// The batch system's number of this job; "0" without a batch system.
@@ -25,7 +25,7 @@ namespace mn::launcher {
 /// Slurm's number of this step; "0" outside of a step.
 [[nodiscard]] std::string step_of_job(const Variables& variables);
 
-/// A rank's output files, opened before standard output and error go there.
+/// A rank's output files. They are opened first, and standard output and error are sent to them later.
 struct OutputFiles {
   Fd out;
   Fd err;
@@ -33,8 +33,8 @@ struct OutputFiles {
 /// Creates the files and their folders. Files keep their contents. Throws UsageError.
 [[nodiscard]] OutputFiles open_output(const std::string& pattern, const OutputNames& names);
 
-/// Sends standard output and error to the files. Empties a file first, unless `append` is set, or another process has
-/// written it since `begin` or is writing it. Throws Error.
+/// Sends standard output and error to the files. Empties a file first, unless `append` is set, another process has
+/// written the file since `begin`, or another process is writing it now. Throws Error.
 void redirect_output(const OutputFiles& files, bool append, std::optional<std::chrono::system_clock::time_point> begin);
 
 }  // namespace mn::launcher

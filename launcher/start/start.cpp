@@ -29,7 +29,7 @@
 namespace mn::launcher {
 namespace {
 
-/// "mlx5_0:1"; empty unless the card is an InfiniBand or RoCE device.
+/// The card's active port as text, such as "mlx5_0:1". Empty unless the card is an InfiniBand or RoCE device.
 std::string port_of_nic(const std::string& nic, const std::filesystem::path& root) {
   const auto port = first_active_port(nic, root);
   return port ? nic + ":" + std::to_string(*port) : "";
@@ -48,7 +48,8 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
           .bind_threads = options.bind_threads,
           .nic = binding.nic,
           .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : "",
-          // Programs connect to rank 0 first, and round 2 has tried rank 0's address.
+          // The interface toward rank 0's address is chosen, because programs connect to rank 0 first, and round 2 has
+          // tried that address.
           .route = rank.here.inter_size > 1 ? interface_toward(outcome.master.address) : ""};
 }
 

@@ -39,10 +39,10 @@ struct PreparedStart {
 /// Duplicates of all connections of this rank.
 [[nodiscard]] std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster);
 
-/// The self test of --doctor, a program beside mnlaunch (selftest/).
+/// The path of the self test of --doctor, a program (selftest/) that lies in the folder of mnlaunch.
 [[nodiscard]] std::string path_of_self_test();
 
-/// Throws UsageError unless MN_DOCTOR_TIMEOUT is unset or at least 1.
+/// Throws UsageError if MN_DOCTOR_TIMEOUT is set, but is not a number of at least 1.
 void require_time_of_doctor(const Variables& variables);
 
 /// Rank 0 calls this, because it reads and writes the files. Throws UsageError unless --save and --history name files

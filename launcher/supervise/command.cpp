@@ -22,7 +22,8 @@ std::size_t divided(std::size_t ranks, std::size_t hosts) {
                    " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
 }
 
-/// The hosts that srun reads from the option's value: a value with a slash names a file with host lists.
+/// The hosts that the option's value means to srun. A value with a slash names a file with host lists; any other value
+/// is a host list.
 Words hosts_of(const std::string& option, const std::string& value) try {
   if (value.find('/') == std::string::npos) return expand_host_list(value);
   std::ifstream file(value);
@@ -109,7 +110,7 @@ void StepCommand::read_srun(const Lookup& lookup) {
   choose_hosts(*list);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
-  // As with srun, options override the allocation's variables.
+  // As with srun, options override the allocation's variables, so the variable counts only if no option is given.
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {
@@ -121,8 +122,8 @@ void StepCommand::read_srun(const Lookup& lookup) {
   }
 }
 
-/// Removes the hosts of srun's --exclude. With --nodelist, only its hosts stay; further hosts of the allocation follow
-/// if -N asks for more.
+/// Chooses the hosts that the command may use. Hosts of srun's --exclude are left out. With --nodelist, the hosts of
+/// that list come first; further hosts of the allocation follow only if -N asks for more.
 void StepCommand::choose_hosts(const std::string& allocation) {
   const auto file = take({"-F", "--nodefile"});  // means the same as --nodelist with a file
   auto chosen = take({"-w", "--nodelist"});
@@ -189,7 +190,8 @@ Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap)
   } else {
     Words items;
     for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
-    // Through ssh no variable reaches ranks on other hosts, and rank 0 may run on another host.
+    // mpiexec must pass MN_STATUS_FILE on (-x): through ssh no variable reaches ranks on other hosts, and rank 0 may
+    // run on another host.
     command.insert(command.end(), {"-host", join(items, ","), "-n", ranks, "-x", "MN_STATUS_FILE"});
   }
   command.insert(command.end(), words_.begin() + 1, words_.end());

@@ -14,7 +14,8 @@ namespace mn::launcher {
 
 using Words = std::vector<std::string>;
 
-/// `text` as a number. Throws UsageError, with the name `what`, if the text is not a number, or less than `least`.
+/// Parses `text` as a number. Throws a UsageError that names `what` if the text is not a number, or is less than
+/// `least`.
 [[nodiscard]] std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least);
 
 class StepCommand {
@@ -35,8 +36,8 @@ class StepCommand {
   /// False if the program is one of mn's jobs and has no option to resume.
   [[nodiscard]] bool resumes() const;
   [[nodiscard]] std::size_t ranks_per_host() const noexcept { return ranks_per_host_; }
-  /// The command on `hosts`. `name`: name of the step, for squeue; `overlap`: the step may begin while an earlier step
-  /// still holds its cores.
+  /// The command that starts the step on `hosts`. `name`: name of the step, for squeue; `overlap`: the step may begin
+  /// while an earlier step still holds its cores.
   [[nodiscard]] Words on(const Words& hosts, const std::string& name, bool overlap) const;
 
  private:

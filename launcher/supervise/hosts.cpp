@@ -42,8 +42,8 @@ pid_t spawn_silently(const Words& command) {
   return error == 0 ? process : -1;
 }
 
-/// The command that tests whether `host` can start a process. timeout sends SIGKILL, because srun would wait for a node
-/// that does not answer, even after supervise was killed.
+/// The command that tests whether `host` can start a process. The program timeout kills the test after a while, because
+/// srun would otherwise wait for a node that does not answer, even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};

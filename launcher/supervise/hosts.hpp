@@ -21,7 +21,7 @@ class HostProbes {
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes the hosts that have answered. Call it often, because the limit depends on the times of answers.
+  /// Notes the hosts that have answered. Call look() often, because the limit depends on how long the answers took.
   void look();
   /// Waits for answers up to the limit, and returns the hosts that did not answer in time.
   [[nodiscard]] Words lost();

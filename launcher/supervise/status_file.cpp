@@ -37,7 +37,7 @@ std::string StatusFile::renew() {
   if (named_) path_ = *named_;
   remove();
   std::string path = named_.value_or((std::filesystem::current_path() / ".mn-supervise-XXXXXX").string());
-  // Both calls create the file or fail, so they follow no foreign link and use no foreign file.
+  // open() and mkostemp() create the file or fail, so they follow no other user's link and write no other user's file.
   const Fd file(named_ ? open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                        : mkostemp(path.data(), O_CLOEXEC));
   if (!file) {
@@ -61,7 +61,7 @@ double StatusFile::silent_s() const {
 }
 
 std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
-  // In a shared folder, the file may have become a link, or a pipe whose open() waits.
+  // In a shared folder, another user may have replaced the file by a link, or by a pipe whose open() would wait.
   const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());

@@ -32,11 +32,12 @@ class StatusFile {
   /// Makes an empty file, because an earlier attempt's progress must not count for this attempt. Returns an empty text;
   /// if there is no file, unsets MN_STATUS_FILE and returns the reason.
   [[nodiscard]] std::string renew();
-  /// False if the last renew() failed. Then missing progress does not mean that training made no progress.
+  /// False if there is no status file, because renew() was not called or has failed. Then read() has no value even if
+  /// training makes progress.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
-  /// No value before training.
+  /// The progress that rank 0 has written; no value before training, or if there is no status file.
   [[nodiscard]] std::optional<RunProgress> read() const;
-  /// Seconds since the file was written; 0: unknown.
+  /// Seconds since the file was last written; 0 if the time is unknown.
   [[nodiscard]] double silent_s() const;
 
  private:
@@ -46,7 +47,7 @@ class StatusFile {
   std::filesystem::path path_;
 };
 
-/// Times from a failure to the first step after it.
+/// The times between a failure and the first iteration after it.
 struct Recovery {
   double detect_s = 0;     ///< from the last progress to a rank's line about the end, else to the step's end
   double tear_down_s = 0;  ///< from the end of `detect_s` until the next step could start
@@ -55,7 +56,7 @@ struct Recovery {
   double first_step_s = 0;
 
   [[nodiscard]] double all_s() const { return detect_s + tear_down_s + start_s + load_s + first_step_s; }
-  /// "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in all".
+  /// The times as text: "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in all".
   [[nodiscard]] std::string text() const;
 };
 

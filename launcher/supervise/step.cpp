@@ -34,7 +34,7 @@ constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for example, sends 
 constexpr std::int64_t kFirstNotice_ms = 1000;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-// Global, because a handler gets no argument but the signal.
+// What the signal handler notes. The variables are global, because a handler gets no argument but the signal.
 std::atomic<int> first_signal = 0;
 std::atomic<std::int64_t> first_at_ms = 0;
 std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
@@ -54,7 +54,7 @@ void send_to_step(int signal) {
   if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
 }
 
-/// Uses only what a signal handler may: lock-free atomics, clock_gettime(2), kill(2).
+/// The signal handler. It uses only what is allowed in handlers: lock-free atomics, clock_gettime(2), kill(2).
 void pass_on(int signal) {
   const int saved_errno = errno;
   const std::int64_t now = now_ms();
@@ -65,8 +65,8 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both signals then stay ignored, in the
-/// step, too. If a script ignores other signals, supervise and the step do not.
+/// Whether a signal that the parent process has ignored stays ignored in supervise and in the step. SIGHUP does,
+/// because nohup ignores it, and SIGINT, because a shell ignores it in background processes. No other signal does.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
@@ -91,10 +91,11 @@ bool announces_end(std::string_view line) {
 /// Whether `line` is rank 0's line that asks for a requeue, from Trainer::run().
 bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
-/// The status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
+/// The exit status that srun's line about failed ranks tells, such as "srun: error: vn1: tasks 2-3: Exited with exit
+/// code 3" or "…: Killed".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // srun's text is not at the start if a rank's line before it has no end.
+  // If a rank's text before it has no line end, srun's text does not begin the line.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
@@ -116,7 +117,8 @@ std::optional<int> status_of_ranks(std::string_view line) {
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // the step must end even if supervise is killed
-  // The launcher is outside of the terminal's foreground process group, so reading from the terminal would stop it.
+  // srun or mpiexec is outside of the terminal's foreground process group, so reading from the terminal would stop it.
+  // It reads from /dev/null instead.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
@@ -158,7 +160,7 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
   while (waitpid(process_, &status, WNOHANG) != process_) {
     pollfd readable{stderr_.get(), POLLIN, 0};
     poll(&readable, 1, kLookMs);
-    // After a step has closed its standard error, the first poll() returns at once, so wait here.
+    // After a step has closed its standard error, the poll() above returns at once, so this poll() waits.
     if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
     // The first line that announces the end is the reason; later lines are consequences.
     const bool was_well = end.reason.empty();
@@ -178,7 +180,7 @@ void Step::read_lines(StepEnd& end) {
   std::array<char, 1 << 14> piece;
   for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
     const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-    // The step's text is passed on unchanged and at once.
+    // The step's stderr is passed on unchanged and at once.
     for (std::string_view left = text; !left.empty();) {
       const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
       if (written <= 0 && errno != EINTR) break;
@@ -193,7 +195,8 @@ void Step::read_lines(StepEnd& end) {
       end.reason = line.substr(line.find("mn: rank ") + 4);
       end.failed_at = Clock::now();
     }
-    // A program may print without line ends (progress bars); a line of interest is never that long.
+    // A program may print without line ends (progress bars), so long text without a line end is dropped. The lines of
+    // interest are shorter.
     if (rest_.size() > 1 << 16) rest_.clear();
   }
 }

@@ -1,4 +1,4 @@
-/// A step, one run of srun or mpiexec, as a child process. supervise copies the step's stderr and reads the lines.
+/// Runs a step, one run of srun or mpiexec, as a child process. supervise copies the step's stderr and reads its lines.
 #pragma once
 
 #include <chrono>
@@ -48,8 +48,8 @@ class Step {
   int pressed_ = 0;   // 1: the launcher got SIGTERM; 2: also SIGKILL
 };
 
-/// The first signal that a scheduler sent to supervise; 0: none. The step gets the signal, too. From the first call on,
-/// schedulers' signals do not end this process.
+/// The first signal that a scheduler sent to supervise; 0 if there was none. The step gets the signal, too. After the
+/// first call of this function, schedulers' signals no longer end this process.
 [[nodiscard]] int scheduler_signal();
 
 }  // namespace mn::launcher

@@ -41,7 +41,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Whether another start would end with the same status.
+/// Whether another start of the step would end with an equal status, so that it is not started again.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
@@ -53,7 +53,8 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Without munge, the mnlaunch processes of a step recognize each other by this key, which srun passes on.
+/// Sets a random key, which srun passes on. Without munge, the mnlaunch processes of a step recognize each other by
+/// this key.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
   if (environment(kLaunchKey)) return;
@@ -81,13 +82,13 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // (4): with -K, srun ends the remaining ranks by SIGTERM, and srun's status is 143. The first failure's status is
-      // more useful.
+      // Invariant 4: with -K, srun ends the remaining ranks by SIGTERM, and srun's own status is 143. So the status of
+      // the first failed rank counts.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // A signal may have come while no step ran.
+      // A scheduler's signal may have come while no step ran.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -122,7 +123,8 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// Reports the times of each start except the first, once, when its first iteration is complete.
+  /// Reports how long each start except the first took. The report comes once, when the first iteration of the start is
+  /// complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();
@@ -145,7 +147,7 @@ class Supervisor {
     const auto progress = status_.read();
     const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // Usually probes were started when a rank announced the end, and hosts have answered already.
+    // If a rank announced the end, probes were started then, and hosts have answered already. Otherwise they start now.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -193,7 +195,7 @@ class Supervisor {
     if (active_.size() < std::max<std::size_t>(options_.min_hosts, 1)) {
       return counted(active_.size(), "host") + " left, and --min-nodes is " + std::to_string(options_.min_hosts);
     }
-    // (1): a lost host takes no further part.
+    // Invariant 1: a lost host is not used again.
     assert(
         std::ranges::none_of(active_, [&](const auto& host) { return std::ranges::find(lost, host) != lost.end(); }));
     say("starts again on " + compress_host_list(active_) + ", " +
@@ -203,7 +205,8 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // Open MPI's mpiexec returns a status of its own after it was told to end the ranks, even if the ranks have saved.
+    // Rank 0's line decides, because Open MPI's mpiexec returns a status of its own after it was told to end the ranks,
+    // even if the ranks have saved.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -212,7 +215,7 @@ class Supervisor {
 
   int give_up(const std::string& why, int status) {
     say("gives up: " + why);
-    // Another allocation may have enough hosts.
+    // If too few hosts are left and a checkpoint is saved, another allocation may have enough hosts.
     const bool other_hosts_help = saved_ && active_.size() < options_.min_hosts;
     return finish(other_hosts_help ? kExitRequeue : status);
   }

@@ -44,7 +44,7 @@ std::optional<Gpu> describe_amd(const fs::path& device, const fs::path& root) {
   return gpu;
 }
 
-/// Replaces the unique id in `uuid` by the name for ROCR_VISIBLE_DEVICES (amd_gpu.hpp).
+/// Replaces the unique id in each GPU's `uuid` by the name that ROCR_VISIBLE_DEVICES takes (amd_gpu.hpp).
 void name_gpus(std::vector<Gpu>& gpus) {
   std::map<std::string, int> count;
   for (const auto& gpu : gpus) ++count[gpu.uuid];

@@ -15,7 +15,7 @@ using Device = void*;
 using Status = int;
 constexpr Status kSuccess = 0;
 
-/// NVIDIA's management library (nvml.h), loaded at run time: the functions of its stable C interface in use here.
+/// NVIDIA's management library NVML (nvml.h), loaded at run time. The functions belong to its stable C interface.
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -30,7 +30,8 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// The function's status; 13 (function not found) if this NVML is too old.
+  /// Calls NVML's function `name` and returns the status; 13 (function not found) if this NVML is too old to have the
+  /// function.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -38,13 +39,14 @@ class Nvml {
     return function == nullptr ? kFunctionNotFound : function(arguments...);
   }
 
-  /// The value that the function writes to its last argument; no value if it fails.
+  /// Calls NVML's function `name` and returns the value written to the last argument; no value if the function fails.
   template <typename Value, typename... Arguments>
   [[nodiscard]] std::optional<Value> value(const char* name, Arguments... arguments) const {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// The text that the function writes to a buffer. The buffer and its size are the function's last two arguments.
+  /// Calls NVML's function `name` and returns the text written to a buffer. The buffer and its size are the function's
+  /// last two arguments.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -57,7 +59,7 @@ class Nvml {
   bool running_ = false;
 };
 
-/// Memory rows with errors, replaced by spare rows (from A100 on).
+/// The state of a GPU's memory rows: rows with errors are replaced by spare rows (from A100 on).
 struct RemappedRows {
   bool pending;  ///< rows wait for a reset
   bool failed;   ///< no spare row is left
@@ -124,7 +126,8 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
 
 constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
-// Reasons of nvmlClocksThrottleReason: hardware slowdown, thermal, power brake, software thermal slowdown.
+// Bits of nvmlClocksThrottleReason that mean a fault: hardware slowdown, its thermal slowdown, its power brake, and
+// software's thermal slowdown.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
@@ -166,7 +169,8 @@ std::optional<int> capability_of(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
 }
 
-/// The current mode, from an NVML function with a current and a pending mode.
+/// The GPU's current mode. NVML's function `name` writes two modes: the current mode, and the mode after the next
+/// reset.
 std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
@@ -211,7 +215,8 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
                                                      : std::vector<VisibleGpu>();
 }
 
-/// The devices of the GPU or instance that `entry` names by a UUID or its beginning. Empty if several match.
+/// The devices of the GPU or instance that `entry` names by a UUID or the beginning of a UUID. Empty if several UUIDs
+/// begin with `entry`.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
@@ -238,7 +243,7 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   driver.cuda_version = nvml.value<int>("nvmlSystemGetCudaDriverVersion_v2");
   const unsigned count = nvml.value<unsigned>("nvmlDeviceGetCount_v2").value_or(0);
   for (unsigned i = 0; i < count; ++i) {
-    // A control group may forbid the GPU to this process.
+    // A control group may forbid this process to use the GPU. Such a GPU is left out.
     const auto device = nvml.value<Device>("nvmlDeviceGetHandleByIndex_v2", i);
     if (!device) continue;
     driver.gpus.push_back(identify(nvml, *device));

@@ -34,7 +34,7 @@ Account& account() {
 
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// Charges the time since the last progress to the innermost state. The caller holds the mutex.
+/// Records progress: the time since the last progress counts for the innermost state. The caller must hold the mutex.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {

@@ -1,5 +1,5 @@
-/// Accounts for the work of the process outside of communicator calls. The progress watch (mn/job/progress_watch.hpp)
-/// reads the account; its rules are in mn/job/hang_report.hpp.
+/// Keeps an account of what the process does outside of communicator calls. The progress watch
+/// (mn/job/progress_watch.hpp) reads the account; its rules are in mn/job/hang_report.hpp.
 ///
 /// The training thread opens and closes scopes and counts iterations; each of these events is progress. The watch runs
 /// on another thread and asks how long there has been no progress.
@@ -16,12 +16,13 @@
 
 namespace mn {
 
-/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Infinity if
-/// the value is 0. Throws UsageError for a value out of range.
+/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Returns
+/// infinity if the value is 0. Throws UsageError for a value out of range.
 [[nodiscard]] double call_patience_s();
-/// Seconds allowed without progress while the process reads or writes files, validates, or does a program's own work.
+/// Seconds that may pass without progress while the process reads or writes files, validates, or does a program's own
+/// work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Seconds that a rank may wait for a rank outside of calls and scopes.
+/// Seconds that a rank may wait in a call for a rank that is outside of calls and scopes, so that its work is unknown.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
 /// While an object lives, the process is in the state `name`. Scopes nest, and the innermost scope sets the state. Only
@@ -41,7 +42,7 @@ void note_progress();
 /// Records the end of an iteration of training.
 void note_iteration(std::int64_t iteration);
 
-/// Tells that the whole process stood still (stopped, swapped out) for `time`. This time does not count as time without
+/// Records that the whole process stood still (stopped, swapped out) for `time`, which must not count as time without
 /// progress. Any thread may call the function.
 void discount_standstill(std::chrono::duration<double> time);
 

@@ -1,4 +1,4 @@
-/// The arguments of communicator calls: a typed, borrowed piece of host or device memory.
+/// The arguments of communicator calls: views of typed elements in host or device memory.
 #pragma once
 
 #include <cassert>
@@ -36,14 +36,14 @@ static_assert(static_cast<std::size_t>(DType::kUInt32) + 1 == kDTypeCount);
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
-/// "float32", …
+/// The name of a dtype, such as "float32".
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 /// The dtype called `name`, as name_of() writes it; no value for an unknown name.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// How a reduction combines elements. Integer overflow wraps around. Integers have no average.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
-/// "sum", …
+/// The name of a reduction, such as "sum".
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
 /// An IEEE 754 binary16 number, given by its bits. Use it for spans; for tensors use libtorch's own type.
@@ -65,25 +65,25 @@ struct Device;
 template <class T>
 struct DeviceTraits;
 
-/// A type with DeviceTraits.
+/// A type of another library for which DeviceTraits is specialized.
 template <class T>
 concept ForeignDevice = requires(const Device& device) {
   { DeviceTraits<T>::from(device) } -> std::same_as<T>;
 };
 
-/// The place of memory: "cpu", or "cuda:K" for GPU number K.
+/// The device on which memory lies: "cpu", or "cuda:K" for GPU number K.
 struct Device {
   DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
   int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
   /// Parses "cpu", "cuda" or "cuda:K". Throws UsageError that lists these forms for any other text.
   [[nodiscard]] static Device parse(std::string_view text);
-  /// The form that parse() takes.
+  /// The device as a text that parse() reads, such as "cuda:0".
   [[nodiscard]] std::string str() const;
-  /// Same type and index.
+  /// True if the two devices have the same type and the same index.
   bool operator==(const Device&) const = default;
 
-  /// Converts to another library's type: `model->to(comm->device())` reads as usual.
+  /// Converts to another library's device type, for calls such as `model->to(comm->device())`.
   template <ForeignDevice T>
   operator T() const {  // NOLINT: meant to be implicit
     return DeviceTraits<T>::from(*this);
@@ -124,8 +124,8 @@ consteval DType dtype_of() {
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // the float types are neighbors in DType
 }
-/// Calls use(T()) with the element type T of a float dtype and returns the result. Returns a default value for other
-/// dtypes.
+/// If `dtype` is a float type, calls use(T()) with the element type T, and returns the result. For all other dtypes
+/// returns a default value.
 template <class Use>
 auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   if (dtype == DType::kFloat16) return use(Float16());
@@ -140,18 +140,18 @@ auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
 template <class T>
 struct BufferTraits;
 
-/// A type with BufferTraits.
+/// A type for which BufferTraits is specialized.
 template <class T>
 concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
 };
 
-/// A view of `count` elements. The memory is borrowed and must outlive the call. `Void` is void, or const void if a
-/// call only reads.
+/// A view of `count` elements in memory. The view does not own the memory, which must outlive the call. `Void` is void,
+/// or const void if a call only reads.
 ///
-/// If the memory is on a device, a call begins after all work that `stream` (a cudaStream_t) holds at the time of the
-/// call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array Interface,
-/// version 3.
+/// If the memory is on a device, the work of a call begins after all work that `stream` (a cudaStream_t) holds at the
+/// time of the call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array
+/// Interface, version 3.
 template <class Void>
 struct BasicBufferView {
   static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
@@ -191,7 +191,7 @@ struct BasicBufferView {
     using Byte = std::conditional_t<kIsConst, const std::byte, std::byte>;
     return {static_cast<Byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
-  /// A view of these elements with `other` as stream.
+  /// A view of the same elements, with `other` as the stream.
   [[nodiscard]] BasicBufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
 };
 

@@ -16,11 +16,11 @@ namespace mn {
 /// CRC-32 of gzip (RFC 1952), ZIP and PNG; `seed` continues an earlier result. crc32_gzip("123456789") is 0xCBF43926.
 [[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
-/// XXH3, 64 bits, to compare data between ranks. Do not store the hash.
+/// The 64-bit hash XXH3, to compare data between ranks. Do not store the hash.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 
-/// XXH3 of a whole file, read in pieces. Throws DataError if the file can't be read.
+/// The hash XXH3 of a whole file, which is read in pieces. Throws DataError if the file can't be read.
 [[nodiscard]] std::uint64_t hash64_file(const std::filesystem::path& path);
 
 }  // namespace mn

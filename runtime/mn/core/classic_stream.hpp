@@ -1,5 +1,6 @@
-/// Streams for files, commands and messages between programs: numbers have a decimal point and no separators, whatever
-/// std::locale::global() the program has set. runtime/ and jobs/ use only these (tests/format_test checks).
+/// Streams for files, commands and messages between programs. Numbers have a decimal point and no separators, whatever
+/// std::locale::global() the program has set. runtime/ and jobs/ use only these streams (tests/format_test checks
+/// this).
 #pragma once
 
 #include <fstream>

@@ -66,7 +66,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
     else if (bytes > 0)
       text.append(piece.data(), static_cast<std::size_t>(bytes));
   }
-  // A program may close its output and continue to run.
+  // A program may close its output and continue to run, so wait for its end, too.
   while (waitpid(process, nullptr, WNOHANG) == 0) {
     if (Clock::now() >= end) kill(process, SIGKILL);
     std::this_thread::sleep_for(milliseconds(1));

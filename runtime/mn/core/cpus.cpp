@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// The first two words of a file; empty if the file is missing.
+/// The first two words of a file; both are empty if the file is missing.
 std::pair<std::string, std::string> words(const fs::path& path) {
   std::ifstream file(path);
   std::pair<std::string, std::string> found;

@@ -1,4 +1,4 @@
-/// Surroundings of the process: environment variables, host, executable.
+/// Facts about the surroundings of the process: environment variables, host, executable.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace mn {
 
-/// The variable's value; no value if unset or empty.
+/// The variable's value; no value if the variable is unset or empty.
 [[nodiscard]] std::optional<std::string> environment(const char* name);
 
-/// The variable as a whole number; no value if unset or empty. Throws UsageError for anything else, with its name.
+/// The variable as a whole number; no value if the variable is unset or empty. If it is not a number, throws a
+/// UsageError that names the variable.
 [[nodiscard]] std::optional<std::int64_t> environment_int(const char* name);
 
-/// gethostname(), without a domain.
+/// The host's name, as gethostname() gives it, without the domain.
 [[nodiscard]] std::string host_name();
 
 [[nodiscard]] std::filesystem::path executable_path();

@@ -12,39 +12,40 @@ namespace mn {
 /// Base of all of mn's exceptions. An exception that only one rank throws ends the whole job.
 class Error : public std::runtime_error {
  public:
-  /// `on_all_ranks`: every rank of the job throws the same error at the same point.
+  /// `on_all_ranks` is true if every rank of the job throws the same error at the same point.
   explicit Error(const std::string& what, bool on_all_ranks = false)
       : std::runtime_error(what), on_all_ranks_(on_all_ranks) {}
   /// Exit status of a program ended by the error.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
-  /// If true, only rank 0 reports the error.
+  /// True if every rank throws the error; then only rank 0 reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return on_all_ranks_; }
 
  private:
   bool on_all_ranks_;
 };
 
-/// A bad option, argument, file or environment that every rank sees alike.
+/// The error for a bad option, argument, file or environment that every rank sees alike.
 class UsageError : public Error {
  public:
-  /// Every rank throws it.
+  /// Makes an error of all ranks: every rank throws the error, and only rank 0 reports the error.
   explicit UsageError(const std::string& what) : Error(what, true) {}
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
 };
 
-/// Arguments that a call's contract forbids (a root out of range, a wrong length), found before any message is sent.
+/// The error for arguments that a call's contract forbids, such as a root out of range or a wrong length. It is thrown
+/// before any message is sent.
 class ArgumentError : public Error {
  public:
   using Error::Error;
 };
 
-/// Data that is missing, damaged or of the wrong kind.
+/// The error for data that is missing, damaged or of the wrong kind.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file could not be opened, read or written, for a reason that the system gave.
+/// The error for a file that could not be opened, read or written, for a reason that the system gave.
 class FileError : public DataError {
  public:
   /// `error_number`: the errno of the call that failed.
@@ -56,13 +57,13 @@ class FileError : public DataError {
   int error_number_;
 };
 
-/// MPI, CUDA, NCCL or a socket failed. Afterwards the communicator can only be destroyed.
+/// The error for a failure of MPI, CUDA, NCCL or a socket. After this error the communicator can only be destroyed.
 class CommError : public Error {
  public:
   using Error::Error;
 };
 
-/// "what: strerror(errno)", for calls that set errno.
+/// The text "WHAT: REASON", where REASON is the system's text for the errno `error_number`.
 [[nodiscard]] std::string with_errno(const std::string& what, int error_number);
 
 }  // namespace mn

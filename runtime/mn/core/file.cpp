@@ -1,5 +1,5 @@
-// Atomic replacement: new content is written beside the final name, synced, and renamed over the old file; rename(2)
-// replaces atomically.
+// How a file is replaced atomically: the new content is written to a file beside the old one, synced, and renamed over
+// the old file, because rename(2) replaces a file atomically.
 
 #include <mn/core/file.hpp>
 
@@ -63,7 +63,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + std::string(kTemporaryEnd));
 }
 
-/// The process that wrote a temporary file, read from the file's name.
+/// The process that wrote a temporary file, as the file's name tells it.
 struct Writer {
   bool is_local;
   pid_t process;
@@ -228,7 +228,8 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    // A different process may just have made the folder, or the folder's name ends with "/".
+    // mkdir() also fails if a different process has just made the folder, or if the folder's name ends with "/".
+    // Neither case is an error.
     if (std::filesystem::is_directory(folder, none)) return false;
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }

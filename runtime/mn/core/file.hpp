@@ -1,5 +1,5 @@
-/// Whole reads and writes of files, and atomic replacement: a process that reads a file sees the old content or the new
-/// content, never a mixture.
+/// Reads and writes whole files, and replaces files atomically: a process that reads a file sees the old content or the
+/// new content, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ class File {
 };
 
 /// A private file beside `path`, named .NAME.HOST.PID.NUMBER.tmp, in which a writer prepares the new content of `path`.
-/// If several writers publish, the last one's content stays. The destructor removes the file unless publish() was
-/// called.
+/// If several writers publish, the content of the last writer stays. The destructor removes the file unless publish()
+/// was called.
 class TemporaryFile {
  public:
   /// Throws DataError if `path` is a device, a FIFO or a socket, or a link to one of these.
@@ -75,11 +75,12 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes from `folder` the TemporaryFiles whose writers were killed. A file of this host is removed if its process is
-/// dead; a file of another host is removed if it has not been written to for an hour. Files that can't be removed stay.
+/// Removes from `folder` the files of each TemporaryFile whose writer was killed. A file of this host is removed if its
+/// process is dead; a file of another host is removed if it has not been written to for an hour. Files that can't be
+/// removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
-/// A TemporaryFile written from its beginning to its end.
+/// A TemporaryFile that is written from its beginning to its end.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path)
@@ -90,7 +91,7 @@ class AtomicFile {
     written_ += bytes.size();
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Replaces the old file; without commit() the old file stays.
+  /// Replaces the old file by the written file. If commit() is not called, the old file stays.
   void commit() { temporary_.publish(); }
 
  private:
@@ -103,10 +104,10 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Returns when all changes of entries in `folder` (made, renamed, removed) are on stable storage. Throws FileError if
-/// the system fails. A file system that cannot sync folders is trusted.
+/// the system fails. If the file system cannot sync folders, the call succeeds.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates the folder and its parents; true if the folder was missing. DataError if it can't be created.
+/// Creates the folder and its parents. Returns true if the folder was missing. Throws DataError if it can't be created.
 bool make_folders(const std::filesystem::path& folder);
 
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);

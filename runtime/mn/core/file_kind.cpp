@@ -81,7 +81,8 @@ const char* wide_encoding(std::string_view begin) {
   std::size_t zeros[4] = {};  // zeros[i] counts zeros among the bytes 4 k + i
   for (std::size_t i = 0; i < begin.size(); ++i) zeros[i % 4] += begin[i] == '\0' ? 1 : 0;
   const std::size_t characters = begin.size() / 4;
-  // UTF-32 ends at U+10FFFF: the highest byte of each character is 0, the next nearly always.
+  // The largest character of UTF-32 is U+10FFFF. So the highest byte of each character is 0, and the next byte is
+  // nearly always 0.
   if (characters > 0 && zeros[3] >= characters && 2 * zeros[2] > characters) return "UTF-32LE";
   if (characters > 0 && zeros[0] >= characters && 2 * zeros[1] > characters) return "UTF-32BE";
   if (zeros[0] + zeros[1] + zeros[2] + zeros[3] == 0) return nullptr;

@@ -1,4 +1,4 @@
-/// Recognizes a wrong file by its first bytes, for errors that tell the user the file's kind.
+/// Recognizes the kind of a file by its first bytes, so that the error for a wrong file can tell its kind.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ struct FileKind {
   bool is_text = false;  ///< the file is text, such as HTML
 };
 
-/// Bytes at a file's beginning that kind_of_file() looks at: a tar file's header.
+/// The number of bytes at a file's beginning that kind_of_file() looks at: the length of a tar file's header.
 inline constexpr std::uint64_t kFileKindBytes = 512;
 
 /// The kind of a file with this beginning; no value for an unknown kind.
 [[nodiscard]] std::optional<FileKind> kind_of_file(std::string_view begin);
 
-/// " but KIND: REMEDY" for the end of an error; empty for an unknown kind.
+/// The end of an error text, " but KIND: REMEDY". Empty for an unknown kind.
 [[nodiscard]] std::string but_kind_of_file(std::string_view begin);
 
 /// The likeliest encoding of a text with zero bytes and no byte order mark, found by the positions of the zeros.
-/// Returns iconv's name for the encoding: UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE. Null without zero bytes.
+/// Returns iconv's name for the encoding: UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE. Null if the text has no zero bytes.
 [[nodiscard]] const char* wide_encoding(std::string_view begin);
 
 /// The first kFileKindBytes of a file. Throws as File does.

@@ -1,4 +1,5 @@
-/// 16-bit floats to float32 and back: branch-free, so loops become SIMD; constexpr, so GPU kernels can call them.
+/// Converts 16-bit floats to float32 and back. The functions have no branches, so loops become SIMD code. The functions
+/// are constexpr, so GPU kernels can call them.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +10,12 @@
 
 namespace mn {
 
-/// Exact conversion.
+/// Converts exactly.
 [[nodiscard]] constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Exact conversion, of subnormal numbers, too. A NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Converts exactly, subnormal numbers included. A NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr float to_float(Float16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t mantissa = magnitude & 0x03ffU;
@@ -28,7 +29,7 @@ namespace mn {
   return std::bit_cast<float>(result | (static_cast<std::uint32_t>(value.bits & 0x8000U) << 16));
 }
 
-/// Rounds to nearest, ties to even. A NaN stays a NaN.
+/// Converts, rounding to nearest, ties to even. A NaN stays a NaN.
 [[nodiscard]] constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -36,11 +37,13 @@ namespace mn {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x0040U : rounded)};
 }
 
-/// Rounds to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Converts, rounding to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's
+/// conversion.
 [[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  // Near 0.5 the last bit of a float is worth 2^-24, as much as the last bit of a subnormal half: the addition rounds.
+  // The last bit of a float near 0.5 is worth 2^-24, as much as the last bit of a subnormal Float16. So the addition of
+  // 0.5 rounds `magnitude` to a multiple of 2^-24.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
   const std::uint32_t normal = (magnitude + 0x0fffU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;

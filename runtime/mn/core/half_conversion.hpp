@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// Convert `count` elements. The buffers must not overlap.
+/// These functions convert `count` elements of `in` to `out`. The buffers must not overlap.
 void widen(float* out, const Float16* in, std::size_t count);
 void narrow(Float16* out, const float* in, std::size_t count);
 
@@ -19,7 +19,7 @@ struct HalfConversion {
   void (*widen)(float* out, const Float16* in, std::size_t count);
   void (*narrow)(Float16* out, const float* in, std::size_t count);
 };
-/// The implementations that this CPU can run, fastest first.
+/// The implementations of the conversions that this CPU can run, fastest first.
 [[nodiscard]] std::vector<HalfConversion> half_conversions();
 
 }  // namespace mn

@@ -119,14 +119,15 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       begin = i + 1;
     }
   }
-  assert(names.size() <= kMaxNames);  // (3)
+  assert(names.size() <= kMaxNames);  // invariant 3: memory is bounded
   return names;
 }
 
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  // For each prefix, the widths of the numbers with a leading zero, and 1 for all numbers without.
+  // For the names with a common prefix before the number: the widths of the numbers that begin with 0, and the width 1
+  // if a number does not begin with 0.
   std::map<std::string, std::set<std::size_t>> widths;
   for (const auto& name : names) {
     const SplitName split = split_number(name);
@@ -137,8 +138,8 @@ std::string compress_host_list(std::vector<std::string> names) {
     widths[split.prefix].insert(split.digits[0] == '0' ? split.digits.size() : 1);
     numbered.push_back(split);
   }
-  // A number without leading zeros joins the widest range that is not wider than the number: vn10 joins vn9 or vn09,
-  // and vn100 joins vn09.
+  // A number without leading zeros joins the widest range that is not wider than the number. For example, vn10 joins
+  // the range of vn9 or of vn09, and vn100 joins the range of vn09.
   std::map<Numbered, std::set<std::uint64_t>> groups;
   for (const auto& [prefix, digits] : numbered) {
     const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));

@@ -17,10 +17,12 @@ namespace mn {
 /// too long a name.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
-/// Returns the names sorted, each once, in the shortest usual form: {vn2, vn1, head} gives head,vn[1-2].
+/// Returns the names as a text in Slurm's short form. The names are sorted, and each is listed once: {vn2, vn1, head}
+/// gives head,vn[1-2].
 [[nodiscard]] std::string compress_host_list(std::vector<std::string> names);
 
-/// A form of compress_host_list() for people: a long list is cut to its first names and the number of names left out.
+/// The same as compress_host_list(), but shortened for people: a long list is cut to its first names, and the number of
+/// the names left out is added.
 [[nodiscard]] std::string abridge_host_list(const std::vector<std::string>& names);
 
 }  // namespace mn

@@ -1,9 +1,9 @@
-/// Signals that the parent process left blocked or ignored: exec(2) preserves both.
+/// Repairs signals that the parent process left blocked or ignored, because exec(2) preserves both settings.
 #pragma once
 
 namespace mn {
 
-/// Undoes harmful settings. mn::Job and every program of mn call it first.
+/// Undoes harmful settings of signals. mn::Job and every program of mn call this function first.
 ///
 /// Unblocks the signals that the process inherited as blocked, in the calling thread and in threads that it starts
 /// later; otherwise a scheduler's warning signal would never arrive. Resets SIGCHLD if the process began with SIGCHLD

@@ -23,8 +23,8 @@ using nlohmann::json;
   fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
-/// Throws DataError if brackets outside of strings nest too deep. nlohmann's parser checks later whether `text` is
-/// JSON.
+/// Throws DataError if brackets outside of strings nest too deep. It is nlohmann's parser that checks, later, whether
+/// `text` is JSON.
 void check_json_depth(std::string_view text, std::string_view what) {
   int depth = 0;
   bool in_string = false;

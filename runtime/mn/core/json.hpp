@@ -1,4 +1,5 @@
-/// JSON and CBOR (RFC 8949) from untrusted files and processes: bounded depth, one-line errors.
+/// Reads JSON and CBOR (RFC 8949) from untrusted files and processes. The depth of documents is bounded, and errors
+/// have one line.
 ///
 /// nlohmann copies, compares and writes documents by recursion, and reads CBOR by recursion, so a million brackets
 /// would overflow the stack. Therefore parse_json() and parse_cbor() first measure the depth, in one pass without
@@ -16,7 +17,7 @@
 
 #include <mn/core/error.hpp>
 
-/// Instantiated once, in json.cpp.
+/// nlohmann::json is instantiated once, in json.cpp; files that include this header do not compile the class again.
 extern template class nlohmann::basic_json<>;
 
 namespace mn {
@@ -53,9 +54,9 @@ T whole_number(const nlohmann::json& value) {
   }
   return value.get<T>();
 }
-/// A whole_number() of at least 0, such as a count of iterations.
+/// Returns whole_number() of the value, which must be at least 0, such as a count of iterations.
 [[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
-/// The whole_number() of each element of an array.
+/// Returns whole_number() of each element of an array.
 template <std::integral T>
 std::vector<T> whole_numbers(const nlohmann::json& list) {
   const auto& values = list.get_ref<const nlohmann::json::array_t&>();
@@ -64,11 +65,11 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
   return numbers;
 }
 
-/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8, as names of files and hosts may
-/// have, become U+FFFD; nlohmann's dump() would throw.
+/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8 become U+FFFD, because names of
+/// files and hosts may have such bytes, and nlohmann's dump() would throw.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
-/// The text with each byte that is not UTF-8 replaced by its number, such as "\\xE9": for names in JSON.
+/// The text, in which each byte that is not UTF-8 is replaced by its number, such as "\\xE9". Use it for names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
 /// A copy of `value` that JSON text can hold. Infinite numbers, NaN, bytes, text outside of UTF-8, and objects with
@@ -79,7 +80,7 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 /// damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
-/// Text from a file, quoted for a message: on a single line, with an ellipsis if long.
+/// Quotes text from a file for a message: on a single line, with an ellipsis if the text is long.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace mn

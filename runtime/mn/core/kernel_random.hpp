@@ -1,4 +1,4 @@
-/// Unpredictable random bytes, for keys, nonces and names in shared folders.
+/// Draws unpredictable random bytes, for keys, nonces and names in shared folders.
 #pragma once
 
 #include <cstddef>

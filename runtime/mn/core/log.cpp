@@ -32,7 +32,8 @@ constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 std::atomic<bool> is_set_up{false};
 std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // made by the last init_log()
 
-/// The severity of a line. The program's own Boost.Log records have no mn::Severity and count as information.
+/// The severity of a log record. The program's own Boost.Log records have no mn::Severity, so they count as
+/// information.
 Severity severity_of(const logging::attribute_value_set& values) {
   const auto severity = values["Severity"].extract<Severity>();
   return severity ? *severity : Severity::kInfo;

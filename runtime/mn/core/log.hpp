@@ -1,6 +1,6 @@
-/// Logging through Boost.Log, with severity, rank, host and time on every line. The console gets all lines of rank 0,
-/// but only the warnings and errors of other ranks. On request each rank also writes all of its lines to a file of its
-/// own.
+/// Writes a log through Boost.Log, with severity, rank, host and time on every line. The console gets all lines of rank
+/// 0, but only the warnings and errors of other ranks. On request each rank also writes all of its lines to a file of
+/// its own.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace mn {
 /// Severity of a line.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
-/// The writer of the lines, and their destinations.
+/// Who writes the lines of the log, and where the lines go.
 struct LogOptions {
   int rank = 0;                        ///< printed on every line; ranks other than 0 print only warnings and errors
   std::string host;                    ///< empty: gethostname()
@@ -35,8 +35,8 @@ inline void log_warning(std::string_view message) { log(Severity::kWarning, mess
 inline void log_error(std::string_view message) { log(Severity::kError, message); }
 /// @}
 
-/// Returns the texts of the warnings and errors that this process has logged since the last call. Each text comes once,
-/// and at most 100 are kept. Thread-safe.
+/// Returns the texts of the warnings and errors that this process has logged since the last call. Each text is returned
+/// once, and at most 100 texts are kept. Thread-safe.
 [[nodiscard]] std::vector<std::string> take_warnings();
 
 }  // namespace mn

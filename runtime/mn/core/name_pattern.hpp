@@ -6,9 +6,9 @@
 
 namespace mn {
 
-/// True if `pattern` matches the whole name, or the name of a module that the name lies in: "layer1" and "layer?" match
-/// "layer1.0.weight". `*` stands for any text, with or without dots; `?` for one character; [ab] for "a" or "b" (as in
-/// fnmatch(3)).
+/// True if `pattern` matches all of `name`, or the name of a module that contains the parameter `name`: "layer1" and
+/// "layer?" match "layer1.0.weight". As in fnmatch(3), `*` stands for any text, with or without dots, `?` for one
+/// character, and [ab] for "a" or "b".
 [[nodiscard]] bool matches_name(const std::string& pattern, std::string_view name);
 
 }  // namespace mn

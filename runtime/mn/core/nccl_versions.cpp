@@ -1,4 +1,5 @@
-// Source: the notes of NCCL's releases; for 2.29.2 also pytorch/pytorch#174338, for different CPUs NVIDIA/nccl#1136.
+// Source: the release notes of NCCL. The issue pytorch/pytorch#174338 also describes the fault of 2.29.2, and
+// NVIDIA/nccl#1136 the fault where nodes have different CPUs.
 #include <mn/core/nccl_versions.hpp>
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 
 namespace mn {
 
-/// The version of the NCCL in this process, or else of the libnccl.so.2 that dlopen() finds. 22809 stands for 2.28.9; 0
-/// means no NCCL.
+/// The version of the NCCL that this process has loaded, or else of the libnccl.so.2 that dlopen() finds. 22809 stands
+/// for 2.28.9; 0 means no NCCL.
 [[nodiscard]] int nccl_version() noexcept;
 
 /// Writes a version number as text, such as "2.28.9".

@@ -22,7 +22,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// Options of the parser itself, never written to a file.
+// Options provided by the parser itself, which are never written to a file.
 constexpr const char* kConfig = "config";
 constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
@@ -174,7 +174,7 @@ const Options::Option& Options::known(const std::string& name, const std::string
   throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
 }
 
-// Boost takes an optional value only after "=": "--resume PATH" becomes "--resume=PATH".
+// Boost takes an optional value only after "=", so "--resume PATH" is changed to "--resume=PATH".
 std::vector<std::string> Options::join_optional_values(int argc, const char* const* argv) const {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -212,7 +212,7 @@ std::vector<Options::Setting> Options::read_command_line(int argc, const char* c
     }
     if (option.unregistered) known(option.string_key, "--" + option.string_key);
     const std::string value = option.value.empty() ? "" : option.value[0];
-    // Boost takes the next word as the value, even if the word is an option.
+    // Boost takes the next word as the value, even if the word is an option. That is an error here.
     if (option.original_tokens.size() > 1 && value.starts_with("--")) {
       throw UsageError("--" + option.string_key + " needs a value");
     }
@@ -236,7 +236,7 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
     known(name, quoted(name) + " in " + position);
     settings.push_back({name, trimmed(line.substr(equals + 1)), position + ": " + name});
   }
-  // Opening a folder succeeds; only reading fails.
+  // If FILE is a folder, opening it has succeeded, and only reading has failed.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
   return settings;
 }

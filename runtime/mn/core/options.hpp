@@ -20,10 +20,10 @@ namespace mn {
 /// line, the last setting wins. Every set of options has --help and --version.
 class Options {
  public:
-  /// The command line's request.
+  /// What the command line asks for: to run, or to print the help or the version.
   enum class Action { kRun, kHelp, kVersion };
 
-  /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
+  /// `usage` is the first line of the help, such as "jobs/mnist [options]: trains …".
   explicit Options(std::string usage) : usage_(std::move(usage)) {}
 
   /// Adds an option for a whole number in [least, most].
@@ -46,7 +46,7 @@ class Options {
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
   /// From now on --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
-  /// parse() ends with a call of `check`, which throws UsageError if the variables contradict each other.
+  /// Adds a check. parse() calls `check` at its end; `check` throws UsageError if the variables contradict each other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   /// A condition under which an option has an effect.
@@ -65,8 +65,8 @@ class Options {
   /// True if there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Sets the variables. Throws UsageError naming the option and its fault; if the option is unknown, also the nearest
-  /// known name.
+  /// Sets the variables. Throws a UsageError that names the wrong option and its fault. If the option is unknown, the
+  /// error also names the nearest known option.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
   /// The text of --help: the usage, and every option.

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-/// The first value that `read` finds in the launchers' rank variables.
+/// Passes the texts of the launchers' rank variables to `read` in turn, and returns the first value that `read` gives.
 template <typename Read>
 auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(read(std::string())) {
   const auto try_name = [&](const char* name) {
@@ -27,7 +27,7 @@ std::optional<int> number_in(const VariableLookup& lookup, const char* name) {
   return text ? parse_rank(*text) : std::nullopt;
 }
 
-/// The rank and size in two variables; no value unless both are valid.
+/// The rank and size that two variables tell. No value unless both variables are valid.
 std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* rank_name, const char* size_name) {
   const auto rank = number_in(lookup, rank_name);
   const auto size = number_in(lookup, size_name);
@@ -109,7 +109,8 @@ std::optional<int> parse_rank(const std::string& text) {
 
 bool in_slurm_step(const VariableLookup& lookup) {
   const auto step = lookup("SLURM_STEP_ID");
-  // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
+  // Batch scripts and interactive shells have reserved step ids near 2^32, which some versions of Slurm print as
+  // negative numbers. All other step ids have fewer than 10 digits.
   return step && step->size() < 10 && !step->starts_with('-') && lookup("SLURM_PROCID").has_value();
 }
 

@@ -13,13 +13,14 @@
 
 namespace mn {
 
+/// The names of the variables in which a launcher tells rank, size and job.
 struct LauncherVariables {
-  const char* launcher;  ///< name for people
+  const char* launcher;  ///< the launcher's name in messages
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;  ///< equal on all ranks, different for every other job
+  const char* job;  ///< variable that is equal on all ranks, and different for every other job
 };
 
 /// PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no row, because they need
@@ -52,7 +53,7 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 /// order.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
-/// A process of a group that a launcher started together.
+/// The rank of a process among the processes that a launcher started together.
 struct JobRank {
   int rank = 0;          ///< 0 … size − 1
   int size = 1;          ///< processes
@@ -70,17 +71,18 @@ struct JobRank {
 /// Number of ranks that the launcher or mnlaunch started on this node; 1 if no variable tells the number.
 [[nodiscard]] int ranks_of_node(const VariableLookup& lookup);
 
-/// `text` as a rank; no value unless it is a whole number of at least 0.
+/// Parses `text` as a rank. No value unless it is a whole number of at least 0.
 [[nodiscard]] std::optional<int> parse_rank(const std::string& text);
 
 /// True in a task of srun; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// Sleeps two seconds. A rank calls this before it exits with an error that rank 0 is to report. Launchers end all
-/// ranks at the first bad exit, and rank 0 may come to the error later.
+/// Sleeps two seconds. A rank calls this before it exits with an error that rank 0 is to report. The wait is needed
+/// because launchers end all ranks at the first bad exit, and rank 0 may come to the error later.
 void let_rank_zero_speak();
 
-/// Each rank's node number. Ranks with equal keys share a node; nodes are numbered in the order of their lowest ranks.
+/// Numbers the nodes, and returns each rank's node number. Ranks with equal keys share a node. Nodes are numbered in
+/// the order of their lowest ranks.
 template <typename Key>
 [[nodiscard]] std::vector<int> number_nodes(std::span<const Key> key_of_rank) {
   std::map<Key, int> numbers;

@@ -1,4 +1,5 @@
-/// The rule for a slow rank. The warnings of a running job and the findings of its report share the rule.
+/// The rule by which a rank counts as slow. The warnings of a running job and the findings in the job's report use the
+/// same rule.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,8 @@
 
 namespace mn {
 
-/// Throws Error if standard output rejects the text, for example because the disk is full or the stream is closed.
+/// Writes the text and flushes. Throws Error if standard output rejects the text, for example because the disk is full
+/// or the stream is closed.
 inline void write_standard_output(std::string_view text) {
   std::cout << text << std::flush;
   if (!std::cout) throw Error(with_errno("cannot write standard output", errno));

@@ -1,4 +1,4 @@
-/// "Did you mean": the known name nearest to a misspelled one.
+/// Finds the known name nearest to a misspelled name, for messages such as "Did you mean …".
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-/// Functions for text in several formats: hexadecimal digits, upper and lower case, lists.
+/// Functions for text: hexadecimal digits, upper and lower case, lists.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ namespace mn {
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// Reads two hexadecimal digits for each byte. Empty if `digits` has anything else.
+/// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if `digits` has any other
+/// character.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
 /// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
@@ -28,11 +29,11 @@ namespace mn {
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 
-/// The parts of `list` between the separators, as views into `list`: {""} for an empty list.
+/// The parts of `list` between the separators, as views into `list`. An empty list has one part, the empty text.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
 
-/// Joins the items with the separator between them. `text_of`, a function or a member, makes a string or a number of an
-/// item.
+/// Joins the items to one text, with the separator between them. `text_of`, a function or a pointer to a member, makes
+/// a string or a number from an item.
 template <class Items, class TextOf = std::identity>
 [[nodiscard]] std::string join(const Items& items, std::string_view separator = ", ", const TextOf& text_of = {}) {
   std::string text;

@@ -28,7 +28,8 @@ CommandLine split_command_line(int argc, const char* const* argv, const std::vec
 
 namespace {
 
-/// Makes the text one line, because names of files may hold line ends and control characters.
+/// Replaces line ends and control characters by question marks, because names of files may have such characters, and a
+/// message must have one line.
 std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {

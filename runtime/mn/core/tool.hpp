@@ -13,8 +13,8 @@ struct CommandLine {
   std::vector<const char*> options;  ///< the program's name and the options with values, for Options::parse()
 };
 
-/// Splits words from options. The options --help, --version and those listed in `flags` ("--all") have no value. Every
-/// other option has a value, attached by "=" or as the next word.
+/// Separates the words of the command line from its options. The options --help, --version and those listed in `flags`
+/// ("--all") have no value. Every other option has a value, attached by "=" or as the next word.
 [[nodiscard]] CommandLine split_command_line(int argc, const char* const* argv,
                                              const std::vector<std::string_view>& flags = {});
 

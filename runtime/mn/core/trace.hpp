@@ -1,4 +1,4 @@
-/// Records when a rank did what, as spans of time.
+/// Records what a rank did and when, as spans of time.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ class Trace {
   /// Records a span that begins when this object is made and ends when it is destroyed.
   class Scope {
    public:
-    /// A null `trace` records nothing; `name` is a literal.
+    /// If `trace` is null, nothing is recorded. `name` must be a string literal.
     Scope(Trace* trace, const char* name, Lane lane) : trace_(trace), span_{name, lane, {}, {}, 0} {
       if (trace_ != nullptr) span_.begin = Clock::now();
     }

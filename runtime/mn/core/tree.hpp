@@ -1,5 +1,5 @@
-/// A tree of processes, for connections and waiting: with arity k, the children of node n are nodes k n + 1 to k n + k;
-/// node 0 is the root.
+/// A tree of processes, for connections and for waiting. Node 0 is the root. With arity k, the children of node n are
+/// the nodes k n + 1 to k n + k.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class Tree {
  public:
   explicit constexpr Tree(int arity) noexcept : arity_(arity) { assert(arity > 0); }
 
-  /// The parent of any node but the root.
+  /// The parent of `node`, which must not be the root.
   [[nodiscard]] constexpr int parent_of(int node) const noexcept {
     assert(node > 0);
     return (node - 1) / arity_;

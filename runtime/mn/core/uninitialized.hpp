@@ -1,4 +1,4 @@
-/// Vectors without zeroing of new elements, for memory to be overwritten at once.
+/// Vectors that do not zero new elements, for memory that is overwritten at once.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace mn {
 
-/// std::allocator, but resize() leaves new elements as they are.
+/// An allocator like std::allocator, except that a vector's resize() does not initialize new elements.
 template <class T>
 struct UninitializedAllocator : std::allocator<T> {
   static_assert(std::is_trivially_default_constructible_v<T>);
-  /// Required of allocators.
+  /// The standard requires this member of allocators: the name of the allocator for a second type.
   template <class U>
   struct rebind {
     /// An allocator of `U`.
@@ -25,7 +25,7 @@ struct UninitializedAllocator : std::allocator<T> {
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 
-  /// Makes an element by default initialization, without a write.
+  /// Makes an element by default initialization, which does not write to its memory.
   template <class U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;
@@ -37,7 +37,7 @@ struct UninitializedAllocator : std::allocator<T> {
   }
 };
 
-/// A vector of bytes, for reading into.
+/// A vector of bytes into which data are read.
 using ByteBuffer = std::vector<std::byte, UninitializedAllocator<std::byte>>;
 
 }  // namespace mn

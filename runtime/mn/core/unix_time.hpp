@@ -12,7 +12,7 @@ namespace mn {
 }
 
 /// Writes a unix_time() as a date in UTC. `format` is strftime's; the default is ISO 8601. Empty if the year does not
-/// fit.
+/// fit into an int, or if the text has more than 63 characters.
 [[nodiscard]] inline std::string utc_text(double unix_seconds, const char* format = "%Y-%m-%dT%H:%M:%SZ") {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc{};

@@ -11,9 +11,9 @@
 
 namespace mn {
 
-/// A program's work is a sequence of named parts. If a part takes longer than `patience`, calls `on_late` with the
-/// part's name, on the watchdog's own thread, and only for the first such part. A part lasts until the next part
-/// begins, or until end().
+/// Times a program's work, which is a sequence of named parts. A part lasts until the next part begins, or until end().
+/// If a part takes longer than `patience`, calls `on_late` with the part's name on the watchdog's own thread. Only the
+/// first such part causes a call.
 class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late)

@@ -1,4 +1,5 @@
-// Only piece() reads the archive, and only part() takes bytes from what was read. Both check the bounds.
+// How untrusted archives are read safely: only piece() reads the archive, and only part() takes bytes out of what was
+// read. Both functions check the bounds.
 #include <mn/core/zip.hpp>
 
 #include <algorithm>
@@ -109,8 +110,8 @@ class ZipDirectoryReader {
     return method == 0 ? ZipMember::Method::kStored : ZipMember::Method::kDeflated;
   }
 
-  /// Replaces the numbers that are too large for the directory's entry. The ZIP64 field in `extra` holds only these
-  /// numbers, in the order of `numbers`.
+  /// Replaces those of `numbers` that are too large for the directory's entry by their values in the ZIP64 field. The
+  /// ZIP64 field in `extra` holds only these numbers, in the order of `numbers`.
   void widen(std::string_view extra, std::initializer_list<std::uint64_t*> numbers) const {
     std::string_view large;
     while (extra.size() >= 4) {

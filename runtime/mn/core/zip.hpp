@@ -1,4 +1,4 @@
-/// The directory of a ZIP archive, in memory or in a file.
+/// Reads the directory of a ZIP archive that lies in memory or in a file.
 ///
 /// An archive has a header before each member, then a directory of all members, then an end record with the directory's
 /// offset. Numbers are little endian. A field of all ones means a number too large for the field: the number stands in

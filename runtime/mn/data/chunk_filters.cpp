@@ -1,4 +1,4 @@
-// Undoes HDF5's filters, the last applied first.
+// Undoes HDF5's filters: first the filter that was applied last.
 //
 // (1) No filter writes or reads outside its buffers, for any stored bytes.
 // (2) No buffer grows beyond the chunk's length plus its checksums.
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
-/// The unpacked data. Throws DataError if the data are damaged or have more than `most` bytes.
+/// Unpacks data that zlib has compressed. Throws DataError if the data are damaged, or have more than `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
@@ -89,7 +89,7 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    // Byte by byte, because source and target may overlap.
+    // Copies byte by byte, because source and target may overlap.
     for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);
   }
   return out;

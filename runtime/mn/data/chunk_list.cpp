@@ -1,9 +1,10 @@
 // The code of a chunk begins with the number 4 · zigzag(bytes − bytes of the last stored chunk) + kind. The kind tells
 // which numbers follow:
 //
-//   kNext none: the chunk begins at the end of the last stored chunk kMoved zigzag(address − end of the last stored
-//   chunk) kSkipping the number of kMoved, then StoredChunk::skipped kAbsent none: the chunk was never written; its
-//   code is the kind alone
+//   kNext      none: the chunk begins at the end of the last stored chunk
+//   kMoved     zigzag(address − end of the last stored chunk)
+//   kSkipping  the number of kMoved, then StoredChunk::skipped
+//   kAbsent    none: the chunk was never written; its code is the kind alone
 //
 // Numbers are stored with 7 bits a byte, lowest bits first; the highest bit of a byte is set if another byte follows.
 #include <mn/data/chunk_list.hpp>

@@ -1,5 +1,5 @@
-/// Addresses of the chunks of an HDF5 dataset. In memory a list takes about one byte for each chunk, or four to six
-/// bytes if the chunks are compressed.
+/// Stores the addresses of the chunks of an HDF5 dataset. In memory a list takes about one byte for each chunk, or four
+/// to six bytes if the chunks are compressed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace mn::data {
 
-/// Address of a chunk that was never written: readers get the fill value for its elements.
+/// Stands for the address of a chunk that was never written. Readers get the fill value for the elements of such a
+/// chunk.
 inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
 struct StoredChunk {
@@ -17,8 +18,8 @@ struct StoredChunk {
   bool operator==(const StoredChunk&) const = default;
 };
 
-/// A list that only grows. Each chunk is coded by the difference from its predecessor, because most chunks begin where
-/// the predecessor ends. Reading one chunk decodes at most 64 chunks.
+/// A list of chunks that only grows. Each chunk is coded by its difference from the previous chunk, because most chunks
+/// begin where the predecessor ends. Reading one chunk decodes at most 64 chunks.
 class ChunkList {
  public:
   ChunkList() = default;

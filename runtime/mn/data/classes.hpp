@@ -1,4 +1,4 @@
-/// The range of a field's values, to check that they are class numbers.
+/// Finds the range of a field's values, to check that the values are class numbers.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct ClassRange {
   std::uint64_t largest = 0;  ///< the largest value, even above int64's maximum; 0 if `most` is negative
   /// Whether all values are class numbers, 0 … num_classes − 1.
   [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
-  /// Text of a value that is not a class number, for an error; use it if is_in() is false.
+  /// A value that is not a class number, as text for an error. Call it only if is_in() is false.
   [[nodiscard]] std::string outlier() const { return least < 0 ? std::to_string(least) : std::to_string(largest); }
 };
 

@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// `size` samples without a byte.
+/// A dataset of `size` samples that have no bytes.
 class EmptyDataset final : public Dataset {
  public:
   explicit EmptyDataset(std::int64_t size) : size_(size), spec_(labeled({.shape = {0}}, 0)) {}

@@ -46,16 +46,17 @@ namespace data {
 struct StageNode;
 }
 
-/// Copies of shards on a disk of each node. A job makes the copies while it reads; they disappear when the job ends.
+/// Options for copies of shards on a disk of each node. A job makes the copies while it reads; they disappear when the
+/// job ends.
 struct StageOptions {
   std::filesystem::path folder = {};  ///< folder on each node; empty: no copies
-  /// Limit for the copies of a dataset on one node, in bytes. 0: the room on the disk is the limit, and no copies are
-  /// made if `folder` is in memory (tmpfs). Copies always leave a tenth of the disk free.
+  /// Limit for the copies of a dataset on one node, in bytes. If it is 0, the room on the disk is the limit, and no
+  /// copies are made if `folder` is in memory (tmpfs). Copies always leave a tenth of the disk free.
   std::int64_t bytes = 0;
   std::int64_t bytes_per_second = std::int64_t{256} << 20;  ///< limit for the copying of one node; 0: no limit
 };
 
-/// `size()` samples that never change. All members are thread-safe.
+/// A dataset: size() samples that never change. All members are thread-safe.
 ///
 /// Example (tests/data/header_examples_test.cpp):
 ///
@@ -66,7 +67,7 @@ struct StageOptions {
 ///   const auto labels = samples.columns[1].values<std::int64_t>();
 class Dataset {
  public:
-  /// Programs hold datasets by pointers to this class.
+  /// The destructor is virtual, because programs hold datasets by pointers to this class.
   virtual ~Dataset() = default;
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
@@ -76,35 +77,38 @@ class Dataset {
   /// The fields of a sample.
   [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
 
-  /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. If `damaged` is null, a damaged sample
-  /// makes read() throw a DataError that names file, sample and remedy. Otherwise read() appends each damaged sample to
-  /// `damaged` once; a damaged field of the sample is empty, or zeros if the field is fixed.
+  /// Reads the samples with the numbers `indices` into `out`. Each number is in [0, size()), and may be repeated. If
+  /// `damaged` is null, a damaged sample makes read() throw a DataError that names file, sample and remedy. Otherwise
+  /// read() appends each damaged sample to `damaged` once; a damaged field of the sample is empty, or zeros if the
+  /// field is fixed.
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
-  /// The values of one field of samples `indices`; datasets in files read this field only. Throws as read() does.
+  /// Reads the values of one field of the samples `indices`. Datasets in files read only this field. Throws as read()
+  /// does.
   [[nodiscard]] RawColumn read_field(std::span<const std::int64_t> indices, std::size_t field) const;
 
-  /// All metadata of a dataset that every rank can open, as text: one rank reads the metadata and sends the text to the
-  /// others. Empty if only this process has the samples.
+  /// All metadata of the dataset as text, from which every rank can open the dataset: one rank reads the metadata and
+  /// sends the text to all other ranks. Empty if only this process has the samples.
   [[nodiscard]] std::string table() const { return do_table(); }
-  /// Name of the opener for table(): "shards" for open_table(), or the name of a TableOpener given to
-  /// scatter_dataset(). Empty without a table.
+  /// The name of the function that opens a dataset from table(): "shards" for open_table(), or the name of a
+  /// TableOpener given to scatter_dataset(). Empty if there is no table.
   [[nodiscard]] std::string format() const { return do_format(); }
   /// A hash of the data. Equal data have equal hashes, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
   /// Cost of reading so far.
   [[nodiscard]] IoStats io() const { return do_io(); }
-  /// "sample 5", with the file's name if there are files; for messages.
+  /// A name for a sample in messages: "sample 5", with the file's name if there are files.
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
-  /// [size()] the weights by which training draws the samples (DrawOptions). Empty: an epoch takes each sample once.
+  /// The weights by which training draws the samples (DrawOptions), one for each sample. Empty if an epoch takes each
+  /// sample once.
   [[nodiscard]] std::vector<double> weights() const { return do_weights(); }
   /// How the samples lie in storage.
   [[nodiscard]] StorageLayout layout() const { return do_layout(); }
   /// Announces that `ranks` ranks share the reading about equally, so that this rank keeps fewer blocks in memory. Call
   /// it before the first read.
   void share(int ranks) { do_share(ranks); }
-  /// Limits the blocks kept in memory for samples that were not read yet to `bytes`. If the limit is too small, blocks
-  /// are read again. Thread-safe.
+  /// Limits the memory of blocks that are kept for samples that were not read yet to `bytes`. If the limit is too
+  /// small, blocks are read again. Thread-safe.
   void hold_at_most(std::int64_t bytes) const { do_hold_at_most(bytes); }
   /// Copies files in the background to the folder of `node` (scatter_dataset() makes the StageNode). A file is copied
   /// when this process first reads from it. Reads use the copy as soon as it is complete and its checksums are right.
@@ -137,24 +141,26 @@ class Dataset {
   virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageNode>) {}
 };
 
-/// PREFIX/share/mn/data of the installation that the program was compiled against. A build tree has no such folder.
+/// The folder PREFIX/share/mn/data of the installation of mn with which the program was compiled. A build tree has no
+/// such folder.
 [[nodiscard]] inline std::filesystem::path installed_data() {
   // The installed header is PREFIX/include/mn/data/dataset.hpp, even if the installation was moved.
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "share/mn/data";
 }
 
-/// The dataset NAME ("mnist/train"), in the first folder with a manifest of these: NAME, $MN_DATA/NAME, data/NAME,
-/// data/NAME beside the executable and in its parent folders, PREFIX/share/mn/data/NAME of the executable's prefix, and
-/// `installed`/NAME. The first use of the dataset searches the folders; with scatter_dataset() only the root searches.
-/// If no folder has a manifest, the first use throws a DataError that tells the command to make the shards.
+/// Opens the dataset NAME, such as "mnist/train". Takes the first of these folders that has a manifest: NAME,
+/// $MN_DATA/NAME, data/NAME, data/NAME beside the executable and in its parent folders, PREFIX/share/mn/data/NAME of
+/// the executable's prefix, and `installed`/NAME. The first use of the dataset searches the folders; with
+/// scatter_dataset() only the root searches. If no folder has a manifest, the first use throws a DataError that names
+/// the command that makes the shards.
 [[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path,
                                                     const std::filesystem::path& installed = installed_data());
 
-/// The dataset that another rank's table() describes. Opens each shard at the first read from it.
+/// Opens the dataset that another rank's table() describes. Opens each shard at the first read from it.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
 
-/// A dataset with as many samples as `dataset`. Each sample has no byte, and label 0. Ranks that read no data use it to
-/// take part in the steps of a model-parallel job (ChainerMN's create_empty_dataset).
+/// A dataset with as many samples as `dataset`. Each sample has no bytes, and the label 0. Ranks that read no data use
+/// it to take part in the steps of a model-parallel job (ChainerMN's create_empty_dataset).
 [[nodiscard]] std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset);
 
 }  // namespace mn

@@ -19,14 +19,14 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// First and longest pause between two questions about a file that another node is copying.
+// The first and the longest pause between two questions whether another node has finished its copy of a file.
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-/// Allocates disk space, so that no later write fails for lack of space. On file systems without allocation, a later
-/// write may fail.
+/// Allocates disk space, so that no later write fails for lack of space. If the file system cannot allocate space, a
+/// later write may fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
   // On tmpfs a signal can interrupt fallocate(): try again.
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
@@ -53,8 +53,9 @@ FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> 
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
   }
-  // The node's file is (board, copy of file 0, copy of file 1, …), each at a multiple of the page size. Disk space is
-  // allocated only when a copy is made; until then the place of the copy is a hole.
+  // The node's file contains the board, then the copy of file 0, the copy of file 1, and so on. Each begins at a
+  // multiple of the page size. Disk space is allocated only when a copy is made; until then the place of the copy is a
+  // hole.
   const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -74,7 +75,7 @@ FileStage::~FileStage() {
   ::munmap(claimed_bytes_, static_cast<std::size_t>(offsets_[0]));
 }
 
-/// Maps the board. A new file is all zeros, so no byte is claimed and every state is kAbsent.
+/// Maps the board into memory. A new file is all zeros, which means that no byte is claimed and every state is kAbsent.
 void FileStage::map_board() {
   reserve(node_->file, 0, offsets_[0]);
   struct stat facts = {};
@@ -97,7 +98,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // This check takes no lock, and most calls end here: the file has been copied or is being copied.
+  // Most calls end here without a lock, because the file has been copied or is being copied.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -156,7 +157,7 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // Only one process's exchange succeeds; this process copies the file for the node.
+  // If several processes try this exchange, it succeeds in only one of them, which copies the file for the node.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
@@ -185,7 +186,8 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {
-    // Check the file before and after copying: a copy of a file that was written meanwhile would be inconsistent.
+    // The file is checked before and after the copy is made, because the copy of a file that was written meanwhile
+    // would be inconsistent.
     table_.check_unchanged(file);
     const bool from_node = source.kind == StageSource::Kind::kNode;
     const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
@@ -198,7 +200,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     if (!stop.stop_requested()) peers_.give_up(file);
     throw;
   }
-  assert(state(file) == State::kClaimed);  // (2)
+  assert(state(file) == State::kClaimed);  // invariant 2: this process has claimed the file
   states_[file] = State::kReady;           // (1): only now is the copy whole and checked
   peers_.add(file);
   return true;
@@ -229,7 +231,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
-        // A stale handle (ESTALE) stays stale: the next attempt opens the file again.
+        // A stale handle (ESTALE) stays stale, so the next attempt opens the file again.
         [&] { from = File(); });
     checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);

@@ -45,10 +45,11 @@ class FileStage {
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// Opens the copy of a file; has_copy(file) must be true.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// Announces that this process reads the file, so that the background thread copies the file if there is room. Does
-  /// not wait.
+  /// Announces that this process reads the file. If there is room, the background thread copies the file. Does not
+  /// wait.
   void want(std::size_t file);
-  /// From now on no process of the node uses the copy of `file`. The first call logs a warning with the reason `why`.
+  /// Drops the copy of `file`: no process of the node uses it any more. The first call logs a warning with the reason
+  /// `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
   /// Bytes that this process has copied from shared storage, and from other nodes.
@@ -69,7 +70,8 @@ class FileStage {
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// Bytes of the states on the board. Rounded up to a multiple of sizeof(Checksum), because the checksums follow.
+  /// The length of the states on the board, in bytes. It is rounded up to a multiple of sizeof(Checksum), because the
+  /// checksums follow the states.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -78,7 +80,7 @@ class FileStage {
     return checksums_[first_pieces_[file] + at / kStagePieceBytes];
   }
   void work(const std::stop_token& stop);
-  /// Waits for the next file to copy; no value if the stage is being destroyed.
+  /// Waits for the next file to copy. No value if the stage is being destroyed.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
   /// Claims the file for this process. False if another process of the node has claimed it, or if the copies' limit is
   /// reached.

@@ -15,10 +15,10 @@
 
 namespace mn {
 
-/// One sample under construction. Each field must be set once.
+/// Writes one sample. Each field must be set once.
 class SampleWriter {
  public:
-  /// Values are added to `samples`, which must have the columns of `spec`.
+  /// Begins a sample. Its values are added to `samples`, which must have the columns of `spec`.
   SampleWriter(const SampleSpec& spec, RawSamples& samples);
 
   /// Sets a field's values, given in C order as a span, vector or array in host memory. Throws ArgumentError if there
@@ -45,7 +45,8 @@ class SampleWriter {
 /// sample must depend on the index alone. If the function throws DataError, the sample counts as damaged.
 using SampleFunction = std::function<void(std::int64_t index, SampleWriter& sample)>;
 
-/// `size` samples, each made by `function` when it is read. Throws ArgumentError if the spec is not valid.
+/// Makes a dataset of `size` samples. `function` makes each sample when the sample is read. Throws ArgumentError if the
+/// spec is not valid.
 ///
 /// If `format` is empty, scatter_dataset() makes all samples on the root and sends each rank its part. If every rank
 /// can call the function, name the dataset by `format`, and give scatter_dataset() an opener of this name that makes

@@ -90,7 +90,7 @@ H5Lock::H5Lock() : lock_(library_mutex()) {
   // HDF5 1.10 has an exit handler that flushes files again, and crashes if a file could not be flushed (full disk). The
   // handler is not needed: mn closes all files long before exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
-  // mn throws exceptions for errors; HDF5 must not print its error stack as well.
+  // mn throws exceptions for errors, so HDF5 must not print its error stack, too.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);
@@ -131,7 +131,8 @@ H5 h5_element_type(DType dtype) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-// In older versions of HDF5 only an environment variable can switch locking off.
+// Only newer versions of HDF5 have this function. In older versions only an environment variable can switch locking
+// off.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   // Network file systems often have no locks, and no lock is needed: files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
@@ -193,7 +194,7 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
-  // Without times, equal samples make equal bytes.
+  // The dataset records no times, so equal samples make equal bytes.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
@@ -219,7 +220,7 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
-  // Check the width before the allocation; elements() has checked the count.
+  // The width is checked before the allocation; elements() has checked the count.
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

@@ -18,7 +18,7 @@ namespace mn::data {
 class H5 {
  public:
   H5() noexcept = default;
-  /// Takes ownership of `id`. Throws DataError "what: HDF5's reason" if `id` is negative.
+  /// Takes ownership of `id`. If `id` is negative, throws a DataError with the text "WHAT: HDF5's reason".
   H5(hid_t id, const std::string& what);
   ~H5() { reset(); }
   H5(H5&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
@@ -31,18 +31,19 @@ class H5 {
   }
   [[nodiscard]] hid_t get() const noexcept { return id_; }
   void reset() noexcept;
-  /// Closes the object now. Throws DataError "what: HDF5's reason" if the data can't reach the file.
+  /// Closes the object now. If the data can't reach the file, throws a DataError with the text "WHAT: HDF5's reason".
   void close(const std::string& what);
 
  private:
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// Throws DataError "what: HDF5's reason" if `status` is negative.
+/// If `status` is negative, throws a DataError with the text "WHAT: HDF5's reason".
 void h5_check(herr_t status, const std::string& what);
 
 /// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While a thread
-/// holds the lock, HDF5 prints no errors and loads no plug-ins, because a file could make HDF5 run a plug-in's code.
+/// holds the lock, HDF5 prints no errors. It also loads no plug-ins, because a file could make HDF5 run a plug-in's
+/// code.
 class H5Lock {
  public:
   H5Lock();
@@ -67,8 +68,8 @@ class H5Lock {
 [[nodiscard]] H5 h5_file_access(const std::string& what);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// Opens a dataset that lies in the same file as `group`; follows no link to another file. Throws DataError "what:
-/// HDF5's reason".
+/// Opens a dataset that lies in the same file as `group`; follows no link to another file. After an error throws a
+/// DataError with the text "WHAT: HDF5's reason".
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
@@ -86,7 +87,8 @@ void h5_write_strings(hid_t group, const char* name, const std::vector<std::stri
 
 /// Writes a whole dataset of numbers; `shape` counts elements.
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape);
-/// Throws DataError unless the dataset has the dtype of `data` and `data.count` elements.
+/// Reads a whole dataset of numbers into `data`. Throws DataError unless the dataset has the dtype of `data`, and
+/// `data.count` elements.
 void h5_read_array(hid_t group, const char* name, BufferView data);
 [[nodiscard]] std::int64_t h5_count(hid_t group, const char* name);
 

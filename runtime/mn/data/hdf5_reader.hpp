@@ -1,5 +1,5 @@
-/// The positions of samples in an indexed HDF5 file, and a reader that reads samples by pread, without libhdf5 and its
-/// lock.
+/// Declares where the samples lie in an indexed HDF5 file, and a reader that reads them by pread, without libhdf5 and
+/// its lock.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class Hdf5Reader final : public StoredFile {
   }
   [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
   void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
-  /// 0, because the positions of the chunks belong to the table, not to the reader.
+  /// The reader has no index of its own: the positions of the chunks belong to the table.
   [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {

@@ -43,13 +43,13 @@ Hdf5Array array_from(json& document) {
                               std::move(document.at("chunks").get_binary()))};
 }
 
-/// Whether [address, address + bytes) lies in the file.
+/// Whether the bytes [address, address + bytes) lie in the file.
 bool is_inside(std::uint64_t address, std::uint64_t bytes, const Hdf5File& file) {
   const auto length = static_cast<std::uint64_t>(file.bytes);
   return address <= length && bytes <= length - address;
 }
 
-/// Why the chunks can't cover n samples; "" if they can.
+/// Why the chunks of `array` can't cover the file's samples. Empty if they can.
 std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const Hdf5File& file) {
   if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
   std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
@@ -113,7 +113,7 @@ std::filesystem::path Hdf5Table::path(std::size_t file) const {
 
 StorageLayout Hdf5Table::layout() const {
   std::int64_t live_bytes = 0;
-  // Fields with less than a sixteenth of a sample's bytes do not count here, because their blocks take little memory.
+  // Fields with less than a sixteenth of a sample's bytes are ignored here, because their blocks take little memory.
   std::int64_t block = 1;
   bool is_packed = false;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {

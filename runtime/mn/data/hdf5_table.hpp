@@ -29,12 +29,13 @@ class Hdf5Table final : public StoredTable {
   [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// Hash of the spec and of the files' names, lengths and digests: equal for equal data in any folder.
+  /// A hash of the spec and of the files' names, lengths and digests. Equal data have equal hashes, in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
-  /// Whether Hdf5Table::serialize() made `bytes`; false if ShardTable::serialize() did.
+  /// True if Hdf5Table::serialize() made `bytes`; false if ShardTable::serialize() made them.
   [[nodiscard]] static bool is_table(std::string_view bytes);
-  /// Throws DataError if `bytes` is not a table. If `folder` is not empty, it replaces the folder named in `bytes`.
+  /// Reads a table that serialize() made. If `folder` is not empty, it replaces the folder named in `bytes`. Throws
+  /// DataError if `bytes` is not a table.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
   void check_unchanged(std::size_t file) const override;

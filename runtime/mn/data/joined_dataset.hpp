@@ -17,11 +17,11 @@ namespace mn {
 /// scatter_dataset() sends tables, but no samples.
 class JoinedDataset final : public Dataset {
  public:
-  /// Reads nothing. The first use opens the parts, and throws UsageError if their specs, class names included, differ.
-  /// `shares` is empty, or has each part's share of a mixture; then weights() gives all samples of a part equal
-  /// weights, whose sum is the part's share. weights() throws UsageError if a part with a share has no samples. The
-  /// constructor throws ArgumentError if there is no part, if a part is null, or if the numbers of shares and parts
-  /// differ.
+  /// The constructor reads nothing. The first use opens the parts, and throws UsageError if their specs, class names
+  /// included, differ. `shares` is empty, or has each part's share of a mixture; then weights() gives all samples of a
+  /// part equal weights, whose sum is the part's share. weights() throws UsageError if a part with a share has no
+  /// samples. The constructor throws ArgumentError if there is no part, if a part is null, or if the numbers of shares
+  /// and parts differ.
   explicit JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares = {});
 
  private:

@@ -32,7 +32,7 @@ class LruCache {
   struct NewValue {
     std::shared_ptr<const Value> value;  ///< if null, get() returns null, and the cache keeps nothing
     std::int64_t cost = 0;
-    /// Number of times that get() and find() return the value, the first get() included; then the cache drops the
+    /// How many times get() and find() return the value, the first get() included. After that the cache drops the
     /// value.
     std::int64_t uses = kUnlimited;
   };
@@ -47,7 +47,7 @@ class LruCache {
     std::unique_lock lock(mutex_);
     made_.wait(lock, [&] { return !making_.contains(key); });
     if (auto found = use(key)) return found;
-    assert(!making_.contains(key));  // (4)
+    assert(!making_.contains(key));  // invariant 4: one thread makes the value
     making_.insert(key);
     lock.unlock();
     NewValue made;
@@ -81,7 +81,7 @@ class LruCache {
   }
 
   using Time = std::chrono::steady_clock::time_point;
-  /// When the least recently used value was last used; Time::max() if the cache is empty.
+  /// The time at which the least recently used value was last used; Time::max() if the cache is empty.
   [[nodiscard]] Time oldest_use() const {
     const std::lock_guard lock(mutex_);
     return entries_.empty() ? Time::max() : entries_.back().used_at;
@@ -95,7 +95,7 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
   }
-  /// (number of values made so far, number of values dropped to make room)
+  /// Returns the number of values made so far, and the number of values dropped to make room.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> made_and_dropped() const {
     const std::lock_guard lock(mutex_);
     return {values_made_, values_dropped_};
@@ -137,14 +137,14 @@ class LruCache {
 
   void shrink() {
     for (; used_ > capacity_ && entries_.size() > 1; ++values_dropped_) remove(std::prev(entries_.end()));
-    assert(used_ <= capacity_ || entries_.size() <= 1);  // (2)
+    assert(used_ <= capacity_ || entries_.size() <= 1);  // invariant 2: the cost is limited
   }
 
   void remove(At at) {
     used_ -= at->made.cost;
     index_.erase(at->key);
     entries_.erase(at);
-    assert(index_.size() == entries_.size());  // (1)
+    assert(index_.size() == entries_.size());  // invariant 1: both hold the same keys
   }
 
   void finish(std::uint64_t key) {

@@ -54,8 +54,8 @@ ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, s
 }
 
 StorageLayout ShardTable::layout() const {
-  // An open shard keeps an index in memory: each sample's small fields, its offsets in fields of varying length, and
-  // each block's checksums.
+  // Counts the bytes of the index that an open shard keeps in memory: each sample's small fields and its offsets in
+  // fields of varying length, and each block's checksums.
   std::int64_t sample = 0;
   std::int64_t block = 0;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {

@@ -23,13 +23,14 @@ inline constexpr const char* kDatasetManifest = "manifest.h5";
 class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
-  /// A table of shards with blocks of default_block_samples(spec) samples.
+  /// Makes a table of shards with blocks of default_block_samples(spec) samples.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
              std::int64_t block_samples);
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// Number of samples in a block, equal in all shards. If blocks are cut by bytes (has_block_table()), an average.
+  /// The number of samples in a block, which is equal in all shards. If blocks are cut by bytes (has_block_table()),
+  /// the number is an average.
   [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
@@ -66,7 +67,8 @@ void write_manifest(const ShardTable& table);
 inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
 inline constexpr const char* kBlockSamples = "block_samples";  // name of an attribute in manifest.h5
 
-/// The shards as columns with one value for each shard: the form of manifest.h5 and of the message between ranks.
+/// The shards of a table as columns, which have one value for each shard. manifest.h5 and the message between ranks
+/// have this form.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;
@@ -76,7 +78,8 @@ struct Columns {
 };
 
 [[nodiscard]] Columns columns_of(const std::vector<ShardInfo>& shards);
-/// Throws DataError unless all columns have the same length, and all counts and names are valid.
+/// Makes the list of shards from the columns. Throws DataError unless all columns have the same length, and all counts
+/// and names are valid.
 [[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
 
 /// Reads the spec in a table's JSON. Throws DataError if shards can't hold samples of this spec.

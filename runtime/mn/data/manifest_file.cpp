@@ -30,7 +30,7 @@ constexpr const char* kIndex = "index";      // HDF5 dataset that holds an Hdf5T
 constexpr std::size_t kSealBytes = 512;      // HDF5's smallest user block
 constexpr const char* kFields = "fields";    // HDF5 dataset that holds the spec's JSON
 
-/// The user block before the HDF5 file (1).
+/// The seal: HDF5's user block, which stands before the HDF5 file.
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
   std::uint32_t version = kShardManifest;

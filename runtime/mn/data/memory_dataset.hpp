@@ -15,7 +15,7 @@ namespace mn {
 class MemoryDataset final : public Dataset {
  public:
   /// Takes ownership of `samples`. If a class field's number of classes is kCountClasses, counts the classes. Throws
-  /// ArgumentError unless check_samples() accepts them.
+  /// ArgumentError unless check_samples() accepts the samples.
   MemoryDataset(SampleSpec spec, RawSamples samples);
   /// Takes ownership of pieces with consecutive samples. Does not join the pieces, because joining needs twice their
   /// memory. The spec must have the numbers of classes. Throws ArgumentError unless check_samples() accepts each piece.
@@ -35,8 +35,9 @@ class MemoryDataset final : public Dataset {
   std::vector<std::int64_t> firsts_ = {0};  // [pieces + 1]
 };
 
-/// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels. If
-/// a file can't be read, is truncated, or has a wrong magic number or count, throws a DataError that names the file.
+/// Reads a pair of IDX files (MNIST's format), raw or gzip. One has images, or any array of N × shape unsigned bytes;
+/// the other has the labels. If a file can't be read, is truncated, or has a wrong magic number or count, throws a
+/// DataError that names the file.
 [[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
                                                               const std::filesystem::path& labels);
 

@@ -1,4 +1,4 @@
-/// Tables of datasets that are made of other datasets: joined datasets and subsets.
+/// The tables of datasets that are made of other datasets, that is, of joined datasets and subsets.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace mn::data {
 
-/// The content of a table of a joined dataset or of a subset.
+/// The content of the table of a joined dataset or of a subset.
 struct NestedTable {
-  std::vector<std::string> tables;  ///< the tables of the other datasets
+  std::vector<std::string> tables;  ///< the tables of the datasets of which this dataset is made
   nlohmann::json how;               ///< {"shares": […]} of a joined dataset; {"indices": […]} of a subset
 };
 

@@ -17,14 +17,14 @@ struct Member {
   std::int64_t wanted;
 };
 
-/// The budget of the process, because the system limits the open files of a process.
+/// The process's budget of open files, which all caches share, because the system limits the open files of a process.
 struct Budget {
   std::mutex mutex;
   std::vector<Member> members;
   std::int64_t opening = 0;
   std::int64_t most = 0;  // limit of the files in all caches
 
-  /// Raises the process's limit of open files to the sum of all members' `wanted`, as far as the system permits.
+  /// Raises the process's limit of open files, as far as the system permits, to the sum of what all caches want.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;
@@ -126,7 +126,8 @@ std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t fi
                                                  const std::function<File()>& open_bytes) {
   return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
-    // open_ has one limit for both files and memory: a file costs its index's bytes, at least index_bytes / open_files.
+    // The cache open_ has one limit for the number of files and for memory: each file costs its index's bytes, but at
+    // least index_bytes / open_files.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
   });

@@ -1,4 +1,5 @@
-/// What a rank keeps in memory between reads: open files with their indexes, blocks of samples, copies on the node.
+/// What a rank keeps between reads: open files with their indexes, blocks of samples in memory, and copies of files on
+/// the node.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +23,10 @@
 
 namespace mn::data {
 
-/// Room for kMaxLiveBytes, and half as much again for blocks that two lanes share (order.cpp).
+/// The largest cache for blocks: it has room for kMaxLiveBytes, and for half as much again, because two lanes may share
+/// blocks (order.cpp).
 inline constexpr std::int64_t kMaxCacheBytes = kMaxLiveBytes / 2 * 3;
-/// kMaxCacheBytes, or a quarter of this process's memory if that is less.
+/// The default memory for blocks: kMaxCacheBytes, or a quarter of this process's memory if that is less.
 [[nodiscard]] std::int64_t default_cache_bytes();
 
 /// Limits of one process on open files and memory. The defaults are enough for all files and blocks from which
@@ -36,8 +38,8 @@ struct StoredDatasetOptions {
   std::filesystem::path installed = {};                                 ///< argument `installed` of open_dataset()
 };
 
-/// Memory for blocks on one of `ranks` ranks that read equally much: room for the blocks that default_order() has in
-/// use, and for at least two blocks of each field.
+/// The memory for blocks on one of `ranks` ranks, which read equally much. It has room for the blocks that
+/// default_order() has in use, and for at least two blocks of each field.
 [[nodiscard]] std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks);
 
 /// Enters a dataset's cache of open files in the process's budget. All caches of the process share one budget, because
@@ -73,12 +75,12 @@ class FileBudget {
     }
   }
 
-  /// Whether the error says that the process or the system has too many open files. Then nothing is wrong with the file
-  /// itself.
+  /// Whether the error says that the process or the system has too many open files. If so, nothing is wrong with the
+  /// file itself.
   [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
 
  private:
-  /// Counts as an open file while a file is being opened.
+  /// While a file is being opened, an object of this class counts as an open file.
   struct Room {
     Room();
     ~Room();
@@ -112,15 +114,15 @@ class OpenFiles {
     std::shared_ptr<const StoredFile> file;
     bool is_copy = false;  ///< `file` is the node's copy
   };
-  /// Returns the open file, or opens the file: its copy on the node if the copy is good, else the file on shared
-  /// storage. Throws the errors of opening.
+  /// Returns the file if it is open. Otherwise opens it: the copy on the node if the copy is good, else the file on
+  /// shared storage. Throws the errors of opening.
   [[nodiscard]] Opened open(std::size_t file);
   [[nodiscard]] bool is_open(std::size_t file) {
     return open_.find(file) != nullptr || open_.find(key_of_copy(file)) != nullptr;
   }
   /// Closes the file, so that the next open() opens it again.
   void close(std::size_t file);
-  /// Stops the use of the file's copy on the node; logs the reason `why`.
+  /// Stops the use of the file's copy on the node, and logs the reason `why`.
   void drop_copy(std::size_t file, const std::string& why);
 
   /// Returns a block of a field to a caller that needs one sample of the block. If there is room for all blocks of the
@@ -136,12 +138,12 @@ class OpenFiles {
   /// would drop these blocks before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
-  /// Implements Dataset::share(), as the next two functions implement hold_at_most() and stage().
+  /// This function and the next two implement Dataset::share(), hold_at_most() and stage().
   void share(int ranks);
   void hold_at_most(std::int64_t bytes);
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);
 
-  /// Bytes that open files use of options.index_bytes now. A file counts at least index_bytes / open_files.
+  /// The bytes of options.index_bytes that open files use now. Each file counts at least index_bytes / open_files.
   [[nodiscard]] std::int64_t index_bytes() const { return open_.used(); }
   [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
 
@@ -165,8 +167,8 @@ class OpenFiles {
   std::unique_ptr<FileStage> stage_;  // null: there are no copies
 };
 
-/// Dataset::read() for the samples of `files`; if `only` is given, reads this field and leaves the other columns
-/// undefined. Thread-safe.
+/// Implements Dataset::read() for the samples of `files`. If `only` is given, reads only this field, and leaves the
+/// other columns undefined. Thread-safe.
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
                   std::vector<SampleError>* damaged, std::optional<std::size_t> only = {});
 

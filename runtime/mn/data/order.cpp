@@ -49,10 +49,10 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// The purpose of a permutation's key. Keys of different purposes are unrelated (4).
+// The purpose of a permutation. Permutations for different purposes have unrelated keys (invariant 4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
-// The number of lanes is 3 · 2^k. The usual numbers of ranks, 2^i and 3 · 2^i, divide it.
+// The number of lanes is 3 · 2^k, because the usual numbers of ranks, 2^i and 3 · 2^i, divide this number.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
 // Least length of a lane in blocks. A block at the border of two lanes is read twice, so at most 1/16 more bytes are
@@ -62,11 +62,12 @@ constexpr std::int64_t kLaneBlocks = 16;
 // samples.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
-// Data of up to this size are cheap to read again, so they get more and shorter lanes, which mix samples better.
+// Limit for medium data, in bytes. Medium data are cheap to read again, so they get more and shorter lanes, which mix
+// samples better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. Then two ranks share
-// about one lane of 32.
+// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. With this number, two
+// ranks share about one lane of 32.
 constexpr std::int64_t kOwnLanes = 32;
 
 /// The least length of a lane, in samples.
@@ -102,7 +103,8 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
-    // Only blocks of several samples stay in memory: a block of one sample is dropped after its use.
+    // The limit for memory counts only if a block has several samples, because a block of one sample is dropped after
+    // its use.
     if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
@@ -117,15 +119,15 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   return order;
 }
 
-/// Whether `ranks` ranks divide the lanes well, so that few blocks are read by two ranks and each rank has memory for
-/// its blocks in use.
+/// Whether `ranks` ranks divide the lanes well: few blocks are read by two ranks, and each rank has memory for the
+/// blocks that it has in use.
 bool is_divided_well(const OrderOptions& order, double live_bytes, int ranks) {
   const std::int64_t own = (order.lanes + ranks - 1) / ranks;
   return (order.lanes % ranks == 0 || own >= kOwnLanes) &&
          static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks));
 }
 
-/// An order with an equal number of lanes for each rank: as many lanes as one rank has room for, at least one.
+/// An order in which each rank has an equal number of lanes: as many lanes as a rank has room for, but at least one.
 OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ranks) {
   OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
   const double live_bytes = live_bytes_of(n, layout);

@@ -29,13 +29,13 @@ class Permutation {
   std::uint64_t round_keys_[kRounds] = {};
 };
 
-/// Together with number of samples, seed and epoch, these options determine an order. A sampler's state holds the
-/// options.
+/// The options of an order. Together with the number of samples, the seed and the epoch, they determine the order. A
+/// sampler's state holds them.
 struct OrderOptions {
   bool shuffle = false;  ///< false: the stored order; the other options are ignored
   bool sticky = false;   ///< a lane gets the same chunks in every epoch, which are then still in page caches
   /// Number of lanes. A lane is a run of neighboring samples; consecutive positions take one sample from each lane in
-  /// turn. 1 lane and 1 window: a shuffle of all samples at once.
+  /// turn. With 1 lane and 1 window, the order is a shuffle of all samples at once.
   std::int64_t lanes = 1;
   std::int64_t adjacent = 1;  ///< lanes cut from one chunk, a run of samples; divides `lanes`
   std::int64_t windows = 1;   ///< parts of an epoch, each with its own chunks
@@ -49,11 +49,11 @@ inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
 /// Reading samples of this size one by one costs little more than reading neighbors together. So default_order() sets
 /// `mixed` for large samples.
 inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
-/// Limit of default_order(): files from which a rank reads at a time.
+/// Limit of default_order() for the number of files from which a rank reads at a time.
 inline constexpr std::int64_t kMaxOpenFiles = 640;
-/// Limit of default_order(): bytes of partly used blocks in memory.
+/// Limit of default_order() for the bytes of blocks in memory of which samples are still to be used.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;
-/// Limit of default_order(): bytes of the indexes of open files in memory.
+/// Limit of default_order() for the bytes that the indexes of open files take in memory.
 inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
 
 /// Upper bound, in bytes, of the blocks that one of `ranks` ranks has in use at a time, never less than the blocks of
@@ -62,9 +62,9 @@ inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
   return std::min(kMaxLiveBytes, (std::int64_t{40} << 20) + kMaxLiveBytes / ranks);
 }
 
-/// A good order for n samples. Data in memory and small data get a full shuffle; other data get as many lanes as the
-/// limits above permit a rank to read from. The number of lanes depends on `ranks` only if blocks of packed data are so
-/// long that `ranks` ranks can't divide the lanes well.
+/// Chooses a good order for n samples. Data in memory and small data get a full shuffle; other data get as many lanes
+/// as the limits above permit a rank to read from. The number of lanes depends on `ranks` only if blocks of packed data
+/// are so long that `ranks` ranks can't divide the lanes well.
 [[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks = 1);
 
 /// One epoch: a bijection position → sample.
@@ -76,7 +76,7 @@ class EpochOrder {
   /// False if the order is the stored order or a shuffle of all samples at once.
   [[nodiscard]] bool has_lanes() const noexcept { return !window_firsts_.empty(); }
 
-  /// Positions [first, last) of one window, counted from the window's beginning.
+  /// A range of positions of an epoch that lie in one window: [first, last), counted from the window's beginning.
   struct Stretch {
     std::int64_t window;
     std::int64_t first;
@@ -107,12 +107,12 @@ class EpochOrder {
   Permutation permutation_;         // permutes chunks, or samples if the order has no lanes
   std::int64_t chunk_samples_ = 0;  // samples of a chunk, unless longer_chunks_ adds one
   std::int64_t longer_chunks_ = 0;  // the first longer_chunks_ chunks have chunk_samples_ + 1
-  // [windows + 1] first position of each window; empty if the order has no lanes
+  // [windows + 1] the first position of each window; empty if the order has no lanes
   std::vector<std::int64_t> window_firsts_ = {};
 };
 
-/// One window of an order, with the samples of its lanes. In a round each lane gives one sample, lane 0 first; in the
-/// last round some lanes may be empty. An order without lanes counts as one window of one lane.
+/// One window of an order. It tells the samples of its lanes. In a round each lane gives one sample, lane 0 first; in
+/// the last round some lanes may be empty. An order without lanes counts as one window of one lane.
 class OrderWindow {
  public:
   /// `order` must outlive the window.
@@ -124,7 +124,7 @@ class OrderWindow {
     std::int64_t last = 0;
     [[nodiscard]] std::int64_t count() const noexcept { return last - first; }
   };
-  /// [lanes] for each lane, the rounds whose samples have positions [first, last) of the window.
+  /// For each lane, the rounds whose samples have positions in [first, last) of the window.
   [[nodiscard]] std::vector<Rounds> rounds(std::int64_t first, std::int64_t last) const;
   [[nodiscard]] std::int64_t sample(std::int64_t lane, std::int64_t round) const;
   [[nodiscard]] std::int64_t number() const noexcept { return number_; }

@@ -19,7 +19,7 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   T most = std::numeric_limits<T>::min();
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T value;
-    // The bytes of a column need not be aligned for T.
+    // memcpy() is used, because the bytes of a column need not be aligned for T.
     std::memcpy(&value, bytes.data() + at, sizeof value);
     least = std::min(least, value);
     most = std::max(most, value);
@@ -93,7 +93,8 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   if (field.num_classes == kCountClasses)
     field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
-  // The check goes over the column as a whole; only the error message needs the sample.
+  // The check above covers the column as a whole. The error message names the first wrong sample, which is looked up
+  // here.
   std::int64_t sample = 0;  // becomes the first wrong sample
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
@@ -126,7 +127,8 @@ void RawSamples::add(const SampleSpec& spec, std::span<const ConstBufferView> fi
     throw ArgumentError("sample " + std::to_string(count) + " has " + std::to_string(fields.size()) + " fields, not " +
                         std::to_string(spec.fields.size()));
   }
-  // Check all fields before appending the first, so that after an error all columns have the same number of samples.
+  // All fields are checked before the first is appended, so that after an error all columns have equal numbers of
+  // samples.
   for (std::size_t f = 0; f < fields.size(); ++f) check_values(spec.fields[f], fields[f], count);
   for (std::size_t f = 0; f < fields.size(); ++f) append(columns[f], fields[f]);
   ++count;

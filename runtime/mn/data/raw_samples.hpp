@@ -31,14 +31,15 @@ struct RawColumn {
   }
 };
 
-/// The samples of one read, in the order asked for. Reuse the object for the next read: it keeps its memory.
+/// The samples of one read, in the order in which they were asked for. Reuse the object for the next read, because it
+/// keeps its memory.
 struct RawSamples {
   std::int64_t count = 0;          ///< samples
   std::vector<RawColumn> columns;  ///< [fields] in the spec's order
 
-  /// No samples, no columns.
+  /// Makes an object without samples and columns.
   RawSamples() = default;
-  /// No samples; the columns are ready for add().
+  /// Makes an object without samples, whose columns are ready for add().
   explicit RawSamples(const SampleSpec& spec) { reset(spec, 0); }
 
   /// Number of samples.
@@ -50,22 +51,22 @@ struct RawSamples {
     return columns[field].sample(i);
   }
 
-  /// Makes room for n samples: columns of fixed fields get their full length, other columns become empty, with offsets
-  /// {0}.
+  /// Makes room for n samples. The columns of fixed fields get their full length. All other columns become empty, with
+  /// offsets {0}.
   void reset(const SampleSpec& spec, std::int64_t n);
   /// Adds a sample: the values of each field, in C order and the machine's byte order. If the dtype or length of a
   /// field mismatches the spec, adds nothing and throws an ArgumentError that names the field.
   void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
   /// Adds the values of one field. The caller raises `count` after the last field. Throws ArgumentError as add() does.
   void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
-  /// add() for an initializer list.
+  /// The same as add(spec, fields) for an initializer list.
   void add(const SampleSpec& spec, std::initializer_list<ConstBufferView> fields) {
     add(spec, std::span(fields.begin(), fields.size()));
   }
 };
 
 /// Makes samples of a labeled() spec from the samples' data, back to back, and their labels. Unless the data field is
-/// fixed, `offsets` [n + 1] has the first byte of each sample in `data`, and the end.
+/// fixed, `offsets` has n + 1 numbers: the position of each sample's first byte in `data`, and the end of `data`.
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
@@ -75,7 +76,7 @@ struct SamplePlace {
   std::int64_t number;        ///< number of the sample in `samples`
 };
 
-/// Makes `out` of copies of the samples at `places`; all samples have the spec `spec`.
+/// Fills `out` with copies of the samples at `places`. All samples have the spec `spec`.
 void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out);
 
 /// Throws ArgumentError unless `samples` has the columns of `spec`: with lengths that match, and with classes as the

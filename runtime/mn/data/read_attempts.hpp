@@ -1,4 +1,4 @@
-/// How one read of samples deals with errors of file servers and of the node's copies. First try_all() reads many files
+/// Deals with errors of file servers and of the node's copies in one read of samples. First try_all() reads many files
 /// at once; then attempt() repeats failed reads file by file, with retries.
 ///
 /// (1) If the node's copy of a file can't be read or is damaged, the read uses the file on shared storage.
@@ -22,7 +22,7 @@
 
 namespace mn::data {
 
-/// The attempts of one read. Only one thread at a time calls members.
+/// The attempts of one read. Only one thread at a time may call members.
 class ReadAttempts {
  public:
   explicit ReadAttempts(OpenFiles& files) : files_(files) {}
@@ -40,13 +40,13 @@ class ReadAttempts {
       } catch (const FileError& error) {
         const std::lock_guard lock(mutex);
         if (may_pass(error)) failed_.insert_or_assign(file_of(i), error);
-      } catch (...) {  // (2): attempt() repeats the task
+      } catch (...) {  // invariant 2: attempt() repeats the task
       }
     });
   }
 
   /// Calls use(open file, whether it is the node's copy), and calls it again after each error that may be temporary.
-  /// After success returns no value; if the file is given up, returns the last error. Throws all other errors of `use`.
+  /// Returns no value after success, and the last error if the file is given up. Throws all other errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
@@ -80,8 +80,8 @@ class ReadAttempts {
     }
   }
 
-  /// The open file. Most samples lie in the same file as the previous sample, so the last file is kept here and needs
-  /// no look-up in the cache.
+  /// The file, opened. Most samples lie in the file of the previous sample, so the last file is kept here and need not
+  /// be looked up in the cache.
   OpenFiles::Opened opened(std::size_t file) {
     if (last_.file == nullptr || last_number_ != file) {
       last_ = files_.open(file);

@@ -34,7 +34,8 @@ class ReadPlan {
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
-  /// Records where the fields of sample k lie, except fields that are in memory. `file` is the sample's open file.
+  /// Records where the fields of sample k lie. Fields that are in memory are left out. `file` is the sample's open
+  /// file.
   void locate_fields(std::size_t k, const StoredFile& file) {
     const std::int64_t sample = samples_[k].sample;
     for (std::size_t f = 0; f < extents_.size(); ++f) {
@@ -67,8 +68,8 @@ class ReadPlan {
     return files;
   }
 
-  /// [size() + 1] the offset of each sample of a field in the result, and the end of the last sample, provided that no
-  /// sample is damaged. A sample that is not readable gets `unreadable_bytes` of room.
+  /// Where each sample of a field begins in the result, and where the last sample ends (size() + 1 numbers), provided
+  /// that no sample is damaged. A sample that is not readable gets `unreadable_bytes` of room.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const {
     std::vector<std::int64_t> offsets = {0};
     for (std::size_t k = 0; k < size(); ++k) {
@@ -95,7 +96,7 @@ class ReadPlan {
     bool is_readable = false;
   };
 
-  /// Whether one request can read sample k − 1 and sample k.
+  /// Whether one request can read the samples k − 1 and k together.
   [[nodiscard]] bool joins(std::size_t field, std::size_t k) const {
     if (samples_[k].file != samples_[k - 1].file) return false;
     const BlockExtent& own = extents_[field][k];

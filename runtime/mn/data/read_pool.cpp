@@ -31,7 +31,7 @@ void ReadPool::start_thread() {
     threads_.emplace_back([this] { work(); });
     ++idle_;
   } catch (const std::system_error&) {
-    // The system permits no more threads. The caller of run() and the existing threads do the work.
+    // If the system permits no more threads, the caller of run() and the existing threads do the work.
   }
 }
 
@@ -46,8 +46,8 @@ void ReadPool::work() {
   }
 }
 
-/// Calls the job's next task. Before the task, wakes or starts one more thread; so long tasks soon run on many threads,
-/// and short tasks on few.
+/// Calls the job's next task. Before that, wakes or starts one more thread. So long tasks soon run on many threads, and
+/// short tasks run on few.
 void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
   assert(job.next < job.count && job.left > 0);
   const std::size_t i = job.next++;

@@ -17,7 +17,7 @@ class ReadPool {
  public:
   /// Starts no thread. run() starts threads as needed, up to `threads`.
   explicit ReadPool(int threads) : most_threads_(threads) {}
-  /// No thread may be in run().
+  /// Ends the pool's threads. No thread may be in run().
   ~ReadPool();
   ReadPool(const ReadPool&) = delete;
   ReadPool& operator=(const ReadPool&) = delete;

@@ -40,7 +40,7 @@ decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_
   }
 }
 
-/// with_retries() for a single read, with a count of pauses of its own.
+/// Does the same for a single read, which has its own count of pauses.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover) {
   std::size_t pauses = 0;

@@ -1,4 +1,4 @@
-// The fields of samples: which specs are valid, and the JSON form.
+// Decides which specs of samples are valid, and converts specs to JSON and back.
 //
 // (1) A spec from a file is used only after problem_of() has accepted it. Then products of its numbers cannot overflow,
 //     and its names are valid names of HDF5 datasets.
@@ -44,7 +44,7 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
-    // (1): compare by division, because the product could overflow.
+    // Invariant 1: products of the spec's numbers must not overflow, so the limit is compared by division.
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }

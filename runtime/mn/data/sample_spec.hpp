@@ -20,8 +20,8 @@ enum class FieldKind : std::uint8_t {
   kVariable,  ///< an array whose first dimension varies from sample to sample
 };
 
-/// A value of FieldSpec::num_classes for a dataset under construction. When the dataset is complete, num_classes
-/// becomes the largest class + 1.
+/// Stands in FieldSpec::num_classes while a dataset is being made. When the dataset is complete, num_classes becomes
+/// the largest class + 1.
 inline constexpr std::int64_t kCountClasses = -1;
 
 /// One field of every sample.
@@ -29,17 +29,17 @@ struct FieldSpec {
   std::string name = {};               ///< letters, digits, '_', '-' and '.'
   FieldKind kind = FieldKind::kFixed;  ///< a fixed array, a variable array, or a file's content
   DType dtype = DType::kUInt8;         ///< dtype of the elements; kUInt8 for encoded fields
-  /// Shape of one sample, {} for a number. The shape of a variable field lacks the first dimension.
+  /// The shape of one sample, or {} if the sample is a number. The shape of a variable field lacks the first dimension.
   std::vector<std::int64_t> shape = {};
   std::int64_t num_classes = 0;               ///< if > 0, values are classes: integers 0 … num_classes − 1
   std::vector<std::string> class_names = {};  ///< [num_classes], or empty
 
   /// Bytes of one sample of a fixed field; 0 for encoded and variable fields.
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
-  /// The unit of a sample's length, in bytes: a whole sample of a fixed field, a row of a variable field, 1 byte of an
-  /// encoded field.
+  /// The number of bytes of a row, the unit in which a sample's length is counted. In a fixed field a row is a whole
+  /// sample, in an encoded field 1 byte.
   [[nodiscard]] std::int64_t row_bytes() const noexcept;
-  /// Equal in every member.
+  /// True if the two fields are equal in every member.
   bool operator==(const FieldSpec&) const = default;
 };
 
@@ -60,25 +60,25 @@ struct SampleSpec {
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
   /// Number of classes of the second field; 0 if there is no second field, or if its values are not classes.
   [[nodiscard]] std::int64_t num_classes() const noexcept { return fields.size() < 2 ? 0 : fields[1].num_classes; }
-  /// Equal in every field.
+  /// True if the two specs are equal in every field.
   bool operator==(const SampleSpec&) const = default;
 };
 
-/// A spec of two fields, `data` and "label", an int64 class. If `data` has no name, it is called "image" if it is
-/// encoded, else "x".
+/// Makes a spec of two fields: `data`, and "label", which is an int64 class. If `data` has no name, it is called
+/// "image" if it is encoded, else "x".
 [[nodiscard]] SampleSpec labeled(FieldSpec data, std::int64_t num_classes = kCountClasses,
                                  std::vector<std::string> class_names = {});
 
-/// Why a spec is not valid: impossible or repeated names, impossible extents or sizes, or classes that are not
-/// integers. "" if the spec is valid.
+/// Text that says why a spec is not valid: impossible or repeated names, impossible extents or sizes, or classes that
+/// are not integers. Empty if the spec is valid.
 [[nodiscard]] std::string problem_of(const SampleSpec& spec);
 
 /// The spec as {"fields": [{"name", "kind", "dtype", "shape"}, …]}. Fields with classes also have "num_classes" and
 /// "class_names".
 [[nodiscard]] nlohmann::json to_json(const SampleSpec& spec);
 
-/// Reads the JSON of to_json(); ignores unknown keys. Unless the spec is valid, throws a DataError that begins with
-/// `what`.
+/// Makes a spec from the JSON of to_json(). Ignores unknown keys. Unless the spec is valid, throws a DataError that
+/// begins with `what`.
 [[nodiscard]] SampleSpec sample_spec_from_json(const nlohmann::json& document, std::string_view what);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-// Which samples a rank takes in a step.
+// Decides which samples a rank takes in a step.
 //
 // (1) In every step the counts of two ranks differ by at most one, and all ranks have an equal number of steps.
 // (2) Over all ranks an epoch has each sample (DrawSampler: each draw) exactly once; drop_last may leave out samples at
@@ -187,7 +187,7 @@ std::vector<std::int64_t> DrawSampler::do_samples(std::int64_t first, std::int64
   const std::int64_t end = first + draws * (options().rank + 1) / options().ranks;
   std::vector<std::int64_t> samples;
   for (std::int64_t position = begin; position < end; ++position) samples.push_back(draws_(position));
-  std::ranges::sort(samples);  // sorted, so that neighbors are read together
+  std::ranges::sort(samples);  // neighbors are then read together
   return samples;
 }
 

@@ -1,5 +1,5 @@
-/// Which samples each rank takes in each step: the union is independent of the number of ranks, and any step can
-/// resume.
+/// Decides which samples each rank takes in each step. The union of all ranks' samples in a step does not depend on the
+/// number of ranks, and training can resume at any step.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< omit a short last step
-  /// Used without drop_last. True: the last two steps share the remaining samples evenly. So no step has much less than
-  /// half of the samples of a full step, and every rank has a sample if batchsize ≥ 2. False: the last step is short.
+  /// Counts only without drop_last. True: the last two steps of an epoch share the remaining samples evenly. So no step
+  /// has much less than half of the samples of a full step, and every rank has a sample if batchsize ≥ 2. False: the
+  /// last step is short.
   bool even_last = true;
   data::OrderOptions order;
 };
@@ -58,7 +59,8 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// The next step. At the end of each epoch, one call returns no value; the call after it begins the next epoch.
+  /// Returns the next step. At the end of each epoch, one call returns no value, and the next call begins the next
+  /// epoch.
   [[nodiscard]] std::optional<SamplerStep> next();
   void set_epoch(std::int64_t epoch);
 
@@ -71,7 +73,7 @@ class Sampler {
   /// Steps of a whole epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
-  /// A state, equal on all ranks, from which load_state() continues at `position`.
+  /// Returns a state from which load_state() continues at `position`. The state is equal on all ranks.
   [[nodiscard]] nlohmann::json state(const EpochPosition& position) const;
   /// Continues from a state, with the state's seed and order. Throws DataError if the state belongs to another dataset,
   /// is malformed, or can't continue with this sampler's options.
@@ -84,7 +86,7 @@ class Sampler {
   [[nodiscard]] const SamplerOptions& options() const noexcept { return options_; }
 
  private:
-  /// The step after `consumed()` samples of the current epoch; no value if there is none.
+  /// Returns the step that follows after consumed() samples of the current epoch. No value at the epoch's end.
   [[nodiscard]] virtual std::optional<SamplerStep> do_next() = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   virtual void do_reorder() = 0;
@@ -93,8 +95,8 @@ class Sampler {
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
   /// Text that identifies the weights of draws; empty for samplers that don't draw.
   [[nodiscard]] virtual std::string do_draws() const { return {}; }
-  /// Throws DataError if `state` belongs to another dataset, or if it was taken in mid-epoch and belongs to other
-  /// draws.
+  /// Throws DataError if `state` belongs to another dataset. If it was taken in mid-epoch, also throws if it has other
+  /// draws than this sampler.
   void check_origin(const nlohmann::json& state, bool is_mid_epoch) const;
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
@@ -122,8 +124,8 @@ class PositionSampler : public Sampler {
   [[nodiscard]] virtual std::uint64_t do_step_seed(std::int64_t first) const = 0;
 };
 
-/// Takes each sample once in an epoch. StepDivision gives ranks equal numbers of samples (± 1) and few places to read
-/// from.
+/// A sampler that takes each sample once in an epoch. StepDivision gives ranks equal numbers of samples (± 1) and few
+/// places to read from.
 class GlobalSampler final : public PositionSampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -136,7 +138,8 @@ class GlobalSampler final : public PositionSampler {
   std::optional<data::StepDivision> division_;
 };
 
-/// Samples drawn by weight. If a later step of the epoch draws a sample again, the sample is augmented in another way.
+/// A sampler that draws samples by weight. If a later step of the epoch draws a sample again, the sample is augmented
+/// in another way.
 class DrawSampler final : public PositionSampler {
  public:
   /// `samples`: number of samples in the dataset. Throws UsageError as data::Draws and Sampler do.
@@ -165,7 +168,8 @@ class PartSampler final : public Sampler {
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;
-  /// Number of samples that a rank with `part` samples has taken after `step`; step −1 is before the first step.
+  /// How many samples a rank whose part has `part` samples has taken after step `step`. Step −1 means before the first
+  /// step.
   [[nodiscard]] std::int64_t end_of(std::int64_t step, std::int64_t part) const;
 
   std::vector<std::int64_t> part_sizes_;

@@ -41,7 +41,7 @@ Part part_of(const Values& values) {
 
 /// The parts of a shard that are computed from its samples.
 struct Derived {
-  // [fields] where each sample begins, in rows; empty for fixed fields
+  // [fields] for each field the row at which each sample begins; empty for fixed fields
   std::vector<std::vector<std::uint64_t>> offsets;
   std::vector<std::vector<std::uint32_t>> crcs;  // [fields][blocks]
   std::vector<std::uint64_t> block_begins;       // [blocks + 1] in samples
@@ -59,8 +59,8 @@ std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t 
   return begins;
 }
 
-/// [blocks + 1] the first sample of each block. A block has kBlockBytes to 2 · kBlockBytes, or one sample that is
-/// longer.
+/// Cuts the samples into blocks, and returns the first sample of each block, then the number of samples. A block has
+/// kBlockBytes to 2 · kBlockBytes, or one sample that is longer.
 std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint64_t> begins = {0};
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-/// The content of one shard before it is written, and write_shard().
+/// The content of one shard before the shard is written, and write_shard(), which writes it.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +32,15 @@ struct ShardContent {
   /// Adds a sample that is an encoded image and a label, and records the image's size and its source `key`.
   void add_encoded(std::span<const std::byte> sample, std::int64_t label,
                    std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
-  /// The part of add_encoded() that records size and key, but adds nothing to `samples`.
+  /// Does the part of add_encoded() that records size and key. Adds nothing to `samples`.
   void add_info(std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
 };
 
 /// The name of shard `index` of `count`, such as "train-00042-of-01000.h5".
 [[nodiscard]] std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count);
 
-/// Number of samples with fixed fields in a shard of about `shard_bytes`. A multiple of the samples in a block if the
-/// shard has several blocks.
+/// The number of samples in a shard of about `shard_bytes` if all fields are fixed. If the shard has several blocks,
+/// the number is a multiple of the samples in a block.
 [[nodiscard]] std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes);
 
 /// Writes the shard `file` and publishes it atomically. The shard's uuid is a function of the content. Thread-safe. If

@@ -33,9 +33,9 @@ inline constexpr std::uint32_t kShardVersion = 4;      ///< version of the forma
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block; the last block may be shorter
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample. If samples are encoded
-/// images with a label, a block has one image. `varying_bytes` is the average number of bytes of a sample's encoded and
-/// variable fields.
+/// The number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample. If samples are
+/// encoded images with a label, a block has one image. `varying_bytes` is the average number of bytes of a sample's
+/// encoded and variable fields.
 [[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
 /// Whether the spec is one that labeled() makes: a data field with its default name, and a class label.
@@ -43,18 +43,18 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 /// Whether samples are encoded images with a class. Shards of such samples record sizes and sources of the images.
 [[nodiscard]] bool are_images(const SampleSpec& spec);
 
-/// Why shards can't hold samples of this spec; "" if they can.
+/// Text that says why shards can't hold samples of this spec. Empty if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
-/// Whether a field is small: a fixed field with blocks too short to be read one by one. Opening a shard reads all of
-/// its small fields into memory.
+/// Whether a field is small: it is fixed, and its blocks are too short to be read one by one. Opening a shard reads all
+/// of its small fields into memory.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
 /// Whether a shard has a table of where its blocks begin. It has the table if samples vary in length and a block may
 /// have several samples.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
-/// The spec without numbers and names of classes, because shards record neither.
+/// The spec without the numbers and names of classes, because shards record neither of them.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
@@ -84,8 +84,8 @@ struct ImageExtents {
 };
 
 struct ShardHeader {
-  /// Number of samples in a block. If blocks are cut by bytes, an average. A block is the least that is read at a time,
-  /// and has one checksum for each field.
+  /// The number of samples in a block; an average if blocks are cut by bytes. A block is the smallest unit that is
+  /// read, and has one checksum for each field.
   std::int64_t block_samples = 1;
   SampleSpec spec = {};  ///< without numbers and names of classes
   std::uint64_t num_samples = 0;
@@ -109,19 +109,19 @@ struct NamedExtent {
   std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of `multiple_of`
   bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
-/// The parts of a shard with the header's spec, block_samples and num_samples: for each field values, checksums and
-/// offsets, then the other parts.
+/// Lists the parts of a shard with the header's spec, block_samples and num_samples: for each field the values,
+/// checksums and offsets, then all further parts.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 /// The first 4 KiB of a shard. mn reads nothing else to open a shard.
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
-/// Throws UsageError if the description of the fields does not fit into 4 KiB.
+/// Writes the header into a user block. Throws UsageError if the description of the fields does not fit into 4 KiB.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
 /// CRC32C of an encoded header; a manifest records it for each shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// If the block is not the user block of a shard, is damaged, or is inconsistent, throws a DataError whose text begins
-/// with `file`. In the returned header every extent lies inside file_bytes and has the length that spec, block_samples
-/// and num_samples require.
+/// Reads the header in a user block. If the block is not that of a shard, is damaged, or is inconsistent, throws a
+/// DataError whose text begins with `file`. In the returned header every extent lies inside file_bytes and has the
+/// length that spec, block_samples and num_samples require.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 /// A shard's entry in a ShardTable.

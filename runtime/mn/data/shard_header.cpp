@@ -1,4 +1,4 @@
-// The user block of a shard.
+// Writes and reads the user block of a shard.
 //
 //   [0, 64)              struct StoredFields: magic, version, counts, uuid, length of the description
 //   [64, 88)             the extent of the table of blocks, zeros where there is none
@@ -94,7 +94,8 @@ struct StoredField {
 };
 static_assert(sizeof(StoredField) == 72);
 
-/// Pointers to the header's extents, in the order of the user block: three for each field, then three for images.
+/// Pointers to the header's extents, in the order in which the user block holds them: three for each field, then three
+/// for images.
 std::vector<std::array<Extent*, 3>> rows_of(ShardHeader& header) {
   std::vector<std::array<Extent*, 3>> rows;
   for (FieldExtents& field : header.fields) rows.push_back({&field.values, &field.offsets, &field.checksums});

@@ -28,8 +28,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // Samples are read at many places in turn, so the system might read ahead, drop the bytes before their use, and read
-  // them again. mn forbids reading ahead.
+  // mn forbids the system to read ahead. Samples are read at many places in turn, so the system would read bytes ahead,
+  // drop them before their use, and read them again.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {
@@ -81,7 +81,7 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
 std::vector<std::uint64_t> ShardReader::read_block_begins() const {
   if (header_.block_begins.bytes == 0) return {};
   auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
-  // Each block has at least one sample, so block_begins rises.
+  // Each block has at least one sample, so the numbers in block_begins must rise.
   const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
   if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
   throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");

@@ -92,7 +92,7 @@ class ShardWriter::Impl {
       if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
     }
     if (const std::string problem = problem_of(spec_); !problem.empty()) throw ArgumentError(problem);
-    // The manifest comes last: shards without a manifest are not a dataset.
+    // The manifest is written last, because shards without a manifest do not count as a dataset.
     data::write_manifest(
         {std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *block_samples_});
     is_finished_ = true;
@@ -127,8 +127,8 @@ class ShardWriter::Impl {
 
   void write() {
     if (!block_samples_) {
-      // All shards of a dataset have the same number of samples in a block. The samples of the first shard give the
-      // average length of samples.
+      // All shards of a dataset must have equal numbers of samples in a block. So the first shard decides, by the
+      // average length of its samples.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
       block_samples_ = data::default_block_samples(spec_, varying);
     }

@@ -31,7 +31,7 @@ struct EncodedInfo {
   std::uint16_t channels = 0;  ///< number of channels, as encoded
 };
 
-/// Writes a dataset sample by sample. Whenever enough samples were added, writes a shard; at the end, writes the
+/// Writes a dataset sample by sample. Whenever enough samples were added, it writes a shard; at the end, it writes the
 /// manifest. Only one thread of one process may write to a folder.
 ///
 ///     mn::ShardWriter writer("data/mine/train", {{{.name = "tokens", .kind = mn::FieldKind::kVariable,
@@ -46,7 +46,7 @@ class ShardWriter {
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
   /// If finish() was not called, the folder may hold shards, but no manifest, so it holds no dataset.
   ~ShardWriter();
-  /// After the move, the other writer may only be destroyed or assigned to.
+  /// Moves a writer. After the move, the source may only be destroyed or assigned to.
   ShardWriter(ShardWriter&&) noexcept;
   /// Replaces this writer. If finish() of the replaced writer was not called, its shards have no manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
@@ -55,15 +55,15 @@ class ShardWriter {
   /// ArgumentError that names the field if dtype or length mismatch the spec, or if a class field has a number that is
   /// not a class. Throws DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
-  /// add() for an initializer list.
+  /// The same as add(fields) for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
   /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. Only shards of
   /// encoded images record `info`. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Publishes the last shard and the manifest. Then the dataset is complete, and nothing more can be added. Throws
-  /// DataError if shard or manifest can't be written, or if there are no samples.
+  /// Publishes the last shard and the manifest. After that, the dataset is complete, and nothing more can be added.
+  /// Throws DataError if shard or manifest can't be written, or if there are no samples.
   void finish();
 
  private:

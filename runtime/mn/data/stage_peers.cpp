@@ -73,7 +73,7 @@ StageFile StageFile::open(const std::string& handle) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw FileError(with_errno("cannot open the file of process " + std::to_string(process), errno), errno);
   const struct stat facts = facts_of(fd.get(), path);
-  // If the process number in the handle comes from a different PID namespace, /proc leads to another file.
+  // /proc leads to another file if the process number in the handle comes from a different PID namespace.
   if (facts.st_dev != device || facts.st_ino != inode) {
     throw DataError("process " + std::to_string(process) + " has another file: is it in another container?");
   }
@@ -130,7 +130,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  // Do not warn if the node was reached before: it has probably finished its part of the job.
+  // There is no warning if the node was reached before, because such a node has probably finished its part of the job.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");

@@ -1,4 +1,4 @@
-/// Requests to other nodes of the job for their copies of dataset files.
+/// Asks other nodes of the job for their copies of dataset files.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ using StageKey = std::array<std::byte, 16>;
 struct StageNodes {
   StageKey key = {};
   std::uint32_t self = 0;  ///< number of this process's node
-  /// [nodes] addresses of each node's StageServer; empty for a node without a server
+  /// [nodes] the addresses of each node's StageServer; empty for a node without a server
   std::vector<std::vector<Endpoint>> servers = {};
 };
 
-/// Bytes of a piece. A copy is sent piece by piece, and each piece has a checksum.
+/// The length of a piece, in bytes. A copy is sent piece by piece, and each piece has a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
 /// If a node takes longer than this time to send a piece, this node sends it no more requests.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
@@ -59,10 +59,10 @@ enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 /// (2) When all processes that opened the file have ended, even by a signal, the system frees the disk space.
 class StageFile {
  public:
-  /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
+  /// Makes a file in `folder`. Makes the folder, too, if it is missing. Throws FileError or DataError.
   [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
-  /// Opens a file by the handle() from the process of this node that made the file. That process must still have the
-  /// file open. Throws as make() does.
+  /// Opens a file by its handle(), a text from the process of this node that made the file. That process must still
+  /// have the file open. Throws as make() does.
   [[nodiscard]] static StageFile open(const std::string& handle);
 
   [[nodiscard]] std::string handle() const;
@@ -97,7 +97,8 @@ class StagePeers {
   explicit StagePeers(StageNodes nodes);
 
   [[nodiscard]] StageSource ask(std::uint64_t file);
-  /// Reports this node's copy to the file's home node, if this node has a StageServer to send the copy to other nodes.
+  /// Reports to the file's home node that this node has a copy. Does nothing if this node has no StageServer, which
+  /// could send the copy to other nodes.
   void add(std::uint64_t file) {
     if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
@@ -106,8 +107,8 @@ class StagePeers {
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
 
   /// Gets a copy of `bytes` bytes from `node`, and calls take(checksum, piece) for each piece, in order. Returns kYes
-  /// after the last piece. Returns kNo if the node has no copy, sends a damaged piece, or can't be reached; kBusy if
-  /// the node is sending too many copies now.
+  /// after the last piece. Returns kNo if the node has no copy, sends a damaged piece, or can't be reached. Returns
+  /// kBusy if the node is sending too many copies now.
   [[nodiscard]] StageAnswer get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
                                 const std::function<void(std::uint32_t, std::span<const std::byte>)>& take);
 

@@ -73,7 +73,7 @@ void StageServer::work(const std::stop_token& stop) {
 void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
   StageRequest request;
   const auto bytes = std::as_writable_bytes(std::span(&request, 1));
-  // (1): a request without the job's key gets no answer.
+  // Invariant 1: a request without the job's key gets no answer.
   if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;
   if (request.kind == StageRequest::Kind::kGet) return give(request.file, connection, stop);
   std::unique_lock lock(mutex_);

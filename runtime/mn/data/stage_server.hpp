@@ -27,7 +27,8 @@ class StageDirectory {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes kMaxCopyTime{5};
 
-  /// Tells from where `node` gets the file. If the answer is kStorage, `node` counts as the file's copier from now on.
+  /// Tells from where `node` is to get the file. If the answer is kStorage, `node` counts as the file's copier from now
+  /// on.
   [[nodiscard]] StageSource ask(std::uint64_t file, std::uint32_t node, Time now);
   void add(std::uint64_t file, std::uint32_t node);
   /// Records that the node has no usable copy and is not copying the file.
@@ -51,7 +52,7 @@ class StageDirectory {
 class StageServer {
  public:
   static constexpr int kMaxGiven = 4;
-  /// Sends a piece of a copy to the other node. False: send no more pieces.
+  /// Sends a piece of a copy to the other node. False means that no more pieces are to be sent.
   using Send = std::function<bool(std::uint32_t checksum, std::span<const std::byte> piece)>;
   /// Calls send(checksum, piece) for the pieces of this node's copy of `file`, in order, until send() returns false.
   /// Returns false, without calling send(), if the node has no copy.
@@ -59,7 +60,7 @@ class StageServer {
 
   /// `listener` and the captures of `read_copy` must outlive the server.
   StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
-  /// Ends each transfer after its next 256 KiB, or after kStagePieceTime if the receiver does not receive. Joins the
+  /// Ends each transfer: after its next 256 KiB, or after kStagePieceTime if the receiver takes no data. Joins the
   /// threads.
   ~StageServer();
   StageServer(const StageServer&) = delete;

@@ -45,7 +45,8 @@ class Dealer {
     for (int r = 0; r < ranks; ++r) left_[r] = begin(r + 1) - begin(r);
   }
 
-  /// Hands samples of the lane to the rank, as many as the lane has left and the rank still needs.
+  /// Hands samples of the lane to the rank: as many as the rank still needs, or all that the lane has left if these are
+  /// fewer.
   void deal(std::int64_t lane, std::int64_t rank) {
     const std::int64_t count = std::min(counts_[lane] - taken_[lane], left_[rank]);
     if (count == 0) return;

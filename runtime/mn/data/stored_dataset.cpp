@@ -1,4 +1,4 @@
-// Datasets in files by name, table or description: open_dataset() and open_table().
+// Opens datasets that lie in files: open_dataset() by a name, open_table() by a table.
 #include <mn/data/stored_dataset.hpp>
 
 #include <mn/core/environment.hpp>
@@ -21,7 +21,8 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   if (name.is_absolute()) return folders;
   if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
   folders.push_back("data" / name);
-  // Executables lie in BUILD or BUILD/jobs; installed executables in PREFIX/bin or PREFIX/bin/jobs.
+  // Executables lie in BUILD or BUILD/jobs, and installed executables in PREFIX/bin or PREFIX/bin/jobs. So `data` is
+  // looked for in the executable's folder and in two parents.
   std::filesystem::path beside = executable_path().parent_path();
   for (int up = 0; up < 3; ++up, beside = beside.parent_path()) {
     folders.push_back(beside / "data" / name);
@@ -81,7 +82,7 @@ std::string StoredDataset::do_where(std::int64_t index) const {
 
 namespace {
 
-/// The joined dataset, or the subset, that a table describes.
+/// Opens the joined dataset or the subset that a table describes.
 std::shared_ptr<Dataset> open_nested(const data::NestedTable& nested) {
   std::vector<std::shared_ptr<Dataset>> parts;
   for (const std::string& table : nested.tables) parts.push_back(open_table(table));

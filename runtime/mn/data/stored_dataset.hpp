@@ -15,8 +15,8 @@ namespace mn::data {
 /// fail, the file's samples count as damaged.
 class StoredDataset final : public Dataset {
  public:
-  /// Reads nothing. The first use reads the manifest of `name_or_path` (see open_dataset()) and compares the files with
-  /// the manifest.
+  /// The constructor reads nothing. The first use reads the manifest of `name_or_path` (see open_dataset()) and
+  /// compares the files with the manifest.
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
   /// A dataset with a table of its files.
@@ -57,8 +57,8 @@ class StoredDataset final : public Dataset {
   mutable std::unique_ptr<OpenFiles> opened_;  // made at first use, never replaced
 };
 
-/// Searches the folder of a dataset as open_dataset() describes. If no folder has a manifest, throws a DataError that
-/// lists the folders searched.
+/// Finds the folder of a dataset, in the folders that open_dataset() lists. If no folder has a manifest, throws a
+/// DataError that lists the folders searched.
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 

@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// Cost of reading so far. All files of a dataset share one object.
+/// Counts the cost of reading so far. All files of a dataset share one object.
 struct IoCounters {
   std::atomic<std::int64_t> opens = 0;
   std::atomic<std::int64_t> bytes = 0;
@@ -29,7 +29,7 @@ class StoredFile {
 
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether the field is in memory, for copy_small(). All other fields lie in blocks.
+  /// Whether the field is small: it is in memory, and copy_small() copies it. All other fields lie in blocks.
   [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
   /// Copies the value of a small field to `out`: length(field, sample) bytes.
   virtual void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const = 0;
@@ -53,7 +53,7 @@ class StoredFile {
   /// The error text for a damaged block: names the file and the samples, and may add a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
   /// Text for messages: " from NAME", where NAME is the image file or archive member from which the sample was made.
-  /// Empty if the file does not record the name or can't be read.
+  /// Empty if the open file does not record NAME, or can't be read.
   [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
   /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;

@@ -103,7 +103,8 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    // Resize to the whole size at once: a vector that grows copies itself repeatedly.
+    // The column is resized to its whole size at once, because a vector that grows step by step copies itself
+    // repeatedly.
     read.column.bytes.resize(read.offsets.back());
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
@@ -132,7 +133,7 @@ class Reading {
       }
       return;
     }
-    // One call of block() for each sample, because the cache counts the uses of a block.
+    // block() is called once for each sample, because the cache counts the uses of a block.
     for (std::size_t k = run.first; k < end; ++k) {
       const auto block = files_.block(from, plan_.file(k), read.field, first.block);
       read.take(k, *block, plan_.at(read.field, k));
@@ -165,14 +166,14 @@ class Reading {
       for (std::size_t k = run.first; k < run.first + run.count; ++k) {
         if (read.good[k] != 0) continue;
         const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
-        if (is_copy) throw DataError(own);  // (4): the file on shared storage is tried next
+        if (is_copy) throw DataError(own);  // invariant 4: the file on shared storage is tried next
         report(k, own);
       }
     });
   }
 
-  /// Removes the room of damaged samples from the column if the field varies in length; if the field is fixed, fills
-  /// their room with zeros.
+  /// Closes the gaps of damaged samples in the column. If the field varies in length, their room is removed; if the
+  /// field is fixed, their room is filled with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;

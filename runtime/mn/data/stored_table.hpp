@@ -26,7 +26,7 @@ class StoredTable {
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
-  /// (the file of a sample, the sample's number in this file)
+  /// Returns the number of the sample's file, and the sample's number in this file.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
     const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
@@ -44,13 +44,13 @@ class StoredTable {
   [[nodiscard]] virtual StorageLayout layout() const = 0;
   /// A hash of the data, independent of the folder.
   [[nodiscard]] virtual std::uint64_t hash() const = 0;
-  /// The table as bytes, for parse() of the same class.
+  /// The table as bytes, which parse() of the same class reads.
   [[nodiscard]] virtual std::string serialize() const = 0;
   /// Throws DataError if the file's length or time of last write shows that the file was changed after the table was
-  /// made. Does not read the content; open() checks it.
+  /// made. The file's content is not read; open() checks it.
   virtual void check_unchanged(std::size_t) const {}
-  /// Opens a file of the table; `bytes` is the file, or a copy of it. Throws DataError if the content differs from the
-  /// table's description. The table must outlive the result.
+  /// Opens a file of the table. `bytes` is that file, or a copy of the file. Throws DataError if the content differs
+  /// from the table's description. The table must outlive the result.
   [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
                                                                std::shared_ptr<IoCounters> counters) const = 0;
   /// Checks all files. Throws a DataError that names the first file that is missing or changed.

@@ -22,15 +22,16 @@ struct ScatterOptions {
   StageOptions stage = {};  ///< copies of shards on each node
 };
 
-/// The range [first, last) of the rank's part of n samples. With equal lengths, the part begins at ⌊n·rank/size⌋ and
-/// has ⌈n/size⌉ samples. Otherwise it has ⌊n/size⌋ samples, and one more on the first n mod size ranks.
+/// The range [first, last) of samples that are the rank's part of n samples. With equal lengths, the part begins at
+/// ⌊n·rank/size⌋ and has ⌈n/size⌉ samples. Otherwise it has ⌊n/size⌋ samples, and one more on the first n mod size
+/// ranks.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// The dataset's numbers of the samples in the rank's part, in the part's order.
+/// The numbers, in the dataset, of the samples in the rank's part, in the part's order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
-/// A rank's part of a dataset, sent by the root from memory.
+/// A rank's part of a dataset that the root has in memory. The root sends each rank its part.
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the samples of the part, in order
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset
@@ -40,17 +41,17 @@ struct ScatteredPart {
 /// One rank's part of a dataset. Its samples are the part's samples, numbered from 0.
 class SubDataset final : public Dataset {
  public:
-  /// Part `rank` of `ranks` of a dataset that every rank can read.
+  /// Makes part `rank` of `ranks` of a dataset that every rank can read.
   SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options);
-  /// Part `rank` of `ranks`, with samples in this process's memory.
+  /// Makes part `rank` of `ranks` from samples in this process's memory.
   SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
 
   /// Number of samples of the whole dataset.
   [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
-  /// The first unique_size() samples of the parts of all ranks, taken together, are the whole dataset, each sample
-  /// once.
+  /// The number of samples at the beginning of this part that count as unique. The unique samples of all ranks' parts
+  /// together are the whole dataset, each sample once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
-  /// unique_size() of another rank.
+  /// The unique_size() of the part of rank `rank`.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
   /// Converts sample numbers within the part to sample numbers within the whole dataset.
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const std::int64_t> indices) const;

@@ -61,7 +61,7 @@ class Subset final : public Dataset {
     base_->stage(options, std::move(node));
   }
 
-  /// The numbers of the samples in the base dataset.
+  /// The numbers that the subset's samples have in the base dataset.
   [[nodiscard]] const std::vector<std::int64_t>& indices() const {
     std::call_once(chosen_, [this] {
       std::vector<std::int64_t> indices = choose_(*base_);

@@ -35,7 +35,7 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// (weight, pair) of the pair to merge next; weight 0 if no pair remains.
+  /// Returns the weight of the pair to merge next, and the pair. The weight is 0 if no pair remains.
   [[nodiscard]] std::pair<std::int64_t, Merge> best() {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
@@ -74,7 +74,7 @@ class PairCounts {
   struct Entry {
     std::int64_t weight;
     Merge pair;
-    /// Puts the heaviest pair on top; of equally heavy pairs, the smallest.
+    /// Orders the queue, so that the heaviest pair is on top, and of equally heavy pairs the smallest.
     bool operator<(const Entry& other) const {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }

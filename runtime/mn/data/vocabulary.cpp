@@ -60,7 +60,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // If a word follows several blanks, the last blank belongs to this word.
+  // If a word follows several blanks, the last blank belongs to that word, so the run of blanks gives it up.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;
@@ -269,8 +269,8 @@ std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
   std::size_t end = 0;
   if (kind_ == Kind::kMerges) {
-    // Text that follows may lengthen the last word, or take the last blank of the word before, so the last two words
-    // are not complete.
+    // The last two words are not complete: text that follows may lengthen the last word, or take away the last blank of
+    // the word before.
     std::size_t before = 0;
     for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
       end = std::exchange(before, at);

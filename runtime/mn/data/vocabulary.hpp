@@ -16,10 +16,10 @@
 
 namespace mn {
 
-/// The texts of the tokens 0 … size() − 1. There are three kinds of vocabularies. Tokens are bytes; or UTF-8
-/// characters; or byte pairs, that is, the 256 bytes and texts made by merging two tokens (Sennrich et al. 2016,
-/// arXiv:1508.07909, applied to bytes as in GPT-2). decode(encode(text)) is the text. Immutable, so any number of
-/// threads may use a Vocabulary.
+/// A vocabulary holds the texts of the tokens 0 … size() − 1. There are three kinds of vocabularies. The tokens are
+/// bytes, or UTF-8 characters, or byte pairs: the 256 bytes, and texts made by merging two tokens (Sennrich et al.
+/// 2016, arXiv:1508.07909, applied to bytes as in GPT-2). decode(encode(text)) is the text. A Vocabulary never changes,
+/// so any number of threads may use it.
 class Vocabulary {
  public:
   /// A merge joins two adjacent tokens into one.
@@ -64,8 +64,8 @@ class Vocabulary {
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
   /// The text of tokens. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
-  /// Length of the beginning of `text` whose tokens do not depend on the bytes that will follow `text`. Encode the rest
-  /// of `text` together with these bytes.
+  /// Returns the length of the beginning of `text` that can be encoded now, because its tokens do not depend on the
+  /// bytes that will follow `text`. Encode the rest of `text` together with the bytes that follow.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
   /// Equal vocabularies encode every text to equal tokens.
   bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
@@ -77,7 +77,8 @@ class Vocabulary {
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   Kind kind_;
-  // [tokens] the text of each token. The end-of-text token, if the vocabulary has one, is last, and its text is empty.
+  // [tokens] the text of each token. If the vocabulary has an end-of-text token, it is the last one, and its text is
+  // empty.
   std::vector<std::string> texts_;
   bool ends_texts_ = false;                                    // whether there is an end-of-text token
   std::unordered_map<std::string, std::int32_t> characters_;   // kCharacters: the token of each character

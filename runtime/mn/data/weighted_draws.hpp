@@ -8,10 +8,10 @@
 
 namespace mn {
 
-/// Which samples an epoch draws (torch's WeightedRandomSampler).
+/// The options that determine which samples an epoch draws (torch's WeightedRandomSampler).
 struct DrawOptions {
-  /// [samples of the dataset] The probability of a sample is its weight divided by the sum of all weights. Weights are
-  /// finite and at least 0.
+  /// A weight for each sample of the dataset. The probability of a sample is its weight divided by the sum of all
+  /// weights. Weights must be finite and at least 0.
   std::vector<double> weights = {};
   bool replacement = true;   ///< false: an epoch draws each sample once at most
   std::int64_t samples = 0;  ///< draws of an epoch; 0: as many as the dataset has samples
@@ -38,7 +38,7 @@ class Draws {
 
   /// Number of draws of an epoch.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Begins epoch `epoch`: from now on operator() gives its draws.
+  /// Begins the epoch `epoch`: after this call, operator() gives the draws of this epoch.
   void begin(std::uint64_t seed, std::int64_t epoch);
   /// The sample of draw `position` of the epoch.
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;

@@ -139,7 +139,7 @@ void ImageAugmenter::subtract_mean_image(const Crop& crop, std::span<float> out)
   const bool planes = layout_ == PixelLayout::kNchw;
   for (std::size_t y = 0; y < size; ++y) {
     for (std::size_t x = 0; x < size; ++x) {
-      // As in ChainerMN, the image is mirrored before the subtraction of the mean image, which is not mirrored.
+      // As in ChainerMN, the mean image is not mirrored: it is subtracted from the mirrored image.
       const std::size_t at = (crop.in_resized.y + y) * side + crop.in_resized.x + x;
       for (std::size_t c = 0; c < 3; ++c) {
         const float value = static_cast<float>(result_.pixels[3 * (y * size + x) + c]);

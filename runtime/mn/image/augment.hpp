@@ -32,7 +32,7 @@ namespace mn::data {
 /// Decodes and augments samples, one by one, and reuses its memory. Only one thread at a time may use an object.
 class ImageAugmenter {
  public:
-  /// Throws ArgumentError for contradictory options.
+  /// Makes an augmenter. Throws ArgumentError if options contradict each other.
   ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout,
                  const AugmentOptions& augment = {});
 

@@ -38,8 +38,8 @@ Region random_part(int width, int height, const CropOptions& options, SampleRand
   return largest_center(width, height, options);
 }
 
-/// The image's size after resizing: the short side becomes options.resize, and the long side keeps the ratio. With the
-/// fixed modes both sides become options.resize.
+/// The image's size after resizing: the short side becomes options.resize, and the long side keeps the ratio. In the
+/// fixed modes (kRandomFixed, kCenterFixed) both sides become options.resize.
 std::pair<int, int> resized_size(int width, int height, const CropOptions& options) {
   const int resize = options.resize;
   if (options.mode != CropMode::kCenter) return {resize, resize};
@@ -76,7 +76,7 @@ Crop crop_of_resized(int width, int height, const CropOptions& options, SampleRa
   return crop;
 }
 
-/// The amount of a RandAugment operation for a strength in [0, 1]. Its sign is drawn later.
+/// The amount of a RandAugment operation for a strength in [0, 1]. The sign of the amount is drawn later.
 double amount_of(OperationKind kind, double strength, int size) {
   switch (kind) {
     case OperationKind::kShearX:

@@ -41,8 +41,8 @@ struct AugmentChoices {
   Region erased;                           ///< region of the result to erase; width 0: none
 };
 
-/// Makes all choices for an image of width × height pixels. Draws the crop's random numbers first, so `options` never
-/// change the crop.
+/// Makes all choices for an image of width × height pixels. The crop's random numbers are drawn first, so the values in
+/// `options` never change the crop.
 [[nodiscard]] AugmentChoices choose_augmentation(int width, int height, const CropOptions& crop,
                                                  const AugmentOptions& options, SampleRandom& random);
 

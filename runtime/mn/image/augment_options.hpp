@@ -34,12 +34,12 @@ struct CropOptions {
   Interpolation interpolation = Interpolation::kBilinear;  ///< interpolation of the resizing
 };
 
-/// The usual value of CropOptions::resize for validation with a crop of `size` pixels: 256 for a crop of 224, and
-/// otherwise in this ratio.
+/// The usual value of CropOptions::resize for validation with a crop of `size` pixels: 256 for a crop of 224 pixels,
+/// and in the same ratio for any other size.
 [[nodiscard]] constexpr int usual_resize(int size) { return (size * 256 + 112) / 224; }
 
-/// Random changes of color, in random order. For brightness, contrast and saturation, the member x lets the factor be
-/// drawn from [max(0, 1 − x), 1 + x]. The hue is turned by a number from [−hue, hue].
+/// Random changes of color, in random order. The factors for brightness, contrast and saturation are drawn from [max(0,
+/// 1 − x), 1 + x], where x is the value of the member. The hue is turned by a number from [−hue, hue].
 struct ColorJitter {
   double brightness = 0;  ///< 0: no change; likewise for the other members
   double contrast = 0;    ///< likewise
@@ -54,7 +54,8 @@ inline constexpr double kLeastErased = 0.02;      ///< random erasing's smallest
 inline constexpr double kMaxErased = 0.33;        ///< likewise
 inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; the largest ratio is the inverse
 
-/// Random changes after the crop, applied in the order of the members. By default there are none.
+/// Random changes of an image after the crop. They are applied in the order of the members. By default there are no
+/// changes.
 struct AugmentOptions {
   int randaugment = 0;      ///< number of RandAugment's operations applied to each image
   int magnitude = 9;        ///< strength of RandAugment's operations, 0 … kMaxMagnitude
@@ -70,14 +71,14 @@ struct MixOptions {
   double cutmix = 0;  ///< likewise for CutMix: the sample's share of the area (Yun et al., arXiv:1905.04899); 0: off
 };
 
-/// Order of an image's values in memory: one plane for each channel, or three values for each pixel.
+/// The order of an image's values in memory: one plane for each channel, or three neighboring values for each pixel.
 enum class PixelLayout : std::uint8_t {
   kNchw,  ///< planes
   kNhwc,  ///< pixels
 };
 
-/// For each channel, result = (value / 255 − mean) / stddev. If there is a mean image, result = (value − value of the
-/// mean image) / 255 instead.
+/// How pixel values are normalized. For each channel, result = (value / 255 − mean) / stddev. If there is a mean image,
+/// result = (value − value of the mean image) / 255 instead.
 struct Normalization {
   std::array<float, 3> mean = {0.485F, 0.456F,
                                0.406F};  ///< means of red, green and blue: ImageNet's, as in torchvision

@@ -100,7 +100,8 @@ class BmpDecoder final : public FormatDecoder {
     constexpr Channel kMasks16[] = {{0x7C00}, {0x3E0}, {0x1F}}, kMasks32[] = {{0xFF0000}, {0xFF00}, {0xFF}};
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       channels_[c] = bits_ == 16 ? kMasks16[c] : kMasks32[c];
-      // Masks follow a header of 40 bytes; in a longer header they are at the same offset.
+      // In a file with a header of 40 bytes, the masks follow the header. A longer header holds the masks at the same
+      // offset.
       if (has_masks && bits_ != 24) channels_[c].mask = numbers.at(kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
     }
   }

@@ -1,4 +1,4 @@
-/// Calls into libjpeg and libpng, C libraries whose errors end in a longjmp.
+/// Makes calls into libjpeg and libpng safe. Errors of these C libraries end in a longjmp.
 ///
 /// A library's error handler calls leave(), which jumps to the latest guarded(). Then guarded() returns false, and its
 /// caller throws. C++ exceptions must never cross the library's C frames, because C frames cannot unwind.

@@ -12,8 +12,8 @@ constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::size_t kEntryBytes = 12;
 
-/// Number of bytes of an integer of TIFF's type `type`; 0 if the type is no integer. The orientation's type is SHORT,
-/// but some programs write longer types.
+/// The number of bytes of an integer of TIFF's type `type`; 0 if the type is not an integer. Several types are
+/// accepted, because the orientation's type should be SHORT, but some programs write longer types.
 std::size_t integer_bytes(std::uint32_t type) {
   constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
   if (type == kShort || type == kSignedShort) return 2;

@@ -1,4 +1,4 @@
-/// The orientation that a camera writes into an image (Exif 2.3, tag 0x0112).
+/// Reads the orientation that a camera writes into an image (Exif 2.3, tag 0x0112).
 #pragma once
 
 #include <cstdint>

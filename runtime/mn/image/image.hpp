@@ -61,7 +61,7 @@ struct Image {
   int height = 0;                    ///< pixels
   std::vector<std::uint8_t> pixels;  ///< (height, width, 3)
 
-  /// Sets the size and makes room for the pixels. Their values are then undefined.
+  /// Sets the size and makes room for the pixels. The values of the pixels are undefined after that.
   void resize(int new_width, int new_height) {
     width = new_width;
     height = new_height;
@@ -69,7 +69,7 @@ struct Image {
   }
   /// The first value of row y.
   [[nodiscard]] std::uint8_t* row(int y) { return pixels.data() + std::size_t{3} * width * y; }
-  /// The first value of row y, to read only.
+  /// The first value of row y, which can only be read.
   [[nodiscard]] const std::uint8_t* row(int y) const { return pixels.data() + std::size_t{3} * width * y; }
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// First bytes of the formats; is_webp() recognizes WebP.
+/// The first bytes of each format. WebP is missing here, because is_webp() recognizes it.
 constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {{"\xFF\xD8\xFF"sv, ImageFormat::kJpeg},
                                                                 {"\x89PNG"sv, ImageFormat::kPng},
                                                                 {"II*\0"sv, ImageFormat::kTiff},

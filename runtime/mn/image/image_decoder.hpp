@@ -14,7 +14,8 @@ namespace mn::data {
 
 class FormatDecoder;
 
-/// Images with more pixels are rejected by default, because a header of a few bytes could otherwise ask for gigabytes.
+/// Images with more pixels than this are rejected by default, because otherwise a header of a few bytes could ask for
+/// gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
 inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard holds 16 bits
 
@@ -35,10 +36,10 @@ class ImageDecoder {
   const ImageHeader& open(std::span<const std::byte> bytes);
 
   /// Decodes `region` of the opened image, given in coordinates of the upright image. Call it once after each open().
-  /// `out` may get more pixels than the region; returns the region's position in `out`. Of a JPEG only a part is
-  /// decoded, scaled down to 1/2, 1/4 or 1/8 if the region keeps at least min_width × min_height pixels. PNGs, WebPs
-  /// and TIFFs are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has
-  /// not been called since the last decode().
+  /// `out` may get more pixels than the region; returns the region's position in `out`. Only a part of a JPEG is
+  /// decoded, and it is scaled down to 1/2, 1/4 or 1/8 if the region keeps at least min_width × min_height pixels.
+  /// PNGs, WebPs and TIFFs are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if
+  /// open() has not been called since the last decode().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:

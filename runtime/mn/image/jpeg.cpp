@@ -35,7 +35,8 @@ namespace {
 /// A progressive image can have any number of scans. Without a limit, a few kilobytes could take minutes to decode.
 constexpr int kMaxScans = 200;
 
-/// Number of extra columns on each side of the region, because interpolation of the color reads neighbors.
+/// Number of columns that are decoded beside the region, on each side, because interpolation of the color reads
+/// neighbors.
 constexpr int kMarginColumns = 2;
 
 struct ErrorManager {

@@ -15,8 +15,8 @@ namespace mn::data {
 /// How a sample is mixed with its partner.
 struct Mix {
   double share = 1;  ///< weight of the sample's own label in the target; the rest is the partner's
-  /// For CutMix: the part of the image that is taken from the partner. If the region is empty, the images are blended
-  /// by `share` (mixup).
+  /// For CutMix, the part of the image that is taken from the partner. If the region is empty, the two images are
+  /// blended by `share` instead (mixup).
   Region pasted;
   bool operator==(const Mix&) const = default;
 };
@@ -31,7 +31,7 @@ struct Mix {
 /// partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 
-/// Random erasing: sets the region of an image of size × size pixels to 0.
+/// Sets a region of an image of size × size pixels to 0 (random erasing).
 void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image);
 
 /// The shape of an image in memory, with three values for each pixel.
@@ -41,7 +41,8 @@ struct FloatShape {
   PixelLayout layout;
 };
 
-/// Mixup or CutMix: `out` becomes `own`, mixed with `partner`. `out` must be neither `own` nor `partner`.
+/// Applies mixup or CutMix: writes the image `own`, mixed with the image `partner`, to `out`. `out` must be neither
+/// `own` nor `partner`.
 void mix_image(const Mix& mix, const FloatShape& shape, const float* own, const float* partner, float* out);
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-// Source: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
+// Source of the operations: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
 #include <mn/image/operations.hpp>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ using Words4 __attribute__((vector_size(8), aligned(2), may_alias)) = std::uint1
 using WarpFloat4 __attribute__((vector_size(16))) = float;
 using WarpInt4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
-/// Places in the frame of a target row's pixels: pixel i is at x = x_start + i · x_step, clamped to 0 … x_most; y
-/// likewise.
+/// The points in the framed source image that the pixels of a target row show. Pixel i shows x = x_start + i · x_step,
+/// clamped to 0 … x_most; y is computed in the same way.
 struct RowPlaces {
   float x_start, x_step, x_most;
   float y_start, y_step, y_most;
@@ -49,7 +49,8 @@ MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, 
     const WarpFloat4 lower_left = load(at + stride);
     const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
     const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
-    // The fourth value is written to the next pixel's place, and later overwritten by the next pixel.
+    // Four values are written, although a pixel has three. The fourth goes to the place of the next pixel, which
+    // overwrites it later.
     *reinterpret_cast<WarpInt4*>(out + 3 * i) =
         __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
   }
@@ -59,8 +60,8 @@ MN_SIMD void to_bytes(const std::int32_t* values, int count, std::uint8_t* __res
   for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
 }
 
-/// A shear x' = x + t·y that leaves the image's upper left corner in place. Affine counts from the center, hence the
-/// shift.
+/// A shear x' = x + t·y that leaves the image's upper left corner in place. An Affine counts from the image's center,
+/// so the map also has a shift.
 Affine shear(double horizontal, double vertical, const Image& image) {
   return {.xx = 1,
           .xy = horizontal,

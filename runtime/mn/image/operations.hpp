@@ -9,8 +9,8 @@
 
 namespace mn::data {
 
-/// Gives the point of the source image that a target pixel (x, y) shows: (xx·x + xy·y + x0, yx·x + yy·y + y0). All
-/// points are in pixels from the image's center.
+/// An affine map. The target pixel (x, y) shows the point (xx·x + xy·y + x0, yx·x + yy·y + y0) of the source image. All
+/// coordinates are in pixels from the image's center.
 struct Affine {
   double xx = 1;
   double xy = 0;
@@ -44,7 +44,8 @@ class Warper {
   std::vector<std::int32_t> wide_;  // a target row before rounding to bytes
 };
 
-/// The kind of change, with the meaning of `amount`. A factor of 1 changes no pixel.
+/// The kind of an operation. The notes tell what ImageOperation's `amount` means for each kind. A factor of 1 changes
+/// no pixel.
 enum class OperationKind : std::uint8_t {
   kIdentity,
   kShearX,      ///< each row moves left by amount × its distance from the upper edge

@@ -126,8 +126,8 @@ MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint
   }
 }
 
-/// Replaces each value by its entry in the channel's table. This is quicker than arithmetic in float32 on eight values
-/// at once.
+/// Replaces each value by its entry in the channel's table. Looking values up is quicker than float32 arithmetic on
+/// eight values at once.
 void look_up(Image& image, const Tables& tables) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < pixels_of(image); ++i, rgb += 3) {
@@ -148,7 +148,8 @@ void scale_values(Image& image, float factor, float offset) {
   look_up(image, tables);
 }
 
-/// In an even histogram each value has `step` pixels. If `step` is 0, values stay unchanged.
+/// Fills the table that makes a channel's histogram even. In an even histogram each value has `step` pixels. If `step`
+/// is 0, values stay unchanged.
 void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::array<std::uint8_t, 256>& table) {
   int last = 255;
   while (last > 0 && histogram[last] == 0) --last;
@@ -163,7 +164,8 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
 constexpr int kCenterWeight = 5;
 constexpr float kAllWeights = 13;
 
-/// `count` values of a row; `above` and `below` are the rows around it. All pointers are at the first value.
+/// Sharpens `count` values of `row` into `out`. `above` and `below` are the rows around `row`. All pointers are at the
+/// first value.
 MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::uint8_t* below, int count,
                          float rest, std::uint8_t* __restrict out) {
   for (int i = 0; i < count; ++i) {

@@ -5,7 +5,7 @@
 
 namespace mn::data {
 
-// The following operations change each pixel by itself, in place.
+// Each of the following operations changes the image in place.
 
 /// Each value becomes factor · value.
 void adjust_brightness(Image& image, double factor);
@@ -21,7 +21,7 @@ void posterize(Image& image, int bits);
 void solarize(Image& image, double threshold);
 /// Stretches each channel to the range 0 … 255.
 void autocontrast(Image& image);
-/// Makes the histogram of each channel as even as can be, by Pillow's rule.
+/// Makes the histogram of each channel as even as possible, by Pillow's rule.
 void equalize(Image& image);
 
 /// out = factor · in + (1 − factor) · blurred. The blurred image averages each pixel with its eight neighbors, which

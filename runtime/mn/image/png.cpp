@@ -28,7 +28,8 @@
 namespace mn::data {
 namespace {
 
-/// Only IDAT chunks may be longer: a palette has 768 bytes, and chunks that the pixels do not need are skipped.
+/// Limit for the length of all chunks but IDAT. It is enough, because a palette has 768 bytes, and chunks that the
+/// pixels do not need are skipped.
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
 void on_error(png_structp png, png_const_charp message) { static_cast<CJump*>(png_get_error_ptr(png))->leave(message); }
@@ -42,8 +43,8 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Reads EXIF's orientation from the eXIf chunk, wherever it is in the file. libpng is not asked, because exiftool
-/// writes the chunk after the pixels, and libpng would have to decode the pixels first.
+/// Reads EXIF's orientation from the eXIf chunk, wherever it is in the file. libpng is not used for this, because
+/// exiftool writes the chunk after the pixels, so libpng would have to decode the pixels first.
 int read_orientation(std::span<const std::uint8_t> png) {
   constexpr std::size_t kSignatureBytes = 8, kFrameBytes = 12;  // a chunk's length, name and checksum
   for (auto rest = png.subspan(std::min(kSignatureBytes, png.size())); rest.size() >= kFrameBytes;) {

@@ -33,7 +33,7 @@ std::string encode_png(std::span<const std::uint8_t> pixels, int width, int heig
   }
   image.width = static_cast<png_uint_32>(width);
   image.height = static_cast<png_uint_32>(height);
-  // The simplified interface reports errors in `image`, without a longjmp.
+  // No CJump is needed: libpng's simplified interface reports errors in `image`, without a longjmp.
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string bytes(size, '\0');
   if (png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0, nullptr) == 0) {

@@ -10,8 +10,8 @@
 namespace mn::data {
 namespace {
 
-// A vector of four lanes holds a pixel's three channels. The fourth lane is written to the next pixel's place, and
-// later overwritten by the next pixel.
+// A vector of four values holds a pixel's three channels. The fourth value is written to the place of the next pixel,
+// which overwrites it later.
 using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
@@ -56,8 +56,8 @@ MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const floa
   }
 }
 
-/// Computes a row of target pixels as whole numbers. The number of taps is a template argument, so the compiler unrolls
-/// the loop.
+/// Computes a row of target pixels as whole numbers. The number of taps (source pixels with a weight) is a template
+/// argument, so the compiler unrolls the loop over them.
 template <int kTaps>
 MN_SIMD void resample(const float* line, const int* first, const float* weights, int width, bool flip, int most,
                       std::int32_t* out) {
@@ -79,7 +79,7 @@ MN_SIMD void narrow(const std::int32_t* values, int count, std::uint8_t* __restr
 
 using Resample = void (*)(const float*, const int*, const float*, int, bool, int, std::int32_t*);
 
-/// Chooses the function for this number of taps. A template argument of 0 means any number of taps.
+/// Chooses the function that is compiled for this number of taps. resample<0> works for any number of taps.
 Resample choose_resample(int taps) {
   constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>, resample<4>,
                                  resample<5>, resample<6>, resample<7>, resample<8>, resample<9>};

@@ -26,7 +26,7 @@
 
 namespace mn::data {
 
-/// Radius of a filter, in source pixels if the image grows, else in target pixels.
+/// The radius of a filter: in source pixels if the image grows, else in target pixels.
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
 /// Resamples images with antialiasing: a filter is as wide as a target pixel, but at least as wide as a source pixel.
@@ -42,7 +42,7 @@ class Resizer {
               Interpolation filter = Interpolation::kBilinear);
 
  private:
-  /// For each target pixel, its source pixels and their weights.
+  /// The taps of a row or column: for each target pixel, the source pixels that have a weight in it, and these weights.
   struct Taps {
     std::vector<int> first;      // [size]
     std::vector<int> count;      // [size]

@@ -8,7 +8,7 @@
 
 namespace mn::data {
 
-/// A stream of random numbers for each key (seed, epoch, index).
+/// A stream of random numbers. Each key (seed, epoch, index) gives a stream of its own.
 class SampleRandom {
  public:
   SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index) noexcept

@@ -1,4 +1,4 @@
-/// The macro MN_SIMD for hot loops. Include this header only in the sources of hot loops.
+/// Defines the macro MN_SIMD for loops that take much time. Include this header only in sources with such loops.
 #pragma once
 
 /// Put MN_SIMD before a function to compile the function twice, with AVX2 and without. The dynamic linker picks the

@@ -109,7 +109,8 @@ struct RowImage : TIFFRGBAImage {
   tileContigRoutine put_row;  ///< libtiff's own function for tiles
 };
 
-/// libtiff calls it for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each row.
+/// libtiff calls put_rows() for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each
+/// row.
 void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
               std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
   const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
@@ -156,7 +157,7 @@ class TiffDecoder final : public FormatDecoder {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
-    // If each channel has a separate plane, libtiff ignores that 0 means white.
+    // If each channel has a separate plane, libtiff ignores that 0 means white, so the values are inverted here.
     const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
@@ -210,7 +211,8 @@ class TiffDecoder final : public FormatDecoder {
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
 
-  /// libtiff would turn pixels with unassociated alpha black. So alpha is declared associated, only in memory.
+  /// Makes libtiff drop alpha. libtiff would turn transparent pixels with unassociated alpha black, so alpha is
+  /// declared associated, in memory only.
   void drop_alpha() {
     std::uint16_t count = 0;
     std::uint16_t* kinds = nullptr;

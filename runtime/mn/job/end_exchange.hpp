@@ -1,4 +1,4 @@
-/// Exchange of the programs' exit statuses at the end of a job.
+/// Exchanges the exit statuses of the ranks' programs at the end of a job.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ class EndExchange {
 
   /// Collective: exchanges the ranks' statuses; `own` is the calling rank's status. Waits at most for `patience`, or
   /// without a limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if
-  /// MPI fails; this object must then live until MPI is finalized. Ranks call run() after a return and after an
-  /// exception of the program, because ranks with different ends must join the same call.
+  /// MPI fails; this object must then live until MPI is finalized. A rank calls run() whether its program has returned
+  /// or thrown an exception, because ranks with different ends must join the same call.
   [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
 
  private:

@@ -28,13 +28,13 @@ namespace {
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
 constexpr auto kRootFirst = std::chrono::milliseconds(500);
 
-// Inputs of the terminate handler, global because a terminate handler takes no argument.
+// The inputs of the terminate handler are global, because a terminate handler takes no argument.
 Speaker failing_speaker;
 FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
 std::atomic_flag report_claimed;
 
-// Inputs of the exit handler, global because an exit handler gets only the status.
+// The inputs of the exit handler are global, because an exit handler gets only the status.
 std::function<void(int)> exit_function;
 std::atomic<pid_t> watched_process = 0;  // 0: none
 
@@ -112,7 +112,7 @@ void flush_output() {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
   failing_speaker = speaker;
   failing_hooks = std::move(hooks);
-  // A second Job installs the handler again; the handler must not become its own predecessor.
+  // A second Job installs the handler again. The handler must not be remembered as its own predecessor.
   const auto previous = std::set_terminate(handle_terminate);
   if (previous != handle_terminate) previous_terminate = previous;
 }
@@ -138,17 +138,19 @@ void end_all_ranks(int exit_code) {
   flush_output();
   const auto bound = exit_soon(exit_code);  // ends the process if the disk or MPI hangs
   write_calls("this rank ends the job");
-  // MPI_Abort ends ranks that have no peer monitor. It may hang or return, hence `bound` and _Exit.
+  // MPI_Abort ends ranks that have no peer monitor. MPI_Abort may hang or return, so `bound` and _Exit end the process
+  // in any case.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
                    const std::string& table) {
-  // MPI and the launcher print pages about ended ranks; our line must be the last one.
+  // MPI and the launcher print pages of text about ended ranks. The line of this rank must come last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // (1): the report is claimed late, because until then the handler of SIGTERM may report a lost peer.
+  // Invariant 1: only one thread of the process reports. The report is claimed late, because until then the handler of
+  // SIGTERM may report a lost peer.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -174,7 +176,7 @@ void end_for_error(std::exception_ptr error) {
   // If every rank throws, rank 0 is to report. No rank can know whether all ranks throw, so all except rank 0 wait
   // first.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
-  // Only one rank may report; the reporter ends the ranks waiting here.
+  // Only one rank may report. The reporting rank ends the ranks that wait here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }

@@ -24,13 +24,13 @@ struct Speaker {
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 
-/// Calls of a failing rank into its running job; each may be empty.
+/// Functions of the running job that a failing rank calls; each may be empty.
 struct FailureHooks {
-  /// Collective: true if every rank calls it within two seconds. Then every rank has thrown.
+  /// Collective: true if every rank makes the call within two seconds. In this case every rank has thrown.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if the calling rank is to report; false if a different rank reports; the reporting rank will end this
+  /// True if the calling rank is to report. False if a different rank reports; the reporting rank will end the calling
   /// process.
   std::function<bool()> may_report;
   /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
@@ -41,7 +41,7 @@ struct FailureHooks {
 /// not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C library;
 /// atexit() tells no status.
 void watch_exit(std::function<void(int status)> on_exit);
-/// Cancels watch_exit(). Call before MPI_Abort, because MPI_Abort calls exit() too.
+/// Cancels watch_exit(). Call it before MPI_Abort, because MPI_Abort calls exit(), too.
 void ignore_exit() noexcept;
 
 /// Reports `error`, and ends all ranks. A null `error` means that std::terminate was called without an exception. Later
@@ -62,8 +62,8 @@ void report(const Speaker& speaker, const std::string& message);
 /// Flushes std::cout and stdio. Gives up after half a second, because a full pipe or a held lock would block forever.
 void flush_output();
 
-/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. Guards MPI calls, because
-/// MPI may never return.
+/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. Use it around MPI calls,
+/// because MPI may never return.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Writes the last communicator calls (write_calls()), then ends all ranks by MPI_Abort if MPI is up. Ends this process
@@ -71,7 +71,7 @@ void flush_output();
 [[noreturn]] void end_all_ranks(int exit_code);
 
 /// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If another thread of this
-/// process has claimed the report, writes nothing and waits until that thread ends the process.
+/// process has claimed the report, writes nothing and waits for the end of the process.
 [[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
                                 int exit_code, const std::string& table = {});
 

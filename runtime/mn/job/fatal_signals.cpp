@@ -21,7 +21,7 @@ constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
 constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice (SignalFlag)
 
-/// A message formatted in advance, because handlers must not allocate.
+/// A message that is formatted in advance, because signal handlers must not allocate memory.
 struct Line {
   char text[512];
   std::size_t length = 0;
@@ -34,8 +34,8 @@ struct HandlerLink : PeerMonitor::Link {
   Line line;  // the message if this peer is lost
 };
 
-// Inputs of the handlers, global because a handler gets only the signal. They are written while no handler is
-// installed.
+// The inputs of the handlers. Inputs are global, because a handler gets only the signal, and are written while no
+// handler is installed.
 std::array<Line, std::size(kFaults)> fault_lines;
 std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // the remembered handlers, in kFaults' order
 std::vector<HandlerLink> handler_links;
@@ -46,8 +46,8 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers have silenced their stderr. When this process has ended, MPI prints text about broken
-/// connections.
+/// Waits until the peers have silenced their stderr, because their MPI prints text about broken connections once this
+/// process has ended.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -79,7 +79,7 @@ bool comes_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-/// Passes the signal to the earlier handler, or to the default action.
+/// Passes the signal to the handler that was installed before this file's handler, or to the default action.
 void hand_on(int signal, const siginfo_t& info) {
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (kFaults[i] != signal || !is_handler(earlier_faults[i])) continue;
@@ -92,7 +92,8 @@ void hand_on(int signal, const siginfo_t& info) {
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort calls exit() while threads run. A fault of such a thread after the report is not reported.
+  // A fault after the report is not reported, because MPI_Abort calls exit() while threads still run, and these threads
+  // may fault.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
@@ -175,7 +176,7 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
   }
-  // SIGUSR2 stays ignored, because a late request must not end the process.
+  // SIGUSR2 is ignored from now on, because a late request for the calls must not end the process.
   if (action_of(kRequest).sa_handler == handle_request) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }

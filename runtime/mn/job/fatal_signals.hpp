@@ -1,4 +1,4 @@
-/// Handlers of fatal signals, which tell the peers and the user the reason before the process ends. Job installs the
+/// Handlers of fatal signals. They tell the peers and the user the reason before the process ends. Job installs the
 /// handlers once the peer monitor runs, and removes them before it stops the monitor.
 ///
 /// 1. A handler calls only async-signal-safe functions and allocates nothing: messages are formatted at installation.
@@ -18,13 +18,13 @@
 namespace mn {
 
 /// Remembers the present handlers of faults, to which the handlers of this file will pass faults on. Call before MPI
-/// starts: for each fault without a handler, Open MPI installs its own, which prints pages.
+/// starts: for each fault without a handler, Open MPI installs a handler of its own, which prints pages of text.
 void remember_signal_handlers();
 
-/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and SIGINT notify the
-/// peers, and report a lost peer if the launcher noticed the loss before the rank's own monitor. Then each signal takes
-/// the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the process
-/// continues. The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
+/// Installs the handlers. SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and
+/// SIGINT notify the peers, and report a lost peer if the launcher noticed the loss before the rank's own monitor. Then
+/// each signal takes the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the
+/// process continues. The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
 /// remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// Restores the remembered handlers. A handler that the program has installed since then stays.

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxNamed = 4;  // states named in the message
 
 using States = std::vector<RankState>;
 
-/// "0-3,7".
+/// Writes ranks in short, such as "0-3,7".
 std::string fold(std::vector<int> ranks) {
   std::ranges::sort(ranks);
   std::string text;
@@ -34,22 +34,22 @@ std::string fold(std::vector<int> ranks) {
   return text;
 }
 
-/// "ranks 0-3,7"
+/// Names ranks: "ranks 0-3,7", or "rank 5".
 std::string listed(const std::vector<int>& ranks) { return (ranks.size() > 1 ? "ranks " : "rank ") + fold(ranks); }
 
 std::string who(const RankState& state) { return listed(state.ranks) + " on " + abridge_host_list(state.hosts); }
 
 std::string seconds_text(double seconds) { return std::to_string(static_cast<std::int64_t>(seconds)) + " s"; }
 
-/// "allreduce (call 12)"
+/// Names the call in which ranks wait: "allreduce (call 12)".
 std::string name_of_call(const RankState& state) {
   return state.operation + (state.number > 0 ? " (call " + std::to_string(state.number) + ")" : " (a message)");
 }
 
-/// " has left main (status 0)"
+/// Says how ranks have ended: " has left main (status 0)".
 std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
 
-/// What a rank is doing: "in barrier (call 4)", "validation".
+/// Says what a rank is doing, such as "in barrier (call 4)" or "validation".
 std::string where(const RankState& state) {
   if (!state.left.empty()) return perfect(state).substr(1);
   if (state.waits()) return "in " + name_of_call(state);
@@ -94,7 +94,7 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// The report of rule 1; no value if no rank waits for a rank that has left main.
+/// Makes the report of rule 1: a rank waits in a call for a rank that has left main. No value if there is no such rank.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};
@@ -132,7 +132,8 @@ class Verdict {
   [[nodiscard]] bool is_over() const {
     if (!idle_.empty() || hopeless_is_stuck_) return true;
     const double patience_s = job_.is_cut_off ? unknown_patience_s() : work_patience_s();
-    return !missing_.empty() && free_.empty() && stuck_s_ > std::max(patience_s, job_.peer_patience_s);  // rule 4
+    // Rule 4: ranks are missing, all answering ranks wait in calls, and a rank has waited longer than both limits.
+    return !missing_.empty() && free_.empty() && stuck_s_ > std::max(patience_s, job_.peer_patience_s);
   }
   [[nodiscard]] std::string missing_line() const {
     return missing_.empty() ? "" : "         no answer from " + fold(missing_) + "\n";
@@ -166,7 +167,8 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// If all ranks have joined a device's call, the call has most likely ended, and the ranks count as outside of calls.
+/// If all ranks have joined a call that works on a device, the call has most likely ended. So the ranks count as
+/// outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -95,8 +95,9 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// The exit status of this process after its program ended with `exit_code`; equal on every rank. Waits for all
-  /// ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for this rank in a call.
+  /// Returns the exit status of this process after its program ended with `exit_code`. The status is equal on every
+  /// rank. Waits for all ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for
+  /// this rank in a call.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -144,7 +145,8 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// Called on the thread of rank 0's monitor or, on a rank whose survey did not complete, on the watch's thread.
+  /// Judges the answers of a survey, and reports a hang or ends the job. Called on the thread of rank 0's monitor or,
+  /// on a rank whose survey did not complete, on the watch's thread.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -172,6 +174,7 @@ class Job::Impl {
     return hooks;
   }
 
+  /// Ends this rank after the loss of a peer. Reports `message`; if `message` has no value, another rank has reported.
   /// Called on the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
@@ -181,7 +184,7 @@ class Job::Impl {
     silence_stderr();  // another rank has reported; MPI's text on broken connections must not follow
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The reporting rank ends the job; under a launcher that does not end all ranks, each process ends itself.
+    // The reporting rank ends the job. If the launcher does not end all ranks, each process ends itself after the wait.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }
@@ -203,7 +206,7 @@ class Job::Impl {
     end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
-  /// Runs when the program calls exit() while its Job lives. Every rank may do so.
+  /// Runs when the program calls exit() while its Job lives. All ranks may end like this.
   void end_by_exit(int status) {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
@@ -236,7 +239,7 @@ class Job::Impl {
     return all[first];
   }
 
-  /// Collective: false on every rank if a rank still communicates in the background.
+  /// Collective: returns false on every rank if some rank still communicates in the background.
   bool all_ranks_are_done() {
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
@@ -277,8 +280,8 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // Every rank exits with this code. A launcher may kill the slower ranks (srun --kill-on-bad-exit), and the SIGTERM
-  // must not cause a report of a loss.
+  // Every rank exits with this code. A launcher may then kill the slower ranks (srun --kill-on-bad-exit). SIGTERM is
+  // ignored now, because SIGTERM must not cause a report of a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

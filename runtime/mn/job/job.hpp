@@ -33,13 +33,13 @@ namespace mn {
 /// or GLIBC_TUNABLES set malloc's options.
 class Job {
  public:
-  /// Collective over all ranks. Throws UsageError if a scheduler gives MPI no server (srun --mpi=none), if RANK and
-  /// WORLD_SIZE (of torchrun) promise several ranks but MPI started this process alone, or if MN_* variables are
-  /// malformed.
+  /// Joins the job. Collective over all ranks. Throws UsageError if a scheduler gives MPI no server (srun --mpi=none),
+  /// if RANK and WORLD_SIZE (of torchrun) promise several ranks but MPI started this process alone, or if MN_*
+  /// variables are malformed.
   Job(int& argc, char**& argv);
-  /// Waits until all ranks have come here, however late. While an exception unwinds, ends the job instead. If a caught
-  /// exception has left a CommunicationThread in a collective that never ends, all ranks end within seconds without
-  /// MPI_Finalize, with run_job's exit status, or 0 without run_job.
+  /// Leaves the job: waits until all ranks have come here, however late. If an exception is unwinding the stack, ends
+  /// the job instead. If a caught exception has left a CommunicationThread in a collective that never ends, all ranks
+  /// end within seconds without MPI_Finalize, with run_job's exit status, or 0 without run_job.
   ~Job();
   Job(const Job&) = delete;             ///< not copyable
   Job& operator=(const Job&) = delete;  ///< not copyable

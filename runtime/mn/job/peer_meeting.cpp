@@ -21,7 +21,8 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// The key of the connection. If the peer sent no valid public key, returns a random key, and the greeting fails.
+/// The key of the connection. If the peer sent no valid public key, returns a random key, with which the greeting
+/// fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -58,7 +59,7 @@ PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::
 }
 
 std::vector<std::pair<int, Fd>> PeerMeeting::run_until(Deadline deadline) {
-  // After its proof a child waits longer, until the parent confirms or closes the connection.
+  // After the proof a child waits longer, until the parent confirms or closes the connection.
   while (!is_over() && Clock::now() < (unconfirmed_ ? deadline + kGreetingTime : deadline)) {
     if (parent_) call_parent();
     accept();

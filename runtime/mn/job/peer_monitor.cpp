@@ -40,9 +40,9 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // (2): reading until the peers leave keeps a reset from overtaking the goodbye.
+  // Invariant 2: this rank reads until the peers leave, too, because a TCP reset must not overtake the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
-  // Bounded, because a hanging peer never leaves.
+  // The time is bounded, because a hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -85,7 +85,8 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline begin = Clock::now();
-  // The monitor's thread asks. If the tree is cut, no answer comes, and this rank reports by itself.
+  // The monitor's thread asks rank 0 for permission. If the tree is cut, no answer comes, and this rank reports without
+  // permission.
   while (!granted_ && !reported_elsewhere_ &&
          Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,7 +98,7 @@ void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); 
 
 void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
   for (const Peer& peer : peers_) {
-    // (6): every peer silences itself before it answers.
+    // Invariant 6: every peer silences its stderr before it answers.
     if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
   }
   const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
@@ -111,7 +112,7 @@ void PeerMonitor::pass_report_on() {
   if (options_.silence) options_.silence();
   announce(kPassingTime);
   for (const Peer& peer : peers_) {
-    // (6): answer only after the ranks behind this rank in the tree have answered.
+    // Invariant 6: this rank answers only after the ranks behind it in the tree have answered.
     if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
   }
 }
@@ -123,11 +124,12 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // A loss is reported at loss_->when. Before, a nearer rank, or a rank with a better reason, may report.
+    // This rank reports a loss at loss_->when. Until then, a rank nearer to the loss, or a rank with a better reason,
+    // may report.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // (4): the silence of the peers during the standstill does not count.
+      // Invariant 4: the process stood still. The silence of the peers in the meantime does not count.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -156,7 +158,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // If poll() returned too late, the process itself stood still.
+  // False if poll() returned too late, because then the process itself stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -166,8 +168,8 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The stream has ended: the kernel closes a dying process's connections at once. A goodbye has been read before
-    // (2).
+    // The stream has ended, because the kernel closes a dying process's connections at once. If the peer had said
+    // goodbye, the goodbye was read before (invariant 2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -199,7 +201,8 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants the first request. Other ranks pass only the first request on to the parent.
+/// Handles a request to report the job's end. Rank 0 grants the first request; all other ranks pass only the first
+/// request on to their parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -232,7 +235,7 @@ void PeerMonitor::pass_left_on(int from) {
 void PeerMonitor::look_for_silence() {
   for (Peer& peer : peers_) {
     const auto silence = Clock::now() - peer.heard;
-    // (2): a peer may be silent after its goodbye.
+    // Invariant 2: a peer may be silent after its goodbye.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
     const bool is_held_now = is_held(peer);
     if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): a released peer gets the full time again
@@ -247,7 +250,8 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // (3): a terminated peer does not count as the cause yet, because launchers send SIGTERM to all ranks.
+  // Invariant 3: a peer that a signal terminated does not count as the cause yet, because launchers send SIGTERM to all
+  // ranks.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

@@ -58,7 +58,7 @@ enum class PeerByte : char {
   kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: 4 bytes of length, then a text
 };
 
-/// Callbacks of a survey (7). The monitor's thread calls them.
+/// The callbacks of a survey (invariant 7). The monitor's thread calls them.
 struct PeerSurvey {
   std::function<std::string()> own;                                         ///< the state of this rank
   std::function<std::string(int rank, const std::string& host)> held;       ///< the state of a rank under a debugger
@@ -77,8 +77,8 @@ struct PeerMonitorOptions {
   PeerSurvey survey;                         ///< without functions there are no surveys
 };
 
-/// Reads the arrived bytes of a connection in place of the monitor's thread, also in signal handlers. Returns true once
-/// the peer has answered kReported or is gone, and then sets `silent`.
+/// Reads the bytes that have arrived on a connection, in place of the monitor's thread. May be called in signal
+/// handlers. Once the peer has answered kReported or is gone, sets `silent` and returns true.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
 /// How long a reporting rank waits for the answers to kReported.
@@ -88,7 +88,8 @@ class PeerMonitor {
  public:
   /// Collective: takes the calling rank's text, and returns the texts of all ranks, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called at most once, by the monitor's thread. `message` has no value if another rank has reported the end.
+  /// Called when a peer is lost, at most once, by the monitor's thread. `message` has no value if another rank has
+  /// reported the end.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
   /// A neighbor's connection, for signal handlers.
@@ -100,17 +101,17 @@ class PeerMonitor {
     std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
   };
 
-  /// Collective. Each step has a deadline, so the constructor cannot block forever.
+  /// Starts the monitor. Collective. Each step has a deadline, so the constructor cannot block forever.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye. Destroy the monitor only when all ranks do so, because from then on no peer notices the calling
-  /// rank's end.
+  /// Says goodbye to the peers. Destroy the monitor only when all ranks do so, because after the goodbye no peer
+  /// notices the calling rank's end.
   ~PeerMonitor();
   PeerMonitor(const PeerMonitor&) = delete;
   PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
-  /// If the parent could not be reached: its name, and the addresses that were tried. Otherwise empty.
+  /// If the parent could not be reached, its name and the addresses that were tried. Otherwise an empty text.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
   /// Blocks until it is decided which rank reports the job's end. Returns true on one of the calling ranks, which must
   /// then report. Returns false on the other ranks, after the report and the call of `on_loss`. Also returns true if

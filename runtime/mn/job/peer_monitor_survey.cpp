@@ -51,7 +51,8 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (frame.size() < sizeof length) return;
   std::memcpy(&length, frame.data(), sizeof length);
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
-  // Two ranks may start surveys at once, and a third rank may then answer twice. Only its first answer counts.
+  // Two ranks may start surveys at once, and a third rank may then answer twice. Only the first answer of a rank
+  // counts.
   if (survey_ && !std::exchange(peer.answered, true)) {
     assert(peer.rank > options_.rank);  // (7): answers come up the tree
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));

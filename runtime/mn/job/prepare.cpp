@@ -16,7 +16,8 @@
 namespace mn {
 namespace {
 
-// Long, because management networks stall for seconds; the end of a process is noticed at once in any case.
+// The time-out is long, because management networks stall for seconds. The end of a process is noticed at once in any
+// case.
 constexpr std::int64_t kPeerTimeout_s = 60;
 
 std::string mpi_version() {
@@ -26,7 +27,8 @@ std::string mpi_version() {
   return version;
 }
 
-/// Every process is alone. Rank 0 may be on another node or not exist, so the first process of each node reports.
+/// The error of processes that MPI started alone, although variables promise several ranks. The first process of each
+/// node reports it, because rank 0 may be on another node or not exist.
 class LoneRankError : public UsageError {
  public:
   using UsageError::UsageError;
@@ -63,8 +65,8 @@ void reject_torchrun() {
 
 }  // namespace
 
-/// glibc would return each large tensor's memory to the system, and get zeroed pages back at the next step. Users who
-/// set malloc's options keep their settings.
+/// By default, glibc would return each large tensor's memory to the system, and get zeroed pages back at the next step.
+/// Users who set malloc's options keep their settings.
 void keep_freed_memory() {
   constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum
   constexpr int kTrimThreshold = 512 << 20;
@@ -76,7 +78,8 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
-/// Under srun without PMIx, Open MPI ends the process with a page of text, or starts many jobs of one rank.
+/// Throws UsageError under srun without PMIx, because Open MPI would then end the process with a page of text, or start
+/// many jobs of one rank.
 void check_launcher() {
   reject_torchrun();
   if (!in_slurm_step(environment)) return;

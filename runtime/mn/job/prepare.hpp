@@ -1,4 +1,4 @@
-/// Preparations of a process before it joins a job.
+/// Prepares a process before it joins a job.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,9 @@ namespace mn {
 
 /// Makes glibc's malloc keep freed blocks of up to 32 MiB, unless the environment sets malloc's options.
 void keep_freed_memory();
-/// Call before MPI_Init. Throws UsageError under torchrun, and in a Slurm step without a PMIx server for MPI.
+/// Call this before MPI_Init. Throws UsageError under torchrun, and in a Slurm step without a PMIx server for MPI.
 void check_launcher();
-/// Call after MPI_Init. Throws UsageError if MPI started this process alone but variables promise several ranks.
+/// Call this after MPI_Init. Throws UsageError if MPI started this process alone but variables promise several ranks.
 void check_size(int size);
 [[nodiscard]] bool has_started_mpi();
 /// Initializes MPI, with MPI_THREAD_MULTIPLE if MPI supports it.

@@ -40,7 +40,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
     const auto now = Clock::now();
-    if (now - last > kStandstill || has_debugger(getpid())) {  // (3)
+    if (now - last > kStandstill || has_debugger(getpid())) {  // invariant 3: such time does not count
       discount_standstill(now - last);
       own_.discount(now - last);
     }
@@ -51,7 +51,8 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// (4): two ranks that both send first wait forever if their messages are too large for MPI to buffer.
+/// Invariant 4: warns of a send that waits for long. Two ranks that both send first wait forever if their messages are
+/// too large for MPI to buffer.
 void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
@@ -69,11 +70,13 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The survey comes first. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it report.
+  // The watch first starts a survey. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it
+  // report by itself.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();
-  if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();  // (5)
+  // Invariant 5: no survey has completed. Therefore this rank reports by itself.
+  if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();
 }
 
 }  // namespace mn

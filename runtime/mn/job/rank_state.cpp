@@ -12,7 +12,8 @@
 
 namespace mn {
 
-// Outside of the anonymous namespace: nlohmann finds the functions by argument-dependent lookup.
+// The macro stands outside of the anonymous namespace, because nlohmann::json finds its functions by argument-dependent
+// lookup.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
                                    leader, ordinal, number, peer, has_messages, seconds, stuck, stuck_outside, groups,
                                    stack)

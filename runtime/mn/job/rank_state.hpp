@@ -13,13 +13,13 @@
 
 namespace mn {
 
-/// Upper bound, in seconds, of a message's travel and of the time between two ranks' answers.
+/// Upper bound, in seconds, of the time that a message travels, and of the time between two ranks' answers.
 inline constexpr double kMessageTime_s = 3;
 
 /// The watch looks once a second. If it has not looked for this long, the process has stood still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
-/// Most stacks in a survey's answer, and in a report.
+/// The largest number of stacks in a survey's answer, and in a report.
 inline constexpr std::size_t kMaxStacks = 8;
 
 /// The state of a rank, or of several ranks in equal states.
@@ -58,13 +58,13 @@ class OwnState {
  public:
   OwnState(Speaker speaker, const WatchedThread& main) : speaker_(std::move(speaker)), main_(main) {}
 
-  /// Notices a new call, or progress. The watch calls it once a second.
+  /// Notes whether there is a new call, or progress. The watch calls it once a second.
   void look();
-  /// Tells that the process stood still for `time`, which must not count as waiting.
+  /// Records that the process stood still for `time`, which must not count as waiting.
   void discount(std::chrono::duration<double> time);
-  /// Tells that the calling rank has left main; `how` describes its end.
+  /// Records that the calling rank has left main; `how` describes its end.
   void leave(const std::string& how);
-  /// The present state. `with_stack`: with the main thread's stack, after a long wait.
+  /// The present state. If `with_stack` is true and the wait is long, the state has the main thread's stack.
   [[nodiscard]] RankState now(bool with_stack = false) const;
 
  private:

@@ -50,7 +50,7 @@ struct ThreadStart {
   void* argument;
 };
 
-/// Not noexcept: pthread_exit() and cancellation unwind through it.
+/// This function must not be noexcept, because pthread_exit() and cancellation unwind through it.
 void* run_above_signal_stack(void* given) {
   const ThreadStart start = *std::unique_ptr<ThreadStart>(static_cast<ThreadStart*>(given));
   const mn::SignalStack stack;
@@ -59,8 +59,8 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// Replaces the C library's function: the dynamic linker finds the executable's definition first, also for shared
-/// libraries.
+/// Replaces the C library's pthread_create(), also for shared libraries, because the dynamic linker finds the
+/// executable's definition first.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),

@@ -1,6 +1,7 @@
-/// Stacks for signal handlers: after an overflow a thread needs a second stack to report. Every thread of a program
-/// with mn::Job has one: this file defines pthread_create, which calls the C library's pthread_create and gives the
-/// thread a SignalStack. A sanitizer has a pthread_create of its own, and provides the stacks.
+/// Gives threads a second stack for signal handlers, because a thread whose stack has overflowed needs one to report
+/// the fault. Every thread of a program with mn::Job has one: this file defines pthread_create, which calls the C
+/// library's pthread_create and gives the thread a SignalStack. A sanitizer has a pthread_create of its own, and
+/// provides the stacks.
 ///
 /// Cost: per thread, two system calls at the start and two at the end, and 64 KiB of address space. Source: Crashpad's
 /// client/pthread_create_linux.cc; sigaltstack(2).

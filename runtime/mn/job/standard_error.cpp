@@ -22,7 +22,8 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // A pipe that poll() reports ready accepts PIPE_BUF bytes at once; a larger write could block forever.
+    // At most PIPE_BUF bytes are written at a time: a pipe that poll() reports ready accepts these at once, but a
+    // larger write could block forever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;

@@ -12,7 +12,7 @@
 
 namespace mn {
 
-/// Writes `line` to stderr, also after silence_stderr(); gives up if a pipe is full for a second.
+/// Writes `line` to stderr, also after silence_stderr(). Gives up if stderr is a pipe that stays full for a second.
 void write_stderr(std::string_view line) noexcept;
 
 /// Waits 250 ms, until srun has shown the output. After the last task's end, srun drops output of a killed job's ranks,
@@ -23,7 +23,7 @@ void wait_until_shown() noexcept;
 /// hide the reason.
 void silence_stderr() noexcept;
 
-/// Undoes silence_stderr() for a later writer, such as a sanitizer with a report of the fault.
+/// Undoes silence_stderr() for a later writer, for example a sanitizer with a report of the fault.
 void restore_stderr() noexcept;
 
 }  // namespace mn

@@ -27,10 +27,10 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
-    // A script between mnlaunch and this program may have closed the connection, and opened another file with its
-    // number.
+    // A link is left out if the descriptor is no longer the connection: a script between mnlaunch and this program may
+    // have closed the connection, and opened another file under the number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // If a child inherited the connection, the connection would outlive this process.
+    // exec(2) closes the connection in child processes. Otherwise the connection would outlive this process.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
@@ -46,7 +46,8 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
-  // While an exception unwinds the neighbors keep watching: the process may end before its peer monitor runs.
+  // If an exception unwinds, this rank does not tell its neighbors that MPI is up. The neighbors go on watching,
+  // because this process may end before the peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -59,8 +60,8 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  // epoll, not poll(2): poll takes no more entries than the limit of open files, and mnlaunch may have had a higher
-  // limit.
+  // The thread uses epoll, because poll(2) takes no more entries than the limit of open files, and mnlaunch, which
+  // opened the links, may have had a higher limit.
   const Fd set(epoll_create1(EPOLL_CLOEXEC));
   if (!set) return;  // no descriptor is free
   const auto add = [&](const Fd& fd, Link* link) {
@@ -92,7 +93,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts, unless this rank must report a later loss.
+  // The first loss counts. A later loss counts instead if this rank must report the later one, and not the first.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }

@@ -27,15 +27,15 @@ namespace mn {
 
 class StartWatch {
  public:
-  /// Takes over the links that mnlaunch left in the calling process; without links, watches nothing.
+  /// Takes over the links that mnlaunch left in the calling process. If there are no links, watches nothing.
   explicit StartWatch(const Speaker& speaker);
   /// Tells the neighbors that MPI is up, unless an exception unwinds.
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Tells all other ranks that the calling rank reports the end of the job, so that they end without a message. May be
-  /// called on any thread.
+  /// Tells all ranks that the calling rank reports the end of the job. All of the informed ranks end without a message.
+  /// May be called on any thread.
   void announce_report() const noexcept;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 constexpr auto kSignalTime = std::chrono::seconds(1);
 constexpr std::size_t kHandlerFrames = 2;  // the handler's own frame, and the kernel's frame below
 
-// Results of the handler, global because a handler gets only the signal.
+// The results of the handler are global, because a handler gets only the signal.
 std::array<void*, 64> frames;
 std::atomic<int> frame_count = 0;
 std::atomic<bool> is_prepared = false;
@@ -33,8 +33,8 @@ void take_stack(int /*signal*/) {
   errno = saved_errno;
 }
 
-/// Returns "MPI_Allreduce" for "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c) [0x7f…]"; without a name, the file and the
-/// offset.
+/// Returns the name of the function, "MPI_Allreduce" for "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c) [0x7f…]". If the
+/// symbol has no name, returns the file and the offset.
 std::string function_of(const std::string& symbol) {
   // backtrace_symbols() gives "file(name+offset) [address]"; static functions have an empty name.
   const auto open = symbol.find('('), plus = symbol.find('+', open == std::string::npos ? 0 : open);
@@ -72,12 +72,12 @@ std::string state_of(pid_t thread) {
 
 void prepare_stacks() {
   struct sigaction before = {};
-  // If the program handles the signal itself, it keeps the signal, and there are no stacks.
+  // If the program handles the signal itself, its handler stays, and no stacks can be read.
   if (sigaction(stack_signal(), nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
   backtrace(frames.data(), 1);  // loads libgcc now: the handler must not load libraries
   struct sigaction action = {};
   action.sa_handler = take_stack;
-  // SA_RESTART: an interrupted system call continues, and the program does not notice the signal.
+  // With SA_RESTART, a system call that the signal interrupts continues, and the program does not notice the signal.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }

@@ -17,9 +17,9 @@ struct WatchedThread {
 /// that signal itself, its handler stays, and no stack can be read. Call once, before stack_of().
 void prepare_stacks();
 
-/// The thread's function names from the innermost out, one a line, at most `depth` frames. If the thread takes no
-/// signal within a second (stopped, or in an uninterruptible call), returns the thread's state and the waiting kernel
-/// function. Call stack_of() on a different thread.
+/// The names of the functions in which the thread is, one on each line, the innermost first, at most `depth` of them.
+/// If the thread takes no signal within a second (stopped, or in an uninterruptible call), returns the thread's state
+/// and the waiting kernel function. Call stack_of() on a different thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
 /// True if a debugger is attached to `process`; such a process does not count as hanging. False if this process cannot

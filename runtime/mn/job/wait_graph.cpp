@@ -11,7 +11,8 @@ namespace {
 
 bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
 
-/// The number of the last call that the ranks of `state` have made in the group of `call`; no value for non-members.
+/// The number of the last call that the ranks of `state` have made in the group of `call`. No value if they are not
+/// members of the group.
 std::optional<std::int64_t> last_call(const RankState& state, const RankState& call) {
   for (const auto& [leader, ordinal, number] : state.groups) {
     if (leader == call.leader && ordinal == call.ordinal) return number;
@@ -24,7 +25,8 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
-/// A call whose ranks are unknown: the creation of a communicator over some ranks, or of a group without a leader.
+/// True for a call whose ranks are unknown: the creation of a communicator over some ranks, or of a group without a
+/// leader.
 bool is_unknown_call(const RankState& state) {
   return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
 }
@@ -35,15 +37,15 @@ bool meet(const RankState& one, const RankState& other) {
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
 }
 
-/// True if the message that `waiting` waits for may still travel: `other` may have sent the message, or begun to, and
-/// has continued.
+/// True if the message that `waiting` waits for may still travel: the ranks of `other` may have sent the message, or
+/// begun to send it, and have continued.
 bool may_travel(const RankState& waiting, const RankState& other) {
   if (waiting.number > 0) return false;
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// True for different calls with the same number. Waiting for a device is not a call of its own; neither is the time
-/// before the first call in the background.
+/// True if ranks are in different calls with equal numbers in one group. Waiting for a device, or for the first call in
+/// the background, does not count as a different call.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");

@@ -1,4 +1,4 @@
-/// Finds out, from the states in a survey, which ranks wait for which ranks.
+/// Finds out, from the states of all ranks in a survey, which ranks wait for which ranks.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Implements the rules of hang_report.hpp. Indices are the indices of `states`; `states` must outlive the graph.
+/// Implements the rules of hang_report.hpp. A state is given by its index in `states`, which must outlive the graph.
 class WaitGraph {
  public:
   /// `ranks`: number of ranks of the job.
@@ -22,8 +22,8 @@ class WaitGraph {
   /// True if some rank has waited for longer than `seconds` for the ranks of this state, directly or by way of further
   /// waiting ranks.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
-  /// A state whose ranks wait in a call, and a state whose ranks have left main without joining that call. No value if
-  /// no rank waits for a rank that has left main.
+  /// Returns a state whose ranks wait in a call, and a state whose ranks have left main without joining that call. No
+  /// value if no rank waits for a rank that has left main.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
 
  private:

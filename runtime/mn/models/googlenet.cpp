@@ -135,8 +135,8 @@ class GoogLeNet : public Classifier {
 
  private:
   /// Initializes the weights. The network with batch normalization draws weights as torchvision does. The network
-  /// without draws them as Caffe's reference does: with torchvision's small weights the activations would shrink from
-  /// layer to layer.
+  /// without batch normalization draws them as Caffe's reference does, because with torchvision's small weights the
+  /// activations would shrink from layer to layer.
   void initialize() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* convolution = module->as<nn::Conv2d>()) initialize(convolution->weight, convolution->bias);

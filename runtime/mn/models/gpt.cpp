@@ -31,8 +31,8 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    // split(), because its backward writes the gradient once; the backward of select() would fill the whole gradient
-    // for each part.
+    // The parts are made by split(), because its backward writes the gradient once. The backward of select() would fill
+    // the whole gradient for each part.
     auto parts = linear(c_attn_, x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},

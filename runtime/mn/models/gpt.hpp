@@ -1,4 +1,4 @@
-/// A decoder-only transformer, built as GPT-2 is (Radford et al. 2019, Language Models are Unsupervised Multitask
+/// A decoder-only transformer, built like GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask
 /// Learners).
 #pragma once
 
@@ -56,7 +56,7 @@ struct Sampling {
   std::uint64_t seed = 0;     ///< seed of the random choice of tokens
 };
 
-/// Draws the tokens after `prompt`, which has at least one token. The model must be in evaluation mode.
+/// Generates text: draws the tokens after `prompt`, which has at least one token. The model must be in evaluation mode.
 [[nodiscard]] std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
                                                  const Sampling& how, torch::Device device);
 

@@ -24,7 +24,7 @@ class Classifier : public torch::nn::Module {
   }
 };
 
-/// Weight of an auxiliary classifier's loss; the main loss has weight 1 (Szegedy et al. 2014, arXiv:1409.4842).
+/// The weight of an auxiliary classifier's loss. The main loss has the weight 1 (Szegedy et al. 2014, arXiv:1409.4842).
 inline constexpr double kAuxiliaryWeight = 0.3;
 
 /// AlexNet in one column (Krizhevsky 2014, arXiv:1404.5997).
@@ -52,9 +52,9 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 /// Makes the network called `name`. If `name` is unknown, this function and the functions below throw a UsageError that
 /// lists the names.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
-/// Smallest height and width of images that the network can take.
+/// The smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
-/// Smallest height and width at which a minibatch of one image can train. With a smaller image, batch normalization
+/// The smallest height and width at which a minibatch of one image can train. With a smaller image, batch normalization
 /// would get a single value in each channel, which has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
 /// A good learning rate for SGD with momentum and 256 samples in a step.

@@ -37,7 +37,8 @@ class Block : public nn::Module {
       add(width, out, 1, 1);
     }
     if (stride == 1 && in == out) return;
-    // If the block changes the shape, its shortcut is a convolution (0) and a normalization (1).
+    // If the block changes the shape, its shortcut is a convolution and a normalization, whose names in `downsample`
+    // are 0 and 1.
     downsample_ =
         register_module("downsample", nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }

@@ -16,8 +16,8 @@ constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// Whether the failure is usual for an early call: the peer does not listen yet, or its queue of callers is full, or a
-/// different job's mnlaunch listens on the port and has no process of the called number.
+/// Whether the failure `why` is usual for a call that comes too early: the peer does not listen yet, or its queue of
+/// callers is full, or a different job's mnlaunch listens on the port and has no process of the called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
          why == kOtherEndClosed;
@@ -42,9 +42,11 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // no attempt is left to deserve a head start
+  // No attempt is left that deserves a head start, so the next attempt begins at once.
+  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;
   if (now < next_) return;
-  // The addresses are looked up late and only once, because a name server may be slow, and most peers call first.
+  // The peer's addresses are looked up only now, because a name server may be slow and most peers call first, and only
+  // once.
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {
     failure_ = "its name leads to no address";
@@ -100,7 +102,7 @@ std::unique_ptr<Channel> Caller::take_verified() {
   const auto found = std::ranges::find_if(attempts_, verified);
   if (found == attempts_.end()) return nullptr;
   auto channel = std::move(found->channel);
-  // The peer has answered one call; a second connection would confuse it.
+  // All other attempts are ended: the peer has answered this call, and a second connection would confuse it.
   attempts_.clear();
   return channel;
 }

@@ -1,6 +1,6 @@
 /// Calls a peer at its possible endpoints, in turn and repeatedly, until an answer proves that the peer has the key.
-/// Late peers, strangers on the port and lossy networks only cost time. If no answer has proved the key for two
-/// seconds, every second call uses the weak key (explained in greeting.hpp).
+/// Peers that come late, strangers on the port, and networks that lose packets only cost time. If no answer has proved
+/// the key for two seconds, every second call uses the weak key (explained in greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ class Caller {
   /// The caller calls `find_targets` until the result is not empty. `keys` must outlive this Caller.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins due attempts and ends overlong attempts.
+  /// Begins the attempts whose time has come, and ends attempts that take too long.
   void step(Deadline now);
   /// The time of the next call of step().
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// True if processes of other users own all names of this node's leader. A leader without a name reports the failure
-  /// itself.
+  /// True if processes of other users listen on all names that this node's leader may have. Then the leader can't
+  /// listen, and reports the failure itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
-  /// The attempts under way, for poll(2) and progress().
+  /// The channels of the attempts under way: wait for them with poll(2), and call their progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
   /// Returns a verified channel and ends all other attempts; null if no channel is verified.
   [[nodiscard]] std::unique_ptr<Channel> take_verified();

@@ -38,7 +38,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
-    // The caller sends first, so a stranger on the port learns only two numbers and a nonce.
+    // The caller sends first. If a stranger listens on the port, the stranger learns only two numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -53,7 +53,7 @@ void Channel::read_socket() {
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
     assert(is_open || in_.size() <= kNumberBytes + kMaxGreetingBytes);  // (3)
-    // (3): during the greeting, read at most one part.
+    // Invariant 3: during the greeting, this end reads at most one part.
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
     if (room == 0) return;  // bytes sent out of turn stay in the kernel
     const ssize_t got = recv(socket_.get(), piece, room, 0);
@@ -62,7 +62,7 @@ void Channel::read_socket() {
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
-    // A verified end counts as arrived, even if its connection closes at once.
+    // A verified peer counts as arrived, even if it closes its connection at once.
     if (state_ == State::kVerified) return;
   }
 }
@@ -73,7 +73,7 @@ void Channel::parse() {
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
-    // (3): checked before any memory is reserved.
+    // Invariant 3: the length is checked before memory is reserved for the message.
     if (length > (is_open ? kMaxMessageBytes : kMaxGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
@@ -133,12 +133,12 @@ void Channel::open() {
     session_ = std::get<ListenerGreeting>(greeting_).session_key();
   }
   state_ = State::kOpen;
-  // Messages may have arrived with the end of the greeting.
+  // Messages may have arrived together with the end of the greeting.
   parse();
 }
 
 void Channel::close(const std::string& why) {
-  // (2): received_ stays readable.
+  // Invariant 2: messages that have arrived stay in received_ and can still be read.
   state_ = State::kClosed;
   why_ = why;
   socket_.reset();
@@ -159,7 +159,8 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 
 void Channel::take_message(std::string_view message, std::string_view code) {
   assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);  // (3)
-  // (1): the code covers direction and number, so a message can be neither replayed nor reflected.
+  // Invariant 1: the code covers the message's direction and number, so a message can be neither replayed nor
+  // reflected.
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);
@@ -192,7 +193,8 @@ bool Channel::flush() {
     const ssize_t sent = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    // The other end has closed the connection. Drop the output; reading yields the last messages and then the reason.
+    // The other end has closed the connection. So the output is dropped; reading gives the last messages, and then the
+    // reason.
     done = sent < 0 ? out_.size() : done + static_cast<std::size_t>(sent);
   }
   out_.erase(0, done);

@@ -1,4 +1,4 @@
-/// One end of a connection between two processes of a job: a greeting, then messages. No function blocks.
+/// One end of a connection between two processes of a job. A greeting comes first, then messages. No function blocks.
 ///
 /// 1. A message is delivered only if its code proves that the other end sent the message, unchanged and in order.
 /// 2. Any other input closes the connection; messages received earlier can still be read.
@@ -33,9 +33,9 @@ class Channel {
     kClosed,  ///< why() has the reason
   };
 
-  /// The caller's end of a connection under way. `keys` must outlive the greeting.
+  /// Makes the caller's end of a connection that is being established. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
-  /// The listener's end of a connection.
+  /// Makes the listener's end of a connection.
   explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -49,7 +49,7 @@ class Channel {
   /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
   void progress();
 
-  /// Answers the call; only in state kCalled. `keys` holds the keys shared with the caller.
+  /// Answers the call. Allowed only in the state kCalled. `keys` holds the keys shared with the caller.
   void answer(Keys& keys);
   void open();
   void close(const std::string& why);
@@ -58,9 +58,10 @@ class Channel {
   void send(std::string_view message);
   /// Returns the next message, in the order in which the other end sent them. No value if no message is complete.
   [[nodiscard]] std::optional<std::string> receive();
-  /// Sends as much as the socket accepts; true if everything is sent.
+  /// Sends as much as the socket accepts. True if all queued messages are sent.
   bool flush();
-  /// Gives up the socket, for a stream without messages. Call it right after open(), before the other end sends.
+  /// Hands the socket to the caller, who then uses it as a stream of bytes without messages. Call it right after
+  /// open(), before the other end sends.
   [[nodiscard]] Fd take_socket();
 
  private:

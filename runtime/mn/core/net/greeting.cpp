@@ -29,7 +29,7 @@ CallerGreeting::CallerGreeting(Call call) : is_weak_(call.is_weak), call_(is_wea
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mn, or is of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
-  // The code can be checked only with the key, so accept() sees unverified bytes.
+  // The code can be checked only with the key, so accept() must take bytes that are not verified yet.
   key_ = is_weak_ ? weak_key_of(keys) : keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
     throw CommError("it is not of this job");

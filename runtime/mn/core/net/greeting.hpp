@@ -7,7 +7,7 @@
 /// A caller that cannot derive the key may ask for the weak key. Then both ends learn of each other, but exchange no
 /// messages.
 ///
-/// 1. Each code covers both nonces, so no code can be used again.
+/// 1. Each code (HMAC) covers the nonces of both ends, so no code can be used again.
 /// 2. The session key is derived from the whole greeting: each connection has its own.
 /// 3. Until an end has checked the peer's code, it sends nothing more and trusts no bytes of the peer.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace mn {
 
-/// A call from one node to another node, given by node numbers; or from one rank to another rank of the node, given by
+/// Who calls whom. A call from node to node has the numbers of the nodes; a call between two ranks of one node has the
 /// ranks.
 struct Call {
   std::uint32_t from = 0;
@@ -31,7 +31,7 @@ struct Call {
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
-/// The caller's side. Call each function once, in this order.
+/// The caller's side of a greeting. Call each function once, in the order of the declarations.
 class CallerGreeting {
  public:
   explicit CallerGreeting(Call call);
@@ -49,7 +49,7 @@ class CallerGreeting {
   Key key_{};
 };
 
-/// The listener's side. Call each function once, in this order.
+/// The listener's side of a greeting. Call each function once, in the order of the declarations.
 class ListenerGreeting {
  public:
   /// Reads a caller's bytes. No value if the bytes are not a call.

@@ -49,7 +49,7 @@ std::string subnet_of(int family, Address address, const Address& mask) {
   return text_of(family, address) + "/" + std::to_string(bits);
 }
 
-/// The source address for datagrams to `to`; no value without a route.
+/// The source address that the kernel would give to datagrams sent to `to`. No value if there is no route.
 std::optional<Address> source_toward(const sockaddr* to, socklen_t length) {
   const Fd socket(::socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage from{};

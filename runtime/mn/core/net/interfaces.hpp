@@ -17,7 +17,7 @@ struct Interface {
 /// (fe80::1) are left out. Empty if the kernel reports no list.
 [[nodiscard]] std::vector<Interface> interfaces_of_this_host();
 
-/// The interfaces with a route to other hosts, without virtual ones. IPv4 addresses come first.
+/// The interfaces with a route to other hosts. Virtual interfaces are left out. IPv4 addresses come first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
 /// The addresses to which this host resolves its own name, IPv4 first. Empty if resolving takes over two seconds. The
@@ -25,12 +25,12 @@ struct Interface {
 [[nodiscard]] const std::vector<std::string>& addresses_of_own_name();
 
 /// The address at which other hosts reach this host: the first address in `resolved` that an interface has. If no
-/// interface has one, the first interface's address; without interfaces, 127.0.0.1.
+/// interface has any of them, returns the first interface's address, or 127.0.0.1 if there is no interface.
 [[nodiscard]] std::string own_address(const std::vector<Interface>& interfaces,
                                       const std::vector<std::string>& resolved);
 
-/// The name of the interface that has the address `address` (numeric IPv4 or IPv6) or a route to it. Empty for loopback
-/// and if there is no route. Sends nothing.
+/// The name of the interface that has the address `address` (numeric IPv4 or IPv6) or a route to it. Empty if the
+/// address is a loopback address, or if there is no route. Sends no packet.
 [[nodiscard]] std::string interface_toward(const std::string& address);
 
 /// True if `name` is the host's name or address, or resolves to the host's address within two seconds.

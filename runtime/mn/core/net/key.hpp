@@ -22,15 +22,15 @@ using Key = std::array<unsigned char, 32>;
 [[nodiscard]] std::optional<Key> key_of_hex(std::string_view hex);
 
 inline constexpr std::size_t kNonceBytes = 16;
-/// kNonceBytes of unpredictable bytes.
+/// Returns kNonceBytes unpredictable bytes.
 [[nodiscard]] std::string random_nonce();
 
 inline constexpr std::size_t kCodeBytes = 32;
-/// The code of the concatenated `parts`, kCodeBytes long.
+/// The code (HMAC) of the concatenated `parts`; it has kCodeBytes.
 [[nodiscard]] std::string code_of(const Key& key, std::initializer_list<std::string_view> parts);
 /// Compares two codes in constant time, so the time does not tell where the codes differ.
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);
-/// Derives a key from `key` for one purpose, which `parts` name.
+/// Derives from `key` a key for a single purpose, which `parts` names.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
 
 /// A pair of X25519 keys. After two processes have exchanged their open halves, both compute an equal key; an observer
@@ -57,7 +57,7 @@ class Keys {
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  /// Makes the key of a connection, for its listener. Throws CommError.
+  /// For the listener: makes the key of a connection. Throws CommError.
   [[nodiscard]] virtual Offer offer() = 0;
   /// For the caller: opens the listener's sealed offer and returns its key. Throws CommError with the reason if this
   /// fails.
@@ -65,9 +65,9 @@ class Keys {
   /// A key for two ends without a better key. Both ends may learn of each other, nothing more, because strangers may
   /// guess the key. No value if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
-  /// Tells people where the key comes from: "is random, …".
+  /// Text for people that tells where the key comes from: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;
-  /// Tells people why an end with only the weak key may lack a better key.
+  /// Text for people that tells why an end that has only the weak key may lack a better key.
   [[nodiscard]] virtual std::string why_weak() { return ""; }
 };
 

@@ -11,8 +11,8 @@ struct PortRange {
   int first;
   int last;  ///< included
 
-  /// Chooses the port at `hash` modulo the range's length, then goes `further` ports on. After the last port comes the
-  /// first.
+  /// Returns a port of the range: the one at the position `hash` modulo the range's length, or the one `further` ports
+  /// after it. After the last port comes the first.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
     assert(first <= last && further >= 0);
     const auto count = static_cast<std::uint64_t>(last - first + 1);
@@ -26,7 +26,7 @@ struct PortRange {
 }
 
 /// The first range lies below Linux's default range for outgoing connections (32768-60999), so no outgoing connection
-/// can take a port. The second range serves hosts whose processes use all ports of the first.
+/// takes a port of it. The second range serves hosts whose processes use all ports of the first.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
 }  // namespace mn

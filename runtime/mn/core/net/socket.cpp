@@ -45,8 +45,8 @@ std::vector<std::string> numeric_addresses(const std::string& host, int flags = 
 Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
-  // A given port may be reused while connections of its last owner are still closing. For port 0 this is off, because
-  // two processes to which the kernel gives the same free port would notice only in listen().
+  // A given port may be reused while connections of its last owner are still closing. If the kernel chooses the port,
+  // reuse is off, because two processes with the same port would notice only in listen().
   const int reuse = is_named ? 1 : 0;
   return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
          bind(listener.get(), address, length) == 0;
@@ -74,7 +74,7 @@ bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   return bind_to(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address, port != 0);
 }
 
-/// Writes "@NAME" into `to`; returns the address's length.
+/// Writes the abstract socket name of "@NAME" into `to`. Returns the length of the socket address.
 socklen_t fill_name(sockaddr_un& to, const std::string& address) {
   to.sun_family = AF_UNIX;
   const std::size_t length = std::min(address.size(), sizeof to.sun_path);
@@ -92,7 +92,8 @@ bool ready(int fd, short events, Deadline deadline) {
   return result > 0;
 }
 
-/// Calls move(rest of `bytes`), which returns a number of bytes or -1, until all have moved.
+/// Calls move(rest of `bytes`), which returns the number of bytes moved or -1, until all bytes are moved. False after
+/// an error, or at the deadline.
 template <class Byte, class Move>
 bool move_until(const Fd& socket, short events, std::span<Byte> bytes, Deadline deadline, const Move& move) {
   while (!bytes.empty()) {
@@ -157,8 +158,8 @@ Fd accept_waiting(const Fd& listener) {
   if (connection) {
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // no effect on a Unix socket
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-    // The connection waits in the queue. Without a pause, poll(2) on the listener would return at once, again and
-    // again.
+    // No descriptor is free, so the connection stays in the listener's queue. Without this pause, poll(2) on the
+    // listener would return at once, again and again.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return connection;
@@ -231,7 +232,7 @@ bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadli
 
 std::vector<std::string> addresses_of(const std::string& host, Deadline deadline) {
   if (auto numeric = numeric_addresses(host, AI_NUMERICHOST); !numeric.empty()) return numeric;
-  // getaddrinfo has no time-out. A thread that hangs in it ends with the process.
+  // getaddrinfo() has no time-out, and runs on a thread of its own. If the thread hangs, it ends with the process.
   auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
   auto addresses = answer->get_future();
   std::thread([answer, host] { answer->set_value(numeric_addresses(host)); }).detach();

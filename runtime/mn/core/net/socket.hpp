@@ -44,7 +44,7 @@ enum class Reach { kAllHosts, kThisHost };
 /// True if the process at the other end of a socket within this host runs as the same user as this process.
 [[nodiscard]] bool is_own_users(const Fd& local_socket);
 
-// The following calls block until a deadline.
+// The following functions block, but not beyond the deadline.
 
 /// Accepts the next connection; empty if none arrives by the deadline.
 [[nodiscard]] Fd accept_until(const Fd& listener, Deadline deadline);
@@ -58,7 +58,7 @@ bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline dea
 /// Receives until `bytes` is full. True if `bytes` is full by the deadline.
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);
 
-/// The numeric addresses of `host`, in the order to try; empty if resolving takes until the deadline.
+/// The numeric addresses of `host`, in the order to try. Empty if the name is not resolved by the deadline.
 [[nodiscard]] std::vector<std::string> addresses_of(const std::string& host, Deadline deadline);
 
 }  // namespace mn
