@@ -1,4 +1,4 @@
-/// Makes the learning rate of each --group over time.
+/// Makes the schedule for the learning rate of each --group.
 #pragma once
 
 #include <string>

@@ -11,7 +11,8 @@
 
 namespace mn {
 
-/// Memory that is kept for the next save. Only one thread at a time may use an object.
+/// Holds the memory into which a save in the background copies tensors, and keeps it for the next save. Only one thread
+/// at a time may use an object.
 class CopyMemory {
  public:
   /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its

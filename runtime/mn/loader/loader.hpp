@@ -21,8 +21,9 @@ namespace mn {
 ///
 /// Example (tests/data/header_examples_test.cpp):
 ///
-///   auto train = mn::scatter_dataset(mn::open_dataset("mnist/train"), comm, {.shuffle = true}); mn::DataLoader
-///   loader(train, {.batchsize = 20, .device = comm->device()}); for (int epoch = 0; epoch < 2; ++epoch) {
+///   auto train = mn::scatter_dataset(mn::open_dataset("mnist/train"), comm, {.shuffle = true});
+///   mn::DataLoader loader(train, {.batchsize = 20, .device = comm->device()});
+///   for (int epoch = 0; epoch < 2; ++epoch) {
 ///     while (const auto batch = loader.next()) step(batch->data, batch->target);
 ///   }
 class DataLoader final : public Iterator {

@@ -41,7 +41,7 @@ class MixedBatches final : public Iterator {
   [[nodiscard]] LoaderStats stats() const override { return batches_->stats(); }
   /// The state of `batches` and the seed. With the seed, a job that resumes repeats its random choices.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Continues from a result of state(), or from a state of `batches` alone, which has no seed.
+  /// Continues from a result of state(). Also accepts a state of `batches` alone; the seed then stays as it is.
   void load_state(const nlohmann::json& state) override;
 
  private:

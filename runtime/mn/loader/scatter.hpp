@@ -21,7 +21,7 @@ namespace mn {
 /// A program's function that opens a dataset from the text of Dataset::table(). The text comes from the root; all other
 /// ranks call the function.
 using TableOpener = std::function<std::shared_ptr<Dataset>(const std::string& table)>;
-/// The functions that open datasets, by Dataset::format(). The format "shards" is mn's own, and needs none.
+/// The functions that open datasets, by Dataset::format(). The format "shards" is mn's own, and needs no function here.
 using TableOpeners = std::map<std::string, TableOpener>;
 
 /// Divides the root's dataset between the ranks of `comm`. Collective over `comm`; blocks. Only the root's `dataset` is

@@ -34,7 +34,7 @@ struct Call {
 /// A communicator. The records name it by two numbers, leader and ordinal (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// A rank of a communicator (group), with its calls there.
+/// A rank of a communicator (group), with the rank's calls in this communicator.
 struct Member {
   std::int64_t job_rank = 0;  ///< rank in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records

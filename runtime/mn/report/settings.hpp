@@ -8,8 +8,9 @@
 
 namespace mn::report {
 
-/// Command, sizes and versions of the run, and its options: first the options that differ from their defaults, with the
-/// values that the run has used; a click shows all others. Of options without an effect only the names are shown.
+/// Returns a section with the run's command, sizes, versions and options. The options that differ from their defaults
+/// come first, with the values that the run has used; a click shows all others. Of options without an effect only the
+/// names are shown.
 [[nodiscard]] std::string settings_of(const Run& run);
 
 /// The names of the options whose values differ between the runs, except `out`. Runs without an option are not compared

@@ -5,9 +5,10 @@
 ///     the device throws; the program should end then.
 /// (2) A launch reads and writes the recorded addresses. Memory that was allocated before the recording must stay.
 ///     Memory that `work` allocates belongs to the graph, and every launch overwrites it.
-/// (3) Random numbers of the device's default generator advance with each launch, as if `work` had run. Cost of a
-///     launch on the host: one call, whatever the graph's size. Source: libtorch's at::cuda::CUDAGraph. In a build
-///     without CUDA the class exists, but is never available.
+/// (3) Random numbers of the device's default generator advance with each launch, as if `work` had run.
+///
+/// Cost of a launch on the host: one call, whatever the graph's size.
+/// Source: libtorch's at::cuda::CUDAGraph. In a build without CUDA the class exists, but is never available.
 #pragma once
 
 #include <functional>

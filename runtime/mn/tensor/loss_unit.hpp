@@ -6,8 +6,9 @@
 /// (1) A backward pass reads the unit at the first loss. All losses of the pass therefore have an equal unit.
 /// (2) If gradients pass from rank to rank within a backward pass, the ranks agree on the largest unit when the pass
 ///     begins: a gradient from a rank with many samples must not exceed float16 on a rank with few. In a backward pass
-///     of several losses, the loss that was weighed last decides whether the ranks agree. Cost of (2): a search of the
-///     loss's graph, and one reduction of 8 bytes in each such backward pass.
+///     of several losses, the loss that was weighed last decides whether the ranks agree.
+///
+/// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each such backward pass.
 #pragma once
 
 #include <functional>

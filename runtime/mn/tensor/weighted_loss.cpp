@@ -25,8 +25,9 @@ std::shared_ptr<const BackwardRecord> running;  // null: no backward pass has ma
 SamplesByOwner weighed;
 
 /// Changes the record of the running backward pass. Invariant 3: a record is immutable, so `change` is applied to a
-/// copy, which replaces the record. With `own`, only a record of the running task of autograd is continued; otherwise a
-/// new record begins. Without `own`, the record of any task is continued, such as an enclosing backward pass's.
+/// copy, which replaces the record. If `own` is true and the record is of another task of autograd, a new record begins
+/// instead. If `own` is false, the record of any task is continued, for instance the record of an enclosing backward
+/// pass.
 template <class Change>
 void change_record(bool own, const Change& change) {
   const std::lock_guard lock(mutex);

@@ -5,8 +5,10 @@
 /// (1) Before the first minibatch, no rank knows what the function does. The ranks therefore find out whether any rank
 ///     has no samples. If a rank has none, the function's first collective call throws before anything is sent.
 /// (2) After the first minibatch, every rank knows, and a rank without samples ends the job if the function makes
-///     collective calls. Cost: a small allreduce before the first minibatch, and a second small allreduce after that
-///     minibatch if a rank has no samples.
+///     collective calls.
+///
+/// Cost: a small allreduce before the first minibatch, and a second small allreduce after that minibatch if a rank has
+/// no samples.
 #pragma once
 
 #include <cstdint>

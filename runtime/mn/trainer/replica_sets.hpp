@@ -3,8 +3,9 @@
 ///
 /// Each set has its own communicator, Trainer and folder of checkpoints:
 ///
-///   const auto set = mn::create_replica_set(*comm, {{0, 2}, {1, 3}}, "result"); mn::Trainer trainer(set.comm, …,
-///   {.epochs = 9, .out = set.out}); trainer.extend(std::make_unique<mn::extensions::Snapshot>());
+///   const auto set = mn::create_replica_set(*comm, {{0, 2}, {1, 3}}, "result");
+///   mn::Trainer trainer(set.comm, …, {.epochs = 9, .out = set.out});
+///   trainer.extend(std::make_unique<mn::extensions::Snapshot>());
 ///   mn::resume_replica_sets(*comm, trainer);
 ///
 /// A job that ends between the checkpoints of two sets resumes from the newest iteration that all sets have.

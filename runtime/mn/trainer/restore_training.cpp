@@ -85,8 +85,8 @@ void Restore::model(const std::string& source) {
   frozen_parameters(checkpoint_.about().at("frozen"));
 }
 
-/// Restores which parameters are frozen, as far as extensions have changed this before the checkpoint. Only if both
-/// programs began with the same frozen parameters; otherwise the new program's choice stays.
+/// Freezes and unfreezes parameters as they were in the checkpoint, if the old program began with the same frozen
+/// parameters as this program. Otherwise this program's own choice stays.
 void Restore::frozen_parameters(const json& saved) {
   const auto then = saved.at("now").get<std::set<std::string>>();
   const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;

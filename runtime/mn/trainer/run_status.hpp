@@ -1,10 +1,12 @@
 /// Writes how far a run has come to a file, for batch scripts and `mnlaunch supervise`, which restart the run.
 ///
 /// Rank 0 writes the file named by MN_STATUS_FILE. Each line has a word and a number:
-///   began N        iterations completed when this start began iteration N    iterations completed saved N
-///   iteration of the newest checkpoint; equal to `began` before the first save up T           when the trainer was
-///   constructed, in seconds since 1970 loaded T       when training began stepped T      when the first iteration of
-///   this start was complete; 0 before
+///   began N        iterations completed when this start began
+///   iteration N    iterations completed
+///   saved N        iteration of the newest checkpoint; equal to `began` before the first save
+///   up T           when the trainer was constructed, in seconds since 1970
+///   loaded T       when training began
+///   stepped T      when the first iteration of this start was complete; 0 before
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,10 @@
 /// How written files become a checkpoint (the commit). Whenever a process stops, either the new checkpoint is complete,
 /// or the old checkpoint is still there.
 ///
-///   rank 0      begin_save(): removes the files of a stopped attempt, makes the folder every rank  TensorShardWriter:
-///   creates, writes, syncs and closes its shard every rank  sync_folder() rank 0      commit_save(): checks the sizes
-///   of all shards, writes the manifest to a temporary name, syncs and
+///   rank 0      begin_save(): removes the files of a stopped attempt, makes the folder
+///   every rank  TensorShardWriter: creates, writes, syncs and closes its shard
+///   every rank  sync_folder()
+///   rank 0      commit_save(): checks the sizes of all shards, writes the manifest to a temporary name, syncs and
 ///               renames it, syncs the folder and the folder above
 ///
 /// (1) The rename of the manifest commits the checkpoint. By then, all shards are on stable storage.

@@ -1,4 +1,4 @@
-/// Whether the files of a folder survive the loss of the node.
+/// Finds out whether the files of a folder survive the loss of the node.
 #pragma once
 
 #include <filesystem>

@@ -4,9 +4,9 @@
 /// Invariants of debug mode:
 /// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
 /// 2. The comparison is the first message of every collective call, so ranks that make different calls meet in the
-///    comparison. Invariant in every mode:
+///    comparison.
 /// 3. A collective call has the same number on all ranks, because a rank that rejects an argument does not count the
-///    call. (In debug mode all ranks count the call, and all throw.)
+///    call. In debug mode all ranks count the call, and all throw. This invariant holds without debug mode, too.
 ///
 /// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small
 /// MPI_Allgather, and two more before it throws an error. match() sends a message to the next rank (call_match.hpp), or

@@ -32,7 +32,8 @@ using PendingRequest = LiveCount<struct PendingRequestTag>;
 /// program may have MPI requests of its own.
 void progress_mpi() noexcept;
 
-/// Lets MPI move messages if a PendingRequest lives. Every wait calls it each time it polls its condition.
+/// Lets MPI move messages if a PendingRequest lives. Every wait calls this function each time the wait polls its
+/// condition.
 inline void progress_pending_requests() noexcept {
   if (PendingRequest::any()) progress_mpi();
 }

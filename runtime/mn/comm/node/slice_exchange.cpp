@@ -73,8 +73,8 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // A buffer of one piece does not go through the pipeline, which always exchanges slices directly: between_nodes() may
-  // find a quicker exchange.
+  // A buffer of one piece does not go through the pipeline, because the pipeline always exchanges slices directly, and
+  // between_nodes() may find a quicker exchange.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
