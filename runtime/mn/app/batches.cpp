@@ -18,7 +18,8 @@
 namespace mn::app {
 namespace {
 
-/// Draws that balance the classes of rank 0's samples. Other ranks may have no samples.
+/// Says how training draws samples so that samples of each class come equally often. Only rank 0's samples are read,
+/// because other ranks may have none.
 DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   nlohmann::json classes;
   const auto read = [&] {
@@ -32,7 +33,8 @@ DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   return {.weights = balanced_weights(whole_numbers<std::int64_t>(comm.bcast_obj(classes)))};
 }
 
-/// A dataset in the value of an option: NAME or NAME@FILE.txt, either of which may end with :SHARE.
+/// One of the datasets in the value of an option. The text for it has the form NAME or NAME@FILE.txt, and may end with
+/// :SHARE.
 struct NamedDataset {
   std::string name;
   std::string subset = {};           ///< file with the numbers of samples; empty: all samples
@@ -52,7 +54,8 @@ NamedDataset named_dataset(std::string text) {
     }
   }
   const std::size_t at = text.rfind('@');
-  // The name of a folder may also have an "@", as in /home/user@site/data.
+  // Take "@" as a separator only if the text ends with ".txt", because the name of a folder may also have an "@", as in
+  // /home/user@site/data.
   if (at != std::string::npos && text.ends_with(".txt")) {
     named.subset = text.substr(at + 1);
     text.resize(at);
@@ -64,7 +67,7 @@ NamedDataset named_dataset(std::string text) {
 std::vector<NamedDataset> named_datasets(const std::string& names) {
   std::vector<NamedDataset> all;
   for (const std::string_view each : split(names, ',')) all.push_back(named_dataset(std::string(each)));
-  if (all.size() == 1 && all.front().share) return {{.name = names}};  // the colon belongs to the name
+  if (all.size() == 1 && all.front().share) return {{.name = names}};  // a colon in a single name belongs to the name
   return all;
 }
 
@@ -127,8 +130,8 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
                                        Communicator& comm, LoaderOptions how) {
   how.batchsize = common.batchsize;
   how.device = comm.device();
-  // Without shuffling, each rank reads its own part, because evaluation needs no common order, and in the common stored
-  // order every rank would read every shard.
+  // Without shuffling, each rank reads its own part of the dataset. Evaluation needs no common order of the samples,
+  // and with the common stored order every rank would read every shard.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   if (!how.by_part && !how.draws) how.draws = draws_of(*part, common, comm);
   return std::make_shared<DataLoader>(part, std::move(how));
@@ -168,7 +171,7 @@ std::optional<DrawOptions> draws_of(const SubDataset& part, const CommonOptions&
 
 std::vector<ValidationSet> validation_sets(
     const std::string& value, const std::function<std::shared_ptr<Iterator>(const std::string& names)>& open) {
-  std::vector<std::pair<std::string, std::string>> named = {{"", ""}};  // (name of the set, names of its datasets)
+  std::vector<std::pair<std::string, std::string>> named = {{"", ""}};  // pairs (set, datasets of the set)
   for (const std::string_view each : split(value, ',')) {
     const std::string_view set = each.substr(0, each.find('='));
     const bool is_named = !set.empty() && set.size() < each.size() && std::ranges::all_of(set, [](char c) {

@@ -17,12 +17,12 @@ namespace {
 
 namespace ext = mn::extensions;
 
-/// Number of samples of an update, over all ranks.
+/// Returns the number of samples that all ranks together use for an update.
 std::int64_t update_samples(const CommonOptions& common, const Communicator& comm) {
   return common.batchsize * common.accumulate * comm.size();
 }
 
-/// The value of --lr with which the first group of parameters has the rate `found`.
+/// Returns the value for --lr that gives the first group of parameters the learning rate `found`.
 double option_for(double found, Trainer& trainer, const CommonOptions& common) {
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const double first = optimizer.param_groups().front().options().get_lr();

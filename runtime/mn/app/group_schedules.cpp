@@ -5,7 +5,8 @@
 namespace mn::app {
 namespace {
 
-/// The schedule of a group with "schedule=NAME", over the epochs that remain when the group begins to train.
+/// Makes the schedule of a group that has "schedule=NAME" or "warmup=N". The schedule covers the epochs that remain
+/// when the group begins to train.
 Schedule own_schedule(const Group& group, const UpdateOptions& update, double rate, const TrainingSize& size) {
   const std::int64_t start = group.frozen.value_or(0);
   if (start >= size.epochs) return constant_schedule(0);  // the group is frozen during the whole training
@@ -19,7 +20,8 @@ Schedule own_schedule(const Group& group, const UpdateOptions& update, double ra
   return starting_at(start * size.updates, scaled_schedule(group.rule.rate, make_schedule(own, rate, rest)));
 }
 
-/// The common schedule, but 0 while the group is frozen.
+/// Makes a group's schedule from the common one: the rate is 0 while the group is frozen, then the common rate times
+/// the group's factor.
 Schedule common_schedule(const Group& group, const Schedule& common, const TrainingSize& size) {
   const std::int64_t frozen = std::min(group.frozen.value_or(0), size.epochs + 1) * size.updates;
   return [factor = group.rule.rate, frozen, common](std::int64_t iteration) {
@@ -27,7 +29,7 @@ Schedule common_schedule(const Group& group, const Schedule& common, const Train
   };
 }
 
-/// The group with the pattern `name`; null if the parameters belong to no --group.
+/// Finds the group with the pattern `name`. Null if there is none, because the parameters belong to no --group.
 const Group* group_of(const std::string& name, const std::vector<Group>& groups) {
   const auto found = std::ranges::find_if(groups, [&](const Group& each) { return each.rule.pattern == name; });
   return found == groups.end() ? nullptr : &*found;

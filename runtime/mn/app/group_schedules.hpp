@@ -1,4 +1,4 @@
-/// The rate of each --group over time.
+/// Makes the schedule for the learning rate of each --group.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace mn::app {
 
-/// Learning rate of an optimizer without the factors of --group. The optimizer's parameter groups must be those of
-/// make_optimizer().
+/// Returns the learning rate of an optimizer without the factors of --group. The optimizer's parameter groups must be
+/// those of make_optimizer().
 [[nodiscard]] double base_rate(MultiNodeOptimizer& optimizer, const std::vector<Group>& groups);
 
-/// The schedule of each group of parameters; `names` is the result of group_names(). `common` is the schedule of
-/// --schedule, and `rate` is the learning rate without factors of --group. The rate of a frozen group is 0. If a group
-/// has its own schedule, this begins when the group's frozen epochs end, and lasts until the end of training.
+/// Makes the schedule of each group of parameters. `names` is the result of group_names(). `common` is the schedule of
+/// --schedule, and `rate` is the learning rate without factors of --group. The rate of a frozen group is 0. A schedule
+/// of a group's own begins when the group's frozen epochs end, and lasts until the end of training.
 [[nodiscard]] std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
                                                     const Schedule& common, double rate, const TrainingSize& size);
 

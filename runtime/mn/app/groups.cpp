@@ -21,7 +21,7 @@ constexpr const char* kForm =
   throw UsageError("--group \"" + text + "\": " + why + "; the form is " + kForm);
 }
 
-/// Parses a finite number ≥ 0; no value for any other text.
+/// Parses a finite number ≥ 0. No value if `text` is anything else.
 std::optional<double> number_in(std::string_view text) {
   double number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -33,7 +33,7 @@ bool is_curve(std::string_view name) {
   return name == "constant" || name == "step" || name == "cosine" || name == "onecycle";
 }
 
-/// Stores one setting in `group`. Returns false if there is no setting `name`, or `value` is not valid for it.
+/// Stores a setting in `group`. False if no setting is called `name`, or if `value` is not valid for the setting.
 bool take(Group& group, std::string_view name, std::string_view value) {
   const std::optional<double> number = number_in(value);
   if (name == "schedule") {

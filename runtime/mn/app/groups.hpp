@@ -1,4 +1,4 @@
-/// --group: settings for the parameters whose names match a pattern.
+/// Parses --group, which gives settings to the parameters whose names match a pattern.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mn::app {
 
-/// One --group "PATTERN:SETTING,…".
+/// The value of one option --group, "PATTERN:SETTING,…".
 struct Group {
   GroupRule rule;                           ///< pattern; "rate=F", "decay=X"
   std::optional<std::int64_t> frozen = {};  ///< "freeze=N": epochs; "freeze": kForever
@@ -22,10 +22,11 @@ struct Group {
 /// Parses the texts of all --group options. Throws UsageError if a text has another form, or repeats a pattern.
 [[nodiscard]] std::vector<Group> parse_groups(const std::vector<std::string>& texts);
 
-/// The rules of the groups, for parameter_groups().
+/// Returns the rules of the groups in the form that parameter_groups() takes.
 [[nodiscard]] std::vector<GroupRule> rules_of(const std::vector<Group>& groups);
 
-/// The frozen groups, with the epochs during which each is frozen.
+/// Returns the groups that have "freeze" or "freeze=N", each with the number of epochs during which the group is
+/// frozen.
 [[nodiscard]] std::vector<extensions::FrozenEpochs> frozen_epochs(const std::vector<Group>& groups);
 
 }  // namespace mn::app

@@ -20,14 +20,15 @@
 namespace mn::app {
 namespace {
 
-/// Options whose change in a resumed run is not logged.
+/// Options that a resumed run may change without a message, because they do not change what is trained.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
 
 constexpr const char* kTraining = "main/";
 
-/// Throws UsageError if `monitor` is not in `names` and seems to be a misspelling of one of them, or has neither the
-/// form "main/VALUE" nor "VALIDATION/main/VALUE". Accepts any other name, because a later minibatch may report it.
+/// Checks the value of --monitor against `names`, the reported values. Throws UsageError if `monitor` seems to be a
+/// misspelling of one of the names, or has neither the form "main/VALUE" nor "VALIDATION/main/VALUE". Accepts every
+/// other unknown name, because a later minibatch may report such a value.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);

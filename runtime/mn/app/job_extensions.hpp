@@ -1,5 +1,5 @@
-/// What run_training() adds to every training: OUT/config.ini, options and metadata in checkpoints, and a check of
-/// --monitor.
+/// Defines what run_training() adds to every training: the file OUT/config.ini, the options and the metadata in
+/// checkpoints, and a check of --monitor.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@
 
 namespace mn::app {
 
-/// Stores the options in checkpoints, except options about folders and devices. A resumed training logs the options
-/// that differ from those in the checkpoint.
+/// Stores the options in checkpoints, except options about folders and devices. When training resumes with other
+/// options than the checkpoint's, rank 0 logs the differences.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
@@ -30,7 +30,7 @@ class OptionsRecord final : public Extension {
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return options_; }
   void load_state(const nlohmann::json& state) override { earlier_ = state; }
-  /// Rank 0 logs the options that differ from those in the checkpoint.
+  /// Rank 0 logs the options whose values differ from those in the checkpoint.
   void initialize(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
@@ -41,7 +41,7 @@ class OptionsRecord final : public Extension {
   nlohmann::json earlier_ = nlohmann::json::object();
 };
 
-/// Stores the metadata of the network in checkpoints, from which load_metadata() reads it.
+/// Stores the metadata of the network in checkpoints, so that load_metadata() can read the metadata.
 class MetadataRecord final : public Extension {
  public:
   explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
@@ -49,30 +49,31 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override;
-  /// Throws DataError if the checkpoint's metadata differs from this training's.
+  /// Throws DataError if an entry of the metadata has another value in the checkpoint than in this training.
   void load_state(const nlohmann::json& state) override;
 
  private:
   Metadata metadata_;
 };
 
-/// Evaluates one minibatch of this rank by `evaluator`, which reports under `name`. If the evaluator does not report
-/// the value of --monitor, throws the same UsageError on every rank. Collective. Afterwards restores `iterator`, the
-/// evaluator's iterator, and the state of the random numbers.
+/// Checks --monitor by evaluating one minibatch of this rank. `evaluator` reports its values under `name`. Throws an
+/// equal UsageError on every rank if --monitor names none of the values and is misspelled or malformed; a later
+/// minibatch may report any other name. Collective. Afterwards restores `iterator`, from which the evaluator reads, and
+/// the state of the random numbers.
 void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
                            Iterator& iterator, Communicator& comm);
 
-/// After the first iteration, throws the same UsageError on every rank if the loss function does not report the value
-/// of --monitor.
+/// Checks --monitor after the first iteration. Throws an equal UsageError on every rank if --monitor names no reported
+/// value and is misspelled or malformed; a later minibatch may report any other name.
 class MonitoredValue final : public Extension {
  public:
-  /// `monitor` is the value of --monitor. `validations` are the names of the validations that use the loss function: if
-  /// the loss function reports "main/VALUE", a validation NAME reports "NAME/main/VALUE".
+  /// `monitor` is the value of --monitor. `validations` are the names of the validations that use the loss function. If
+  /// the loss function reports "main/VALUE", a validation called NAME reports "NAME/main/VALUE".
   MonitoredValue(std::string monitor, std::vector<std::string> validations)
       : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
 
   [[nodiscard]] std::string name() const override { return "MonitoredValue"; }
-  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // before the log takes the values
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // runs before the log takes the values
   void run(Trainer& trainer) override;
 
  private:

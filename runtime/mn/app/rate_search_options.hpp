@@ -1,4 +1,4 @@
-/// The value of --find-lr.
+/// Parses the value of --find-lr.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace mn::app {
 
-/// The default value of --find-lr: a search from the rate 1e-7 to 10 in at most 100 updates.
+/// The value of --find-lr if the option stands alone: a search from the rate 1e-7 to the rate 10 in at most 100
+/// updates.
 inline constexpr const char* kRateSearch = "1e-7,10,100";
 
 /// Parses the value "FIRST,LAST,STEPS" of --find-lr. Throws UsageError if the text has another form.

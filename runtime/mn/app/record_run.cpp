@@ -30,14 +30,14 @@ void write_page(const Trainer& trainer) {
   write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
 }
 
-/// Writes OUT/report.html after reports and at the end. After reports it writes at most once in kPeriod, and so rarely
-/// that the page takes at most a hundredth of the training time.
+/// Writes the page OUT/report.html after reports and at the end of training. Between two writes after reports at least
+/// kPeriod passes, and so much time that the writes take at most a hundredth of the training time.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
 
   [[nodiscard]] std::string name() const override { return "ReportPage"; }
-  [[nodiscard]] int priority() const override { return kPriorityReport - 1; }  // after run.jsonl has the report
+  [[nodiscard]] int priority() const override { return kPriorityReport - 1; }  // after run.jsonl has the new report
   void run(Trainer& trainer) override {
     const auto begin = Clock::now();
     if (!trainer.is_root() || shown_ == log_.count() || begin < next_) return;
@@ -58,15 +58,15 @@ class ReportPage final : public Extension {
   bool has_failed_ = false;
 };
 
-/// Names of the log's values that the table and the plot show.
+/// The names of the values in the log that the table and the plot show.
 struct ShownValues {
   std::vector<std::string> columns = {"epoch"};
   std::vector<ext::PlotPanel> panels;
 };
 
-/// Loss and `metric` of training and of each validation.
+/// Chooses the loss and the value `metric`, both of training and of each validation.
 ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
-  if (validations.empty()) validations.emplace_back("validation");  // the column stays empty
+  if (validations.empty()) validations.emplace_back("validation");  // without validations, the column stays empty
   ShownValues shown;
   for (const std::string& value : {std::string("loss"), metric}) {
     std::vector<std::string> names = {"main/" + value};
@@ -93,9 +93,9 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
     std::fflush(stdout);
     if (!options.settings.empty()) write_file(trainer.out() / "config.ini", ini_of(options.settings));
   }
-  // The extensions below read the log and hold it by reference; the trainer owns all of them.
+  // The extensions below hold a reference to the log. The reference stays valid, because the trainer owns the log, too.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = options.period});
-  const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
+  const Interval always(1, IntervalUnit::kIteration);  // for extensions that look for a new report in every iteration
   const ShownValues shown = shown_values(options.metric, options.validations);
   trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns), {.trigger = always});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
@@ -108,12 +108,12 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
 }
 
 void write_report(const Trainer& trainer) {
-  std::error_code none;  // there is no log if training ended before the first report
+  std::error_code none;  // no log exists if training ended before the first report
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
     write_page(trainer);
   } catch (const std::exception& error) {
-    // The training has succeeded, so a missing page is only a warning.
+    // The training has succeeded, so a failed write of the page is only a warning.
     log_warning(std::string("no report.html: ") + error.what());
   }
 }

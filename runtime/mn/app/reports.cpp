@@ -43,7 +43,8 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
   if (!options.groups.empty()) {
     of_groups = group_schedules(options, group_names(options, trainer.model()), schedule, rate, size);
   }
-  // The extension lowers the rates of a schedule, so the schedule's warm-up still applies.
+  // Plateau lowers the rates of the schedule and does not replace the schedule, so the schedule's warm-up still
+  // applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor,
                                   .patience = options.plateau_patience,
@@ -54,7 +55,8 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
     schedule = plateau.schedule(std::move(schedule));
     for (Schedule& each : of_groups) each = plateau.schedule(std::move(each));
   }
-  // Without --group, the rates of the optimizer's groups keep the proportions that the program gave them.
+  // Without --group, all groups of the optimizer follow one schedule, and their rates keep the proportions that the
+  // program gave them.
   trainer.extend(of_groups.empty() ? std::make_unique<ext::LearningRate>(std::move(schedule))
                                    : std::make_unique<ext::LearningRate>(std::move(of_groups)));
 }
@@ -68,14 +70,15 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log, 0), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
-    // In each iteration a Snapshot with --checkpoint-every auto checks whether the previous save has ended.
+    // With --checkpoint-every auto, the Snapshot runs in each iteration, because it checks each time whether the
+    // previous save has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
                    {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
   }
 }
 
-/// OUT/config.ini, on rank 0.
+/// Returns the contents of OUT/config.ini on rank 0, and an empty text on other ranks.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
@@ -83,7 +86,7 @@ std::string options_as_markdown(const Trainer& trainer) {
   return text;
 }
 
-/// The values behind options such as "auto", by option.
+/// Returns the values that the job uses in place of "auto" or a default, by the name of the option.
 std::map<std::string, std::string> used_values(const Trainer& trainer) {
   OutText rate;
   rate << trainer.optimizer().param_groups().front().options().get_lr();
@@ -116,13 +119,13 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
   if (options.norms > 0) trainer.extend(std::make_unique<ext::Norms>(options.norms));
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
-  const ext::Validation* validated = nullptr;  // the last validation: when it has run, all validations have
+  const ext::Validation* validated = nullptr;  // the validation that runs after all the others
   for (auto& [name, evaluator] : evaluators) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator), name), {.trigger = validation});
   }
   auto& log = record_run(trainer, std::move(record));
-  const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
-  if (validated != nullptr) {  // report after each validation, so that --best saves the validated weights
+  const Interval always(1, IntervalUnit::kIteration);  // for extensions that look for a new report in every iteration
+  if (validated != nullptr) {  // a report follows each validation, so that --best saves the weights that were validated
     trainer.extend("report of the validation", always,
                    [&log, validated, seen = std::int64_t{0}](Trainer& each) mutable {
                      if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);

@@ -1,4 +1,4 @@
-/// Reports, validations and checkpoints of every training job.
+/// Adds reports, validations and checkpoints to a training job.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,20 @@
 
 namespace mn::app {
 
-/// Period of a job's reports: each iteration with --one-batch, otherwise `usual`.
+/// Returns the period of a job's reports: each iteration with --one-batch, otherwise `usual`.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
-/// Number of minibatches of a validation, for create_evaluator(): 1 with --one-batch, otherwise 0, which means all.
+/// Returns the number of minibatches of a validation, for create_evaluator(): 1 with --one-batch, otherwise 0, which
+/// means all.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
   return options.one_batch ? 1 : 0;
 }
 
-/// Period of a job's validations: --val-every, or by default `report`, the period of reports.
+/// Returns the period of a job's validations: the value of --val-every or, without --val-every, the period `report` of
+/// reports.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
-/// An evaluator, and the name under which its values are reported: "NAME/main/loss".
+/// An evaluator and its name. The values are reported as "NAME/main/…", for instance the loss as "NAME/main/loss".
 struct NamedEvaluator {
   std::string name;                      ///< "validation", or "validation/SET" for a set with a name
   std::unique_ptr<Evaluator> evaluator;  ///< not null
@@ -33,11 +35,12 @@ struct NamedEvaluator {
 
 /// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table,
 /// plot, run record, progress bar, profile, early stop and checkpoints. Returns the extension for averaged weights,
-/// which the trainer owns, or null without --ema.
+/// which the trainer owns. Null without --ema.
 ///
-/// The log and the evaluators run at `period`. If --val-every is given, the evaluators run at its period instead, and a
-/// report follows each validation. The schedule changes the rate with which the optimizer was made. Table and plot show
-/// `metric` beside the loss. record_run() adds log, table, page and the like, with `details`.
+/// The log and the evaluators run at `period`. With --val-every, the evaluators run at the period of --val-every
+/// instead, and a report follows each validation. The rates of --schedule are computed from the learning rate that the
+/// optimizer has at this call. Table and plot show `metric` beside the loss. record_run() gets `details` and adds log,
+/// table, plot, page and progress bar.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
                                        std::vector<NamedEvaluator> evaluators, Interval period,
                                        const std::string& metric = "accuracy", extensions::RunDetails details = {});

@@ -87,7 +87,7 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
-/// Options that have an effect only together with certain other options.
+/// Returns the options that have an effect only together with certain other options, each with its condition.
 std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
   const auto stages = [&common] { return !common.stage.empty(); };
   const auto monitors = [&common] { return uses_monitor(common); };
@@ -117,8 +117,8 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
            "with --one-batch, which is no part of a training"}};
 }
 
-/// Sets the folder in which ranks write their last calls when the job ends badly, unless MN_CALLS names a folder.
-/// Removes the files of an earlier job.
+/// Chooses the folder in which ranks write their last calls when the job ends badly, and removes the files of an
+/// earlier job. Does nothing if MN_CALLS is set, because MN_CALLS chooses the folder.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
   if (comm.rank() == 0) {
@@ -128,8 +128,8 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
   set_calls_folder(folder.string());
 }
 
-/// The folder of --out, or a subfolder with --find-lr or --one-batch, because a trial must not change a training in
-/// --out.
+/// Returns the folder of --out. With --find-lr or --one-batch, returns a subfolder, because a trial must not change a
+/// training in the folder of --out.
 std::filesystem::path output_folder(const CommonOptions& common) {
   const std::filesystem::path out = common.out;
   if (!common.find_lr.empty()) return out / "find-lr";
@@ -171,7 +171,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
                             .out = output_folder(common),
                             .checkpoint_on_signal = true,
                             .trace = how.trace};
-  if (!common.find_lr.empty()) {  // train for as many epochs as the search takes, and resume nothing
+  if (!common.find_lr.empty()) {  // a search ends by its number of updates, and saves nothing
     options.epochs = 0;
     options.iterations = rate_search_options(common.find_lr).steps;
     options.checkpoint_on_signal = false;
@@ -183,7 +183,7 @@ Better monitored_direction(const CommonOptions& common) {
   extensions::check_monitored(common.monitor);
   if (common.monitor_better == "lower") return Better::kLower;
   if (common.monitor_better == "higher") return Better::kHigher;
-  // Without --monitor-better, words in the name of the value decide.
+  // Without --monitor-better, words in the value's name decide ("loss": lower is better).
   if (const auto known = better_of(common.monitor)) return *known;
   throw UsageError("--monitor " + common.monitor +
                    ": its name does not say whether lower or higher values are better: correct it, or give "
@@ -234,7 +234,7 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
-  // Check all options before long work and before collective calls, which a rank with wrong options would miss.
+  // Check all options before long work, and before collective calls. A rank with wrong options would miss the calls.
   const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
   if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
@@ -242,13 +242,13 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (!common.find_lr.empty()) (void)rate_search_options(common.find_lr);
   check_options(optimizer_options(common));
   if (common.ema > 0) extensions::WeightAverage::check_optimizer(common.local_steps > 1);
-  CommunicatorOptions wanted;  // if no device is set, a rank takes its own GPU, or the CPU if the node has no GPU
+  CommunicatorOptions wanted;  // without a device in it, a rank takes its own GPU, or the CPU if the node has no GPU
   if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
   auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);
   if (common.device == "cuda" && comm->device().type != DeviceType::kCuda) {
     throw UsageError("--device cuda: there is no GPU in reach of the ranks");
   }
-  // If MN_DEVICE is not set, create_communicator() logs that there is no GPU.
+  // Log the absence of a GPU only if MN_DEVICE is set, because otherwise create_communicator() logs it.
   const bool found_none = common.device == "auto" && environment("MN_DEVICE");
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
@@ -259,7 +259,8 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
-  // Each rank draws different dropout masks. The initial weights are rank 0's, so they equal those of a single process.
+  // Each rank has its own random seed, so that each rank draws different dropout masks. The initial weights are
+  // broadcast from rank 0, so they equal the weights of a single process with this seed.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }
@@ -272,7 +273,7 @@ void set_precision(const std::string& precision) {
 void set_deterministic(bool on) {
   at::globalContext().setDeterministicAlgorithms(on, false);
   at::globalContext().setDeterministicCuDNN(on);
-  at::globalContext().setBenchmarkCuDNN(!on);  // benchmarks select kernels by their times, which differ from run to run
+  at::globalContext().setBenchmarkCuDNN(!on);  // a benchmark may select other kernels in every run
 }
 
 std::optional<c10::ScalarType> autocast_type(const std::string& precision) {

@@ -1,4 +1,4 @@
-/// The common options of all training jobs, and the set-up that follows from them.
+/// Defines the common options of all training jobs, and does the set-up that follows from the options.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ namespace mn::app {
 
 inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< most samples of a minibatch on one rank
 
-/// Value of --checkpoint-every for checkpoints as often as possible while they take at most a hundredth of the time.
+/// The value of --checkpoint-every that asks for checkpoints as often as possible, while they take at most a hundredth
+/// of the training time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
-/// The options of every job; --help describes them. A job with further options derives from this class, and may set
-/// other defaults.
+/// The options of every job, which --help describes. A job with further options derives its own class from
+/// CommonOptions, and may set other defaults.
 struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
   std::int64_t accumulate = 1;          ///< minibatches of an update
@@ -70,50 +71,52 @@ struct CommonOptions : UpdateOptions {
   bool one_batch = false;                        ///< one update and one minibatch of validation
 };
 
-/// Whether training depends on --monitor.
+/// True if --best, --early-stop or --schedule plateau is given. Only these options use the value that --monitor names.
 [[nodiscard]] inline bool uses_monitor(const CommonOptions& common) {
   return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
 }
 
-/// Whether lower or higher values of the value that --monitor names are better. Throws UsageError if neither
+/// Says whether lower or higher numbers are better for the value that --monitor names. Throws UsageError if neither
 /// --monitor-better nor the name of the value tells.
 [[nodiscard]] Better monitored_direction(const CommonOptions& common);
 
-/// Declares the common options; the values in `common` are the defaults.
+/// Declares the common options. `common` holds the defaults, and later the parsed values.
 void add_common_options(Options& options, CommonOptions& common);
 
-/// Parses the command line. Returns false if --help or --version is given; then rank 0 prints the help or the versions.
+/// Parses the command line. False if --help or --version is given; in this case rank 0 prints the help or the versions.
 [[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);
 
 /// Checks the options, creates the communicator of --communicator on --device, and sets precision, determinism and this
 /// rank's random seed. Collective.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// Options of the multi-node optimizer. With --overlap auto, the optimizer decides whether to overlap. With --profile,
-/// the result has a trace, which trainer_options() gives to the trainer, too.
+/// Returns the options of the multi-node optimizer. With --overlap auto, the optimizer decides whether communication
+/// overlaps with the backward pass. With --profile, the result has a trace, which trainer_options() gives to the
+/// trainer, too.
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
-/// Makes the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of --clip-norm.
-/// Collective.
+/// Collective: makes the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of
+/// --clip-norm.
 [[nodiscard]] std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
                                                                    const torch::nn::Module& model,
                                                                    const std::shared_ptr<Communicator>& comm,
                                                                    const OptimizerOptions& how);
 
-/// Options of the trainer: length of the training, output folder, trace.
+/// Returns the options of the trainer: length of the training, output folder and trace.
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
 /// Sets the precision of float32 operations in this process. With "tf32", matrix products may round their inputs to
-/// TF32 if the hardware supports TF32. With "fp32", "bf16" and "fp16" they may not round; with "bf16" and "fp16" an
-/// AutocastScope computes matrix products and convolutions in bfloat16 or float16.
+/// TF32 if the hardware supports TF32. With "fp32", "bf16" and "fp16", float32 operations do not round to TF32. With
+/// "bf16" and "fp16", an AutocastScope computes matrix products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
-/// If `on` is true, libtorch uses deterministic algorithms, so that runs have equal bits, and an operation without a
-/// deterministic algorithm throws. If `on` is false, cuDNN tries its algorithms at the first step of each shape, and
-/// selects the fastest.
+/// Sets the algorithms of libtorch. If `on` is true, libtorch uses deterministic algorithms, so that two runs have
+/// equal bits; an operation without a deterministic algorithm throws. If `on` is false, cuDNN tries its algorithms at
+/// the first step of each tensor shape, and selects the fastest.
 void set_deterministic(bool on);
 
-/// The type for an AutocastScope with this precision; no value for "fp32" and "tf32".
+/// Returns the type for an AutocastScope with this precision. No value for "fp32" and "tf32", which need no
+/// AutocastScope.
 [[nodiscard]] std::optional<c10::ScalarType> autocast_type(const std::string& precision);
 
 }  // namespace mn::app

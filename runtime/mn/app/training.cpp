@@ -43,7 +43,7 @@ void print_banner(const CommonOptions& common, const Training& training, const C
             << rule << std::endl;
 }
 
-/// All validation sets; the first one is the main set.
+/// Returns all validation sets. The first one is the main set, to which "validation/main/…" in --monitor refers.
 std::vector<ValidationSet> sets_of(const Training& training) {
   std::vector<ValidationSet> sets;
   if (training.validation) sets.push_back({"", training.validation});
@@ -51,10 +51,10 @@ std::vector<ValidationSet> sets_of(const Training& training) {
   return sets;
 }
 
-/// The name under which the values of a set are reported.
+/// Returns the name under which the values of a validation set are reported.
 std::string name_of(const ValidationSet& set) { return set.name.empty() ? "validation" : "validation/" + set.name; }
 
-/// If the main set has a name, replaces "validation/main/…" in --monitor by the main set's value.
+/// Replaces "validation/main/…" in --monitor by the name of the main set's value, if the main set has a name.
 void resolve_monitor(CommonOptions& common, const Training& training) {
   const std::vector<ValidationSet> sets = sets_of(training);
   constexpr std::string_view kMain = "validation/main/";
@@ -80,7 +80,8 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Makes an evaluator of this rank's minibatches of a set: all minibatches if `most` is 0, else at most `most`.
+/// Makes an evaluator of this rank's minibatches of a validation set. The evaluator takes at most `most` minibatches,
+/// or all if `most` is 0.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const ValidationSet& set, const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -102,8 +103,8 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
   return evaluators;
 }
 
-/// Checks a --monitor that begins with "validation/" or "main/". An extension of the job may report any other value;
-/// the names of an extension's values are not known before its first report.
+/// Checks --monitor if it begins with "validation/" or "main/". Any other value may come from an extension of the job;
+/// its name is not known before the extension's first report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const std::vector<ValidationSet> sets = sets_of(training);
@@ -123,8 +124,8 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
   }
 }
 
-/// Adds an extension that averages running statistics over the ranks before validations and checkpoints, because they
-/// differ between ranks.
+/// Adds an extension that averages the running statistics over the ranks before validations and before checkpoints of a
+/// fixed period, because the statistics differ between ranks.
 void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
   const auto& also = training.averaged_buffers;
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
@@ -135,8 +136,8 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
-/// Loads the weights of --initmodel, if it is given. Collective. With --initmodel-partial, rank 0 logs which weights
-/// were not loaded.
+/// Collective: loads the weights of --initmodel, if the option is given. With --initmodel-partial, rank 0 logs which
+/// weights were not loaded.
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
   if (options.initmodel.empty()) return;
   if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
@@ -144,7 +145,7 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
-/// Writes OUT/model.safetensors, with the averaged weights unless `average` is null. Collective.
+/// Collective: writes the weights to OUT/model.safetensors. Writes the averaged weights if `average` is not null.
 void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
   if (average != nullptr) {
@@ -154,7 +155,7 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
-/// Loads the weights of --evaluate, evaluates them, and prints the metrics on rank 0. Collective.
+/// Collective: loads the weights of --evaluate and evaluates them. Rank 0 prints the metrics.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
                   Communicator& comm) {
   load_model(options.evaluate, model, comm);
@@ -169,8 +170,8 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   return 0;
 }
 
-/// Trains, then writes weights and report. An error while the last checkpoint or the weights are written is thrown at
-/// the end.
+/// Trains, and afterwards writes the weights and the report. If a write of the last checkpoint or of the weights fails,
+/// the error is thrown at the end, so that the other files are still written.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
@@ -188,13 +189,14 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
       if (!unsaved) unsaved = std::current_exception();
     }
   }
-  write_report(trainer);  // also if interrupted; written after the weights, which need the disk's room
+  write_report(trainer);  // also after an interruption; written last, because the weights need the disk's room more
   if (unsaved) std::rethrow_exception(unsaved);
   return status;
 }
 
-/// The extension for the groups that --group freezes, or null. Freezes the groups at once, before the optimizer is
-/// made, so that the optimizer has no memory for gradients of frozen parameters.
+/// Freezes the groups of --group with "freeze", and returns the extension that freezes and unfreezes groups during
+/// training. Null if no group is frozen. Call it before the optimizer is made, so that the optimizer has no memory for
+/// gradients of frozen parameters.
 std::unique_ptr<extensions::Freezing> freeze_groups(const CommonOptions& common, torch::nn::Module& model) {
   std::vector<extensions::FrozenEpochs> frozen = frozen_epochs(parse_groups(common.groups));
   if (frozen.empty()) return nullptr;
@@ -236,7 +238,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   extensions::WeightAverage* average =
       add_reports(trainer, common, std::move(evaluators), period, training.metric,
                   {.unit = training.unit, .units_per_sample = training.units_per_sample});
-  // Call resume() after all extensions are added, because it loads their states.
+  // Resume after all extensions are added, because resume() loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

@@ -1,4 +1,4 @@
-/// run_training(): main() of a training program that has only a model, a loss and samples.
+/// Defines run_training(), which is the main() of a training program that has only a model, a loss and samples.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,20 @@
 
 namespace mn::app {
 
-/// An extension for the trainer, with the options of Trainer::extend().
+/// An extension that the job adds to the trainer.
 struct ExtensionToAdd {
   std::unique_ptr<Extension> extension;  ///< not null
   ExtendOptions options = {};            ///< for Trainer::extend()
 };
 
-/// Model, minibatches and loss of a job; all other members are optional.
+/// The description of a training job. A job needs a model, minibatches and a loss; all other members are optional.
 struct Training {
   std::shared_ptr<torch::nn::Module> model;   ///< on the CPU; run_training() moves it to --device
   std::shared_ptr<Iterator> train = {};       ///< minibatches, as train_batches() makes them
   std::shared_ptr<Iterator> validation = {};  ///< null: no validation, unless there are `validations`
-  /// Several validation sets, each with values of its own in the log, as validation_sets() makes them. The table, the
-  /// plot and --monitor validation/main/… refer to `validation`, or to the first of these sets if `validation` is null.
+  /// Several validation sets, as validation_sets() makes them. Each set has its own values in the log. The table, the
+  /// plot and "--monitor validation/main/…" refer to `validation`, or to the first of these sets if `validation` is
+  /// null.
   std::vector<ValidationSet> validations = {};
   ComputeLoss loss = {};                              ///< runs with the autocast of --precision
   EvaluateBatch evaluate = {};                        ///< runs with the same autocast; empty: `loss` evaluates
@@ -42,17 +43,17 @@ struct Training {
   double units_per_sample = 1;                        ///< units in a sample, for example the number of tokens
   std::vector<std::string> banner = {};               ///< lines that the job prints above the table
   std::vector<ExtensionToAdd> extensions = {};        ///< extensions of the job; see extend()
-  /// Names of buffers to average over the ranks in addition to running statistics; see average_buffers().
+  /// The names of buffers that are averaged in addition to the running statistics; see average_buffers().
   std::vector<std::string> averaged_buffers = {};
-  /// Facts about the network, such as its sizes, for OUT/model.safetensors and checkpoints; load_metadata() returns
-  /// them. If a checkpoint has different metadata, a resume from it throws.
+  /// Facts about the network, such as its sizes. OUT/model.safetensors and the checkpoints store them, and
+  /// load_metadata() reads them. Resuming from a checkpoint whose metadata differs throws.
   Metadata metadata = {};
-  /// If not empty, run_training() calls this function on every rank instead of training. The model is then on its
-  /// device, with the weights of --initmodel. The function returns the exit status.
+  /// A function that run_training() calls on every rank instead of training. The model is on its device by then, with
+  /// the weights of --initmodel. The function returns the exit status. Empty: run_training() trains.
   std::function<int()> instead = {};
 
-  /// Adds an extension of the job to the trainer that run_training() will make. Returns the extension, so that `loss`
-  /// can use it.
+  /// Registers an extension, which run_training() will add to the trainer. Returns the extension, so that `loss` can
+  /// use it.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -61,15 +62,16 @@ struct Training {
   }
 };
 
-/// Makes model, minibatches and loss; called after the options are parsed. Collective. libtorch's random numbers are
-/// seeded with --seed and the rank. Later run_training() broadcasts rank 0's parameters.
+/// Makes the model, the minibatches and the loss. run_training() calls this function after parsing the options.
+/// Collective. libtorch's random numbers are seeded with --seed and the rank. Later run_training() broadcasts rank 0's
+/// parameters.
 using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>;
 
 /// Does the work of main() for training programs: adds the common options to `options`, parses the command line, starts
 /// the job as run_job() does, calls `build`, and trains as the options say (initial weights, resume, reports,
 /// checkpoints, early stop, …). The model's running statistics (batch normalization) are averaged over the ranks before
-/// each validation and save. Returns the exit status: 0 after success, kExitRequeue after a signal and a checkpoint, or
-/// run_job()'s status for an exception.
+/// each validation, before each checkpoint of a fixed period, and before the final weights are written. Returns the
+/// exit status: 0 after success, kExitRequeue after a signal and a checkpoint, or run_job()'s status for an exception.
 ///
 ///   int main(int argc, char** argv) {
 ///     mn::app::CommonOptions common;

@@ -20,11 +20,12 @@ namespace mn::app {
 namespace {
 
 bool starts_at_zero(const UpdateOptions& update) {
-  // The rate of a small minibatch is no safe start for a large minibatch with LARS or LAMB.
+  // LARS and LAMB are for large minibatches, in which the rate of a small minibatch is no safe start of the warm-up.
+  // Without lr_samples no such rate is known.
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// The parameters that are decayed. LARS and LAMB get all parameters, because these optimizers treat biases and
+/// Says which parameters the weight decay acts on. LARS and LAMB get all parameters, because they treat biases and
 /// normalizations themselves.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
@@ -48,7 +49,7 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
-/// Options that have an effect only with certain optimizers or schedules.
+/// Returns the options that have an effect only with certain optimizers or schedules, each with its condition.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
     return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };
@@ -157,7 +158,7 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
     }
     schedule = cosine_schedule(top, total, update.min_lr);
   }
-  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // has a rise already
+  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // begins with a rise
   return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
 }
 

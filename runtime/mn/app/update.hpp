@@ -1,4 +1,4 @@
-/// The options of updates: the optimizer and its learning rate over time.
+/// Makes the optimizer and its learning rate over time from the options of updates.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Optimizer;
 
 namespace mn::app {
 
-/// The options of updates; a job may set other defaults.
+/// The options of the command line about updates. A job may set other defaults.
 struct UpdateOptions {
   std::string optimizer = "adam";      ///< sgd, adamw, lars, lamb
   double lr = 0;                       ///< learning rate; 0: default_rate()
@@ -35,28 +35,28 @@ struct UpdateOptions {
   double plateau_factor = 0.1;         ///< factor of the rate in the schedule plateau
   std::int64_t plateau_patience = 5;   ///< reports without a better value in the schedule plateau
   std::int64_t plateau_cooldown = 0;   ///< reports ignored after a fall of the rate in the schedule plateau
-  /// Not an option of the command line: the number of samples in an update for which `lr` is meant. For updates of more
-  /// or fewer samples, the rate is scaled in proportion. 0: the rate is not scaled.
+  /// The number of samples in an update for which `lr` is meant. If an update has more or fewer samples, the rate is
+  /// scaled in proportion. 0: the rate is not scaled. No option of the command line sets this number.
   std::int64_t lr_samples = 0;
 };
 
-/// Declares the options of updates; the values in `update` are the defaults.
+/// Declares the options of updates. `update` holds the defaults, and later the parsed values.
 void add_update_options(Options& options, UpdateOptions& update);
 
-/// The learning rate that an optimizer has if --lr is not given.
+/// Returns the learning rate that an optimizer gets if --lr is not given.
 [[nodiscard]] double default_rate(const std::string& optimizer);
 
 /// Makes the optimizer of --optimizer with learning rate `rate` and the groups of --group. Biases and the parameters of
-/// normalizations (fewer than two dimensions) are decayed only with decay_all. Throws UsageError if a --group matches
-/// no parameter.
+/// normalizations (tensors of fewer than two dimensions) are decayed only with decay_all. Throws UsageError if a
+/// --group matches no parameter.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                                       const torch::nn::Module& model);
 
-/// The name of each parameter group of the optimizer that make_optimizer() returns: the pattern of the group's --group,
-/// or empty.
+/// Returns the name of each parameter group of the optimizer that make_optimizer() returns. The name is the PATTERN of
+/// the --group, or empty if the parameters belong to no --group.
 [[nodiscard]] std::vector<std::string> group_names(const UpdateOptions& update, const torch::nn::Module& model);
 
-/// The length of a training, from which its schedule is made.
+/// The length of a training. make_schedule() needs it.
 struct TrainingSize {
   std::int64_t samples = 1;  ///< samples of an update, over all ranks
   std::int64_t updates = 1;  ///< updates of an epoch
@@ -64,8 +64,8 @@ struct TrainingSize {
   std::int64_t epochs = 1;   ///< epochs of the whole training
 };
 
-/// The learning rate of each update, if `rate` is the optimizer's rate. For --schedule plateau the rate is constant
-/// here.
+/// Makes the learning rate of each update from `rate`, the optimizer's own rate. For --schedule plateau the result is
+/// constant after the warm-up; the extension Plateau lowers it.
 [[nodiscard]] Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size);
 
 }  // namespace mn::app

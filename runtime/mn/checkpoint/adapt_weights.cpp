@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// Removes every `part` that a wrapper has added to `name`: at the beginning, or after a dot.
+/// Removes `part`, an addition by a wrapper such as torch.compile, at the beginning of `name` and after each dot.
 std::string without_part(std::string name, std::string_view part) {
   for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
     if (at == 0 || name[at - 1] == '.') {
@@ -29,19 +29,20 @@ std::string without_part(std::string name, std::string_view part) {
   return name;
 }
 
-/// The names that `name` may have had before wrappers added parts to it, the likeliest first. There are several,
-/// because a model may itself have a layer "module".
+/// Removes what wrappers may have added to `name`. Returns the possible original names, the likeliest first. There may
+/// be several, because a model may itself have a layer "module".
 std::vector<std::string> plain_names(std::string name) {
   for (const std::string_view part : kWrappers) name = without_part(std::move(name), part);
   std::vector<std::string> names = {name};
   while (name.starts_with(kPrefix)) names.push_back(name.erase(0, kPrefix.size()));
-  names.push_back(without_part(name, kPrefix));  // for a model with wrapped layers
+  names.push_back(without_part(name, kPrefix));  // for a model in which single layers were wrapped
   return names;
 }
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Removes wrappers' parts from names of which the module has only the plain form. Returns how many names have changed.
+/// Renames tensors whose names wrappers have changed: if the module `own` lacks the name, but has it without the
+/// wrappers' parts, the tensor gets the shorter name. Returns the number of renamed tensors.
 std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names) {
   std::size_t renamed = 0;
   for (auto& [name, tensor] : tensors) {
@@ -55,8 +56,9 @@ std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<
   return renamed;
 }
 
-/// Returns the prefix, such as "backbone.", with which the file has the most names of the module. Empty if the file has
-/// the most names without a prefix, or if a second prefix has just as many.
+/// Finds a prefix, such as "backbone.", that stands before the module's names in the file. Returns the prefix with
+/// which the file has the most names of the module. Empty if the file has the most names without a prefix, or if two
+/// prefixes have equally many.
 std::string common_prefix(const std::set<std::string>& names, const Tensors& own) {
   std::map<std::string, std::size_t> found = {{"", 0}};
   for (const std::string& name : names) {
@@ -70,8 +72,8 @@ std::string common_prefix(const std::set<std::string>& names, const Tensors& own
   return ties == 1 ? most->first : "";
 }
 
-/// Removes `prefix` from names of which the module has only the form without `prefix`. Returns how many names have
-/// changed.
+/// Removes `prefix` from the name of a tensor if the module has no tensor with the longer name, but has one with the
+/// shorter name. Returns the number of renamed tensors.
 std::size_t remove_prefix(NamedTensors& tensors, const std::string& prefix, const Tensors& own,
                           std::set<std::string>& names) {
   std::size_t renamed = 0;
@@ -85,7 +87,8 @@ std::size_t remove_prefix(NamedTensors& tensors, const std::string& prefix, cons
   return renamed;
 }
 
-/// Casts floating-point tensors to the module's dtypes; returns "N tensors cast, FROM to TO", or an empty text.
+/// Casts floating-point tensors to the dtypes of the module's tensors. Returns a text for the log, "N tensors cast,
+/// FROM to TO"; empty if no tensor was cast.
 std::string cast_floats(NamedTensors& tensors, const Tensors& own) {
   std::size_t cast = 0;
   std::string from, to;  // an example

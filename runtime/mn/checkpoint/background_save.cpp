@@ -17,7 +17,7 @@
 namespace mn {
 namespace {
 
-/// Measures seconds since construction, without the time in which the thread waited for a CPU.
+/// Measures the seconds since construction, except the time in which the thread waited for a CPU.
 class OwnTime {
  public:
   [[nodiscard]] double seconds() const {
@@ -36,17 +36,17 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Lets the writing thread take a small part of a busy CPU, and all of an idle CPU (3). A low priority of the thread is
-/// no solution: on busy CPUs, a killed process with such a thread cannot end, and still holds its connections and its
-/// lock.
+/// Invariant 3: pauses the writing thread often if the CPU is busy, and never if the CPU is idle, so training hardly
+/// slows down. A low priority of the thread would be no solution: on busy CPUs, a killed process with such a thread
+/// cannot end, and still holds its connections and its lock.
 class Pace {
  public:
-  /// Construct it when the work begins. A request to stop ends all pauses.
+  /// Construct the object when the work begins. A stop request to `urgent` ends all pauses.
   explicit Pace(std::stop_token urgent) : urgent_(std::move(urgent)) {}
-  /// Call it after each piece of work. On a busy CPU, sleeps in proportion to the CPU time of the piece.
+  /// Called after each piece of work. On a busy CPU, sleeps in proportion to the CPU time of the piece.
   void pause() {
-    // The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a
-    // wait counts for several pieces of work.
+    // If the thread had to wait for a CPU, the CPU is busy. After a pause the scheduler prefers the thread, which then
+    // rarely waits; one wait therefore counts for several pieces of work.
     const double worked_s = cpu_seconds() - used_;
     wanted_ = queue_seconds() - queued_ > kWaited * worked_s ? kRemembered : std::max(wanted_ - 1, 0);
     const OwnTime rest;
@@ -84,7 +84,7 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
   const BlockedSignals blocked;
   try {
     thread_ = std::jthread(run);
-  } catch (const std::system_error&) {  // no thread can be started, so the caller does the work
+  } catch (const std::system_error&) {  // no thread can be started: the caller does the work
     std::stop_source urgent;
     urgent.request_stop();
     run(urgent.get_token());
@@ -94,7 +94,7 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
 void BackgroundSave::join() { thread_ = std::jthread(); }
 
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
-  assert(!is_under_way());  // only one save at a time (2)
+  assert(!is_under_way());  // invariant 2: one save at a time
   join();
   start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()](const std::stop_token&) {
     try {
@@ -106,7 +106,7 @@ void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
 }
 
 void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  assert(!is_under_way());  // only one save at a time (2)
+  assert(!is_under_way());  // invariant 2: one save at a time
   join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);

@@ -1,9 +1,10 @@
-/// Saves a checkpoint in the background: training waits for a copy of the tensors, and a thread writes the copy.
+/// Saves a checkpoint in the background: training waits only while the tensors are copied, and a thread writes the
+/// copy.
 ///
 /// (1) Only begin() and advance() exchange messages, on the training thread; the writing thread makes no MPI call.
 /// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes. The memory is reused
-///     by the next save. Its allocation takes longer than the copy, so prepare() lets a thread allocate it beforehand,
-///     during training.
+///     by the next save. Allocating memory takes longer than copying, so prepare() lets a thread allocate it
+///     beforehand, during training.
 /// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU,
 ///     and a save lasts 200 times its CPU time. Training slows down by less than one percent, although the ranks'
 ///     threads pause at different times. advance() completes the writing at full speed.
@@ -24,30 +25,31 @@ namespace mn {
 class BackgroundSave {
  public:
   BackgroundSave() = default;
-  /// Ends the thread. A save that was not committed leaves no checkpoint.
+  /// Ends the writing thread. If a save is under way and not committed, it leaves no checkpoint.
   ~BackgroundSave() { is_abandoned_ = true; }
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Not collective. Call it while no save is under way. Starts a thread that allocates the memory for saves of tensors
-  /// with the forms in `like`. is_ready() is true once the memory is allocated. A save that begins earlier waits for
-  /// the thread.
+  /// Not collective. Call it while no save is under way. Starts a thread that allocates memory for later saves of
+  /// tensors with the dtypes and shapes of `like`. is_ready() is true once the memory is allocated. A save that begins
+  /// earlier waits for the thread.
   void prepare(const Communicator& comm, const Checkpoint& like);
-  /// Collective. Call it while no save is under way. Copies the tensors, which may change after the return, and begins
-  /// to write. Throws SaveError.
+  /// Collective: begins a save. Call it while no save is under way. Copies the tensors, which the program may change
+  /// afterwards, and starts the thread that writes. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
-  /// True from begin() until advance() returns true or throws; on all ranks.
+  /// Whether a save is under way: true, on all ranks, from begin() until advance() returns true or throws.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
-  /// Not collective: true if this rank's thread has completed its work, so that advance() would not wait for this rank.
+  /// Not collective: whether the thread of the calling rank has completed its work. If yes, advance() need not wait for
+  /// the rank.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
-  /// Collective; waits until all ranks are ready. The first call begins the commit: rank 0's thread writes the
-  /// manifest, then calls `after_commit`, which must not throw. The second call ends the save: it returns true, or
-  /// throws SaveError or SaveRefused.
+  /// Collective: takes the next of a save's two last steps, after waiting for the threads of all ranks. The first call
+  /// returns false and begins the commit: rank 0's thread writes the manifest, then calls `after_commit`, which must
+  /// not throw. The second call ends the save: it returns true, or throws SaveError or SaveRefused.
   bool advance(const std::function<void()>& after_commit = {});
-  /// Collective: calls advance() until the save is over.
+  /// Collective: calls advance() until the save has ended.
   void commit();
 
-  /// Seconds of the last save on this rank, without pauses and waits for a CPU.
+  /// How many seconds the last save took on this rank, without pauses and without waits for a CPU.
   [[nodiscard]] double save_s() const noexcept { return save_s_; }
 
  private:

@@ -23,18 +23,19 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // fits the cache, so the write reads memory only once
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // fits the cache, so a write reads memory only once
 
 std::string failure_text(const fs::path& path) { return "cannot save the checkpoint " + path.string() + ": "; }
 
-/// Returns the slice's elements as a contiguous tensor on the same device: a view if they are contiguous already, else
-/// a copy.
+/// Returns the elements of a slice as a contiguous tensor on the same device. The result is a copy unless the elements
+/// are contiguous already.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
   const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
 }
 
-/// This rank's number among the writers. The first rank of each node comes first, then the second of each node, …
+/// The calling rank's number among the ranks that write shared tensors. The first rank of each node comes first, then
+/// the second of each node, and so on: a few writers are on as many nodes as possible.
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
   std::vector<std::pair<int, int>> order;  // number within the node, rank
@@ -44,8 +45,9 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// The first element of a tensor that begins at or after byte `position` of all tensors. An element belongs to the
-/// writer whose share holds the element's first byte, and slices neither overlap nor leave gaps.
+/// Where a writer's share of all shared tensors begins in one tensor. `position`, the first byte of the share, and
+/// `tensor_begin` count bytes from the beginning of the first tensor. Returns the first element of the tensor at or
+/// after `position`: an element belongs to the writer whose share has its first byte.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
@@ -53,7 +55,8 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
 
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
                 std::uint64_t bytes_per_writer) {
-  // Sorted by name, because readers read tensors in this order, and then open each shard only once.
+  // Tensors are stored in the order of their names, because readers read them in this order, and then open each shard
+  // only once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
   for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
@@ -96,7 +99,7 @@ std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Chec
   for (const auto& [name, tensor] : checkpoint.own) {
     add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
   }
-  // Tensors with wide elements come first, so each part is aligned.
+  // Tensors with wide elements come first in a shard, so every tensor is aligned.
   std::ranges::stable_sort(slices, std::ranges::greater(),
                            [](const CheckpointSlice& slice) { return slice.tensor.element_size(); });
   return slices;
@@ -125,7 +128,8 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   if (!checkpoint.objection.empty()) written_ = {{"refused", checkpoint.objection}};
 }
 
-/// Runs `work`, unless earlier work has failed. Stores an error of `work`; finish() throws it on every rank (3).
+/// Runs `work`, unless earlier work has failed. Invariant 3: a failure on any rank ends the save on all ranks, so the
+/// error of `work` is stored for finish(), which throws it on every rank.
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {
@@ -184,7 +188,7 @@ void CheckpointSave::collect() { shards_ = comm_.gather_obj(written_); }
 bool CheckpointSave::commit_on_root() noexcept {
   try {
     const auto failed = std::ranges::find_if(shards_, [](const json& shard) { return !shard.contains("parts"); });
-    outcome_ = failed == shards_.end() ? json::object() : *failed;  // a failure on any rank ends the save (3)
+    outcome_ = failed == shards_.end() ? json::object() : *failed;  // invariant 3: a failure on any rank ends the save
     if (outcome_.empty()) {
       Manifest manifest{about_, {}, {}};
       for (const json& shard : shards_) add_shard(manifest, shard);

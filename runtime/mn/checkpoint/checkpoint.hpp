@@ -26,7 +26,7 @@ namespace mn {
 class Communicator;
 class CopyMemory;
 
-/// A rank's contents of a checkpoint, as TrainingState collects them.
+/// What one rank stores in a checkpoint. TrainingState collects it.
 struct Checkpoint {
   nlohmann::json about;        ///< counters, iterator, extensions, …; only rank 0's value is saved
   NamedTensors shared;         ///< equal on all ranks, in the same order
@@ -35,20 +35,20 @@ struct Checkpoint {
   std::string objection = {};  ///< a reason not to save this rank's tensors; empty: none
 };
 
-/// Bytes of shared tensors for each writer.
+/// There is one writer for each so many bytes of shared tensors, up to the number of ranks.
 inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 
-/// A range of elements of a tensor, for a single writer.
+/// The part of a tensor that one rank writes.
 struct CheckpointSlice {
   ShardPart part;
   at::Tensor tensor;  ///< the whole tensor, borrowed
 };
 
-/// The slices of this rank's shard, in the order of the shard. Not collective. Throws DataError if checkpoints cannot
-/// hold a tensor's dtype.
+/// Not collective: returns the calling rank's slices, in the order of its shard. Throws ArgumentError if checkpoints
+/// cannot hold a tensor's dtype.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
-/// Size of all slices together.
+/// The number of bytes of all slices together.
 [[nodiscard]] std::uint64_t bytes_of(const std::vector<CheckpointSlice>& slices);
 
 /// Thrown by every rank if a checkpoint could not be written. Training may go on.
@@ -57,31 +57,32 @@ class SaveError : public DataError {
   explicit SaveError(const std::string& what) : DataError(what, true) {}
 };
 
-/// Thrown by every rank if some rank objects to saving its tensors (Checkpoint::objection).
+/// Thrown by every rank if a rank refuses to save its tensors. The reason is in Checkpoint::objection.
 class SaveRefused : public DataError {
  public:
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// One save: write(), collect(), commit_on_root(), finish(). Each step begins when all ranks have completed the
-/// previous step. The constructor, collect() and finish() are collective. All other calls send nothing, and may run on
-/// a second thread.
+/// The steps of one save: write(), collect(), commit_on_root(), finish(). A step begins when all ranks have completed
+/// the step before. The constructor, collect() and finish() are collective. All other functions send nothing, and a
+/// second thread may call them.
 class CheckpointSave {
  public:
-  /// Rank 0 makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
+  /// Rank 0 makes the checkpoint's folder. The tensors of `checkpoint` must stay unchanged until copy() or write() has
+  /// returned. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies this rank's slices into `memory`, which write() then reads. Copies from devices are all enqueued before the
-  /// host waits for them.
+  /// Copies this rank's slices into `memory`; write() then writes the copies. Copies from devices are all enqueued
+  /// before the host waits for them.
   void copy(CopyMemory& memory) noexcept;
-  /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. Calls `pause`, unless
-  /// it is empty, after each piece of some MiB.
+  /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. After each piece of a
+  /// few MiB, calls `pause` unless it is empty.
   void write(const std::function<void()>& pause = {}) noexcept;
-  /// Sends the description of each rank's shard to rank 0.
+  /// Collective: sends the description of each rank's shard, or the rank's error, to rank 0.
   void collect();
-  /// For rank 0: commits the checkpoint. Returns false if a rank has failed; then the folder is removed.
+  /// On rank 0: makes the written files a checkpoint. False if a rank has failed; the folder is then removed.
   bool commit_on_root() noexcept;
-  /// Ends the save. Throws SaveError or SaveRefused if no checkpoint was committed.
+  /// Collective: ends the save. Throws SaveError or SaveRefused if no checkpoint was made.
   void finish();
 
  private:

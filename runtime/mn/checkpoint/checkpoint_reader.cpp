@@ -23,23 +23,24 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// How bad an error is, in ascending order. Only after kDamage does "auto" try an older checkpoint.
+/// How bad an error of a checkpoint is, in ascending order. With "auto", an older checkpoint is tried only after
+/// kDamage.
 enum class Harm { kNone, kDamage, kVersion, kStorage };
 
-/// An error on one rank; kNone if the rank has no error.
+/// An error on one rank. `harm` is kNone if the rank met no error.
 struct Trouble {
   Harm harm = Harm::kNone;
   std::string text;
 };
 
-/// The checkpoint may be undamaged, but this version of mn cannot read it, or the storage fails. All ranks throw this
-/// error.
+/// Thrown if the checkpoint may be undamaged, but this version of mn cannot read it, or the storage fails. All ranks
+/// throw it, and no older checkpoint is tried.
 class CannotRead : public DataError {
  public:
   explicit CannotRead(const std::string& what) : DataError(what, true) {}
 };
 
-/// Runs `work`, and returns its exception as Trouble.
+/// Runs `work`. If `work` throws, returns the exception as a Trouble.
 template <class Work>
 Trouble trouble_of(Work work) {
   try {
@@ -56,7 +57,7 @@ Trouble trouble_of(Work work) {
   return {};
 }
 
-/// Collective: if any rank has a Trouble, every rank throws the error of the worst Trouble.
+/// Collective: if any rank met an error, every rank throws the worst of all ranks' errors.
 void throw_worst(Communicator& comm, const Trouble& own) {
   Trouble worst;
   std::size_t rank = 0;
@@ -88,8 +89,8 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
   return {names.begin(), names.end()};
 }
 
-/// Explains why `path` is not a checkpoint, if it is a file or an output folder. In an output folder, only the user
-/// knows which checkpoint is wanted.
+/// Called if `path` is no checkpoint. If `path` is a file, or an output folder with checkpoints, throws a DataError
+/// that explains this. No checkpoint of an output folder is chosen here: only the user can choose one.
 void reject_others(const fs::path& path) {
   if (fs::is_regular_file(path)) {
     throw DataError(path.string() + " is a file, not a checkpoint, which is a folder; --initmodel takes weights");
@@ -99,7 +100,7 @@ void reject_others(const fs::path& path) {
   throw DataError(path.string() + " is not a checkpoint, but holds some: name one, such as " + found.front().string());
 }
 
-/// Collective: rank 0 reads the manifest, and every rank parses it.
+/// Collective: opens the checkpoint in a folder. Rank 0 reads the manifest for all ranks, and every rank parses it.
 SavedCheckpoint open_folder(Communicator& comm, const fs::path& path) {
   std::string text;
   const auto read = [&] {
@@ -144,7 +145,8 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
 CheckpointReader::CheckpointReader(Communicator& comm, SavedCheckpoint folder)
     : comm_(comm), folder_(std::move(folder)) {}
 
-/// Collective: checks all shards, rank r the shards r, r + ranks, … (1). Every rank throws the worst error.
+/// Collective, invariant 1: checks the whole checkpoint before any tensor is read. Rank r checks the shards r, r +
+/// ranks, … If any rank finds an error, every rank throws the worst error.
 void CheckpointReader::check() {
   throw_worst(comm_, trouble_of([&] {
                 for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks();
@@ -177,7 +179,7 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
 
 NamedTensors CheckpointReader::own() {
   NamedTensors tensors;
-  if (ranks() != comm_.size()) return tensors;  // (3): a different number of ranks saved them
+  if (ranks() != comm_.size()) return tensors;  // invariant 3: a different number of ranks saved it
   const std::string prefix = own_tensor_name(static_cast<std::size_t>(comm_.rank()), "");
   for (const auto& [name, form] : shared(prefix)) {
     at::Tensor tensor = at::empty(form.shape, form.dtype);

@@ -1,4 +1,4 @@
-/// Loads a checkpoint that any number of ranks has saved.
+/// Loads a checkpoint. It may have been saved by more or fewer ranks.
 ///
 /// (1) No tensor is returned before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
 /// (2) Tensors are read from the file directly into the caller's memory. Every rank reads all shared tensors from
@@ -24,11 +24,10 @@ class Communicator;
 
 class CheckpointReader {
  public:
-  /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a
-  /// warning for each damaged checkpoint that was tried before. Null if there is no checkpoint at all. Throws the same
-  /// DataError on every rank if all checkpoints are damaged, or if a different version of mn has written the newest
-  /// checkpoint. Also throws if the storage fails, because then it is not known which checkpoints exist and are
-  /// undamaged.
+  /// Collective: opens a checkpoint. `from` is its path, or "auto": the newest undamaged checkpoint of the output
+  /// folder `out`; a warning names each damaged checkpoint. Null if there is no checkpoint at all. Throws an equal
+  /// DataError on every rank if all checkpoints are damaged, if a different version of mn has written the newest one,
+  /// or if the storage fails: nobody can then know which checkpoints are undamaged.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   CheckpointReader(const CheckpointReader&) = delete;
@@ -39,13 +38,14 @@ class CheckpointReader {
   /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }
 
-  /// The shared tensors whose names begin with `prefix`, named without the prefix.
+  /// The dtypes and shapes of the shared tensors whose names begin with `prefix`. The result has the names without
+  /// `prefix`.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills `tensors`, which may be on any device, from the checkpoint's shared tensors. A tensor NAME is
-  /// filled from the shared tensor `prefix` + NAME; shared() tells its dtype and shape. Throws the same DataError on
-  /// every rank.
+  /// Collective: fills `tensors`, which may be on any device, from the checkpoint. The shared tensor `prefix` + NAME
+  /// fills the tensor NAME, whose dtype and shape must be as in shared(). Throws an equal DataError on every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Not collective: returns this rank's own tensors. Empty if a different number of ranks saved the checkpoint.
+  /// Not collective: returns the tensors of the calling rank alone. Empty if the number of ranks differs from the
+  /// number of ranks that saved the checkpoint.
   [[nodiscard]] NamedTensors own();
 
  private:

@@ -1,4 +1,4 @@
-/// The memory to which saves in the background copy tensors.
+/// Memory for the copies of tensors that a save in the background makes.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,19 @@
 
 namespace mn {
 
-/// Memory that the next save uses again. Only one thread at a time may use an object.
+/// Holds the memory into which a save in the background copies tensors, and keeps it for the next save. Only one thread
+/// at a time may use an object.
 class CopyMemory {
  public:
   /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its
-  /// content is lost. For tensors on a GPU, the memory is page-locked, unless the system has too little page-locked
-  /// memory. The GPU is the calling thread's current device.
+  /// content is lost. If `device` is a GPU, it must be the calling thread's current device, and the memory is
+  /// page-locked, unless the system has too little page-locked memory.
   void reserve(std::uint64_t bytes, Device device);
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-  HostPinned pinned_;    // owns bytes_ if they are page-locked
-  ByteBuffer pageable_;  // owns bytes_ otherwise
+  HostPinned pinned_;    // owns bytes_ if the memory is page-locked
+  ByteBuffer pageable_;  // owns bytes_ if it is not page-locked
   std::span<std::byte> bytes_;
 };
 

@@ -9,8 +9,9 @@
 
 #include <mn/checkpoint/dtypes.hpp>
 
-// The compiler makes several versions of a function, and the dynamic linker picks the widest version that the CPU
-// supports. CMake sets MN_TARGET_CLONES if the compiler can make them.
+// The compiler makes several versions of a function, and at the program's start the dynamic linker picks the version
+// with the widest vectors that the CPU supports. CMake defines MN_TARGET_CLONES if the compiler can make several
+// versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -20,8 +21,9 @@
 namespace mn {
 namespace {
 
-/// Returns the largest bit pattern of the numbers, without the sign bit. Bit patterns of floating-point numbers ascend
-/// with the magnitude; infinity comes after all numbers, and NaN after infinity.
+/// Returns the largest bit pattern of all numbers, without their sign bits. Larger numbers have larger bit patterns;
+/// infinity has a larger one than every number, and NaN than infinity. So the result shows whether one of the numbers
+/// is infinity or NaN.
 template <class T>
 inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
   constexpr T kWithoutSign = static_cast<T>(-1) >> 1;

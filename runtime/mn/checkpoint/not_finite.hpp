@@ -5,8 +5,8 @@
 
 namespace mn {
 
-/// True if the tensor holds NaN. With `or_infinity`, also true if the tensor holds infinity. False for tensors of
-/// integers. One thread reads a contiguous tensor on the CPU once, at the speed of memory, and allocates nothing.
+/// Whether the tensor holds NaN or, if `or_infinity`, infinity. False for tensors of integers. A contiguous tensor on
+/// the CPU is read once, by one thread, at the speed of memory, and nothing is allocated.
 [[nodiscard]] bool holds_nan(const at::Tensor& tensor, bool or_infinity);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// A torch optimizer as bytes, in libtorch's own archive format.
+/// Writes the options and state of a torch optimizer to bytes, and loads them, in libtorch's own archive format.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ class Optimizer;
 
 namespace mn {
 
-/// The optimizer's options and state. Not collective. For a MultiNodeOptimizer, pass its actual().
+/// Not collective: the optimizer's options and state as bytes. For a MultiNodeOptimizer, pass its actual().
 [[nodiscard]] std::string optimizer_bytes(const torch::optim::Optimizer& optimizer);
-/// True for an empty archive, which libtorch writes for optimizers without a save() of their own.
+/// Whether an archive is empty. libtorch writes an empty archive for an optimizer that has no save() of its own.
 [[nodiscard]] bool is_empty_archive(std::string_view bytes);
-/// Loads options and state, with tensors on `device`. Not collective. libtorch throws if the archive does not match.
+/// Not collective: loads options and state from an archive; the state's tensors go to `device`. libtorch throws if the
+/// archive does not match the optimizer.
 void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, c10::Device device);
 
 }  // namespace mn

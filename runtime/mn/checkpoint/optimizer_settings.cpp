@@ -26,7 +26,7 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-/// One number of an optimizer's options; flags are 0 or 1.
+/// One number in an optimizer's options, such as the momentum. A flag counts as 0 or 1.
 struct Setting {
   std::string name;
   std::function<double(OptimizerOptions&)> get;
@@ -34,7 +34,7 @@ struct Setting {
 };
 using Settings = std::vector<Setting>;
 
-/// A setting of an Options object; `access` returns a reference to the setting.
+/// Makes the Setting of one member of an optimizer's Options. `access` returns a reference to the member.
 template <class Options, class Access>
 Setting setting(std::string name, Access access) {
   const auto member = [access](OptimizerOptions & options) -> auto& { return access(static_cast<Options&>(options)); };
@@ -45,7 +45,7 @@ Setting setting(std::string name, Access access) {
           }};
 }
 
-/// Returns the known settings that the type Options has.
+/// Returns the settings of an optimizer whose options have the type Options.
 template <class Options>
 Settings settings_in() {
   Settings all;
@@ -81,7 +81,7 @@ Settings settings_of(const OptimizerOptions& options) {
   return {};
 }
 
-/// A type of optimizer, and its name in checkpoints. Optimizers with the same name read each other's state.
+/// The name in checkpoints of a type of optimizer. Optimizers with equal names can read each other's state.
 struct Kind {
   const std::type_info* id;
   std::string_view name;

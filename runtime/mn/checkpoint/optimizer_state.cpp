@@ -29,7 +29,7 @@ using torch::optim::OptimizerParamState;
 
 constexpr const char* kStep = "step";
 
-/// The state of one parameter: tensors, and perhaps a count of steps.
+/// The members of one parameter's state: some tensors, and perhaps a count of steps.
 struct Layout {
   struct Field {
     const char* name;
@@ -37,10 +37,10 @@ struct Layout {
   };
   std::unique_ptr<OptimizerParamState> (*make)();
   std::vector<Field> fields;
-  std::int64_t* (*step)(OptimizerParamState&);  // null without a count of steps
+  std::int64_t* (*step)(OptimizerParamState&);  // null if the state has no count of steps
 };
 
-/// Returns the layout with all known fields that the type State has.
+/// Returns the layout of the type State, with all known members of State.
 template <class State>
 const Layout* layout_in() {
   static const Layout all = [] {
@@ -66,7 +66,7 @@ const Layout* layout_in() {
   return &all;
 }
 
-/// The layout of the optimizer's state; null if only libtorch's archive can hold the state.
+/// The layout of the optimizer's state. Null if only libtorch's archive can hold the state.
 const Layout* layout_of(const Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
   if (kind == "SGD" || kind == "LARS") return layout_in<torch::optim::SGDParamState>();
@@ -77,7 +77,7 @@ const Layout* layout_of(const Optimizer& optimizer) {
   return nullptr;
 }
 
-/// Calls visit(name, parameter) for each parameter.
+/// Calls visit(name, parameter) for each parameter of the optimizer.
 template <class Visit>
 void for_each_parameter(Optimizer& optimizer, const std::vector<std::vector<std::string>>& names, const Visit& visit) {
   auto& groups = optimizer.param_groups();
@@ -93,8 +93,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// An uninitialized tensor of the saved form. It has the parameter's strides if the shapes are equal, because updates
-/// are fastest if both have the same layout in memory.
+/// Allocates a tensor with the dtype and shape of a saved tensor. If the parameter has this shape, too, the tensor gets
+/// the parameter's strides, because updates are fastest if parameter and state lie in memory in the same way.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
@@ -104,7 +104,8 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 }  // namespace
 
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
-  // Parameters that do not belong to the model are numbered in the order of the groups.
+  // A parameter that is not in the module gets a number as its name. Such parameters are numbered in the order of the
+  // groups.
   std::map<const c10::TensorImpl*, std::string> known;
   for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
   std::vector<std::vector<std::string>> names;
@@ -129,7 +130,7 @@ NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& mo
         if (found == optimizer.state().end() || !found->second) return;
         for (const Layout::Field& field : layout->fields) {
           const at::Tensor& tensor = field.tensor(*found->second);
-          // The momentum of sparse gradients is sparse.
+          // Checkpoints hold no sparse tensors, but the momentum of sparse gradients is sparse.
           if (tensor.defined()) {
             tensors.emplace_back(name + "/" + field.name, tensor.is_sparse() ? tensor.to_dense() : tensor);
           }
@@ -157,7 +158,7 @@ std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < settings.size(); ++g) {
     const auto is_on = [&](const char* setting) { return settings[g].value(setting, 0.0) != 0 ? 1 : 0; };
-    std::uint64_t copies = 0;  // number of state tensors of a parameter's size
+    std::uint64_t copies = 0;  // number of state tensors for each parameter
     if (kind == "Adam" || kind == "AdamW" || kind == "LAMB") copies = 2 + is_on("amsgrad");
     if (kind == "SGD" || kind == "LARS") copies = is_on("momentum");
     if (kind == "RMSprop") copies = 1 + is_on("momentum") + is_on("centered");
@@ -177,7 +178,7 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
-  // The names are checked first, because a mismatch must throw before anything changes.
+  // The names are checked first, because a mismatch must throw before anything is changed.
   check_names(groups);
   const Layout* layout = layout_of(optimizer);
   if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
@@ -212,8 +213,8 @@ void OptimizerLoad::check_names(const json& groups) const {
   }
 }
 
-/// Throws DataError unless the parameters' names have the saved order. An archive identifies parameters by their order
-/// alone, and only the optimizer can read an archive.
+/// Throws DataError unless the optimizer has its parameters in the order of the checkpoint. An archive identifies
+/// parameters by their order alone, and only libtorch can read it.
 void OptimizerLoad::check_order(const json& groups) const {
   check_names(groups);
   for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
@@ -249,14 +250,15 @@ void OptimizerLoad::finish(c10::Device device) {
     }
     const auto step = loaded.find(name + "/" + kStep);
     if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
-    // A parameter that was never updated has no state. A state of zeros would be a different state.
+    // A parameter that was never updated has no state in the checkpoint, and gets none here: a state of zeros would
+    // mean something else.
     if (any || step != loaded.end()) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
-  // The order of groups may differ from the checkpoint's, so the name of its first parameter identifies a group.
+  // The order of groups may differ in the checkpoint. A group is therefore found by the name of its first parameter.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

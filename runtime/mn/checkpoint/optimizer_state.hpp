@@ -1,4 +1,4 @@
-/// The state of a torch optimizer by the names of its parameters.
+/// Stores the state of a torch optimizer in checkpoints, by the names of its parameters.
 ///
 /// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names
 /// and settings of each group. So a model may register or group its parameters in a new order, and each parameter
@@ -23,33 +23,32 @@ class Optimizer;
 
 namespace mn {
 
-/// Name of the tensor that holds libtorch's archive.
+/// The name of the tensor whose bytes are libtorch's archive of the state.
 inline constexpr const char* kArchive = "archive";
 
-/// The names of an optimizer's parameters, by group. Parameters that do not belong to the module are called "#0", "#1",
-/// …
+/// The names of an optimizer's parameters, by group. Parameters that are not in the module are called "#0", "#1", …
 [[nodiscard]] std::vector<std::vector<std::string>> parameter_names(torch::optim::Optimizer& optimizer,
                                                                     const torch::nn::Module& module);
 
-/// The state's tensors for a checkpoint, in the state's own memory.
+/// The tensors of the optimizer's state, for a checkpoint. Most share the memory of the state.
 [[nodiscard]] NamedTensors optimizer_tensors(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 /// The optimizer's groups for a checkpoint: a list of {"parameters": names, "settings": values}.
 [[nodiscard]] nlohmann::json optimizer_groups(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 
-/// Number of bytes that the state has once every parameter was updated; 0 for optimizers that are neither libtorch's
-/// nor mn's.
+/// The size of the state, in bytes, once every parameter was updated. 0 for optimizers that are neither libtorch's nor
+/// mn's.
 [[nodiscard]] std::uint64_t optimizer_state_bytes(torch::optim::Optimizer& optimizer);
 
-/// Loads a state in three steps: the constructor allocates the tensors, the caller fills tensors(), and finish() makes
-/// them the optimizer's state.
+/// Loads an optimizer's state in three steps: the constructor allocates the tensors, the caller fills tensors(), and
+/// finish() makes them the state.
 class OptimizerLoad {
  public:
-  /// `saved` has the forms of the checkpoint's optimizer_tensors(). Throws DataError if the names of the parameters do
-  /// not match. For an archive, their order must match, too.
+  /// `saved` has the dtypes and shapes of the optimizer's tensors in the checkpoint. Throws DataError if the names of
+  /// the parameters do not match the checkpoint or, for an archive, their order.
   OptimizerLoad(torch::optim::Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                 const nlohmann::json& groups);
   [[nodiscard]] const NamedTensors& tensors() const noexcept { return tensors_; }
-  /// Replaces the optimizer's state. Tensors from an archive go to `device`.
+  /// Replaces the optimizer's state by the filled tensors. Tensors from an archive go to `device`.
   void finish(c10::Device device);
 
  private:

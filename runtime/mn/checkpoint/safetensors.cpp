@@ -42,7 +42,8 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
     if (tensor.is_complex()) complex.push_back(name);
     tensor = as_pairs(tensor);
   }
-  // (1): sorted by descending element size, so that tensors are aligned for readers that map the file; then by name.
+  // Invariant 1: tensors with wide elements come first, so every tensor is aligned for readers that map the file into
+  // memory. Tensors with equally wide elements are sorted by name.
   std::ranges::sort(ordered, {}, [](const auto& named) {
     return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
   });
@@ -88,7 +89,7 @@ NamedTensors load_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-/// True if `skipped` has `name`, or the name of a layer that holds the tensor `name`.
+/// Whether the tensor `name` is to be skipped: `skipped` has `name`, or the name of a layer that holds the tensor.
 bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
   return std::ranges::any_of(skipped, [&](const std::string& layer) {
     return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
@@ -107,8 +108,8 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// For an error: if a tensor of `forms` is called `name` with a prefix, returns a text with this tensor's name and
-/// advice; otherwise an empty text.
+/// Advice for the error that a tensor `name` is missing: if the file has the tensor under a longer name, such as
+/// "model." + `name`, returns a text with the longer name and the remedy. Otherwise empty.
 std::string with_prefix(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";
@@ -116,12 +117,13 @@ std::string with_prefix(const std::string& name, const TensorForms& forms) {
   return ", but holds \"" + found->first + "\": remove \"" + prefix + "\" from the names in Python";
 }
 
-/// check_fits() for the tensors `own` of a module.
+/// Does the work of check_fits() for `own`, the tensors of a module.
 NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std::string& source) {
   NamedTensors absent;
   for (const auto& [name, tensor] : own) {
     const auto found = forms.find(name);
-    // Files of older frameworks lack the count of minibatches. Only a batch normalization without momentum reads it.
+    // Files of older frameworks have no count of minibatches. Its absence is no error, because only a batch
+    // normalization without momentum reads this count.
     if (found == forms.end() && name.ends_with(".num_batches_tracked")) {
       absent.emplace_back(name, tensor);
       continue;
@@ -151,7 +153,7 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
   TensorForms forms;
   for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
-  // The comparison of all tensors comes before the first copy: after an error, the module is unchanged.
+  // All tensors are compared before the first copy, so after an error the module is unchanged.
   const NamedTensors absent = check_tensors(own, std::move(forms), source);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
@@ -175,7 +177,7 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 
 namespace {
 
-/// The shared tensors of a checkpoint whose names begin with `prefix`, named without the prefix.
+/// Reads the tensors of a checkpoint whose names begin with `prefix`. The result has the names without `prefix`.
 NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, saved] : checkpoint.manifest().tensors) {
@@ -188,8 +190,8 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Replaces parameters and statistics by their averages in the checkpoint. A parameter with several names is looked up
-/// under each name.
+/// Replaces the module's parameters and statistics by their averages, as far as the checkpoint has averages. A
+/// parameter with several names is looked up under each name.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
@@ -200,7 +202,7 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions, con
   }
 }
 
-/// The texts in the object `name` of a document; empty for anything else.
+/// The texts in the object that `document` has under the key `name`. Empty if there is no such object.
 Metadata metadata_of(const json& document, const char* name) {
   Metadata metadata;
   if (!document.is_object() || !document.contains(name)) return metadata;
@@ -217,7 +219,8 @@ Metadata read_metadata(const std::filesystem::path& path) {
   return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
 }
 
-/// Collective: rank 0 reads the tensors and calls copy(tensors, source); then all ranks take rank 0's weights.
+/// Collective: rank 0 reads the tensors of `path` and passes them to copy(tensors, source); then all ranks take rank
+/// 0's weights.
 template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                   const std::vector<std::string>& skip, const Copy& copy) {

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-/// Appends the tensors of a file to `tensors`.
+/// Reads a file, and appends its tensors to `tensors`.
 void read_one(const fs::path& path, NamedTensors& tensors) {
   const std::string bytes = read_file(path);
   const std::string source = path.string();
@@ -46,7 +46,8 @@ void read_one(const fs::path& path, NamedTensors& tensors) {
   }
 }
 
-/// The files of an index: file → names of the tensors in the file. The files lie in the index's folder.
+/// Reads an index of weights. Returns, for each file that the index names, the names of its tensors. All files must lie
+/// in the folder of the index.
 std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
   const std::string what = index.string() + " is not an index of weights: it";
   std::map<std::string, std::set<std::string>> files;

@@ -1,4 +1,5 @@
-/// Weights in the files that people have: one safetensors file, or a folder of them as Hugging Face writes it.
+/// Reads weights from the files that people have: one safetensors file, or a folder as Hugging Face writes it, with
+/// several files and an index.
 #pragma once
 
 #include <filesystem>
@@ -7,16 +8,18 @@
 
 namespace mn {
 
-/// Reads the tensors of a safetensors file; of the files that an index (model.safetensors.index.json) names; or of a
-/// folder with an index or with model.safetensors. A tensor of a dtype that libtorch lacks (F4, C128, …) is returned as
-/// its bytes, and a log line names one of these tensors. Throws DataError that names the file, also if a file lacks a
-/// tensor of the index. Not collective.
+/// Not collective: reads the tensors of a safetensors file, of the files that an index (model.safetensors.index.json)
+/// names, or of a folder with an index or with model.safetensors. If libtorch lacks the dtype of a tensor (F4, C128,
+/// …), the tensor is returned as bytes, and a log line names one. If a file cannot be read, or lacks a tensor of the
+/// index, throws a DataError that names the file.
 [[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
 
-/// Returns the index or the weights file in a folder. If `path` is a file, returns `path`.
+/// The file to read in a folder: the index, or model.safetensors if there is no index. If `path` is a file, returns
+/// `path`.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// True for a folder that read_weights() can read. False for a checkpoint's folder, which SavedCheckpoint reads.
+/// Whether a folder has files that read_weights() can read. False for a checkpoint's folder, which SavedCheckpoint
+/// reads.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-// Free functions by which ranks find out whether they hold equal values.
+// Free functions by which ranks find out whether all of them hold equal values.
 #include <algorithm>
 
 #include <mn/comm/calls/call_check.hpp>

@@ -2,22 +2,23 @@
 //
 // Invariants:
 // 1. On each rank a background thread makes the calls that need the host, in the order in which they were started, on a
-//    second communicator with the same ranks and backend. The results have the bits of the blocking forms.
-// 2. Blocking and nonblocking calls on a device are enqueued on a single stream, so NCCL gets the calls in program
+//    second communicator with the same ranks and backend. Every result is bit by bit the result of the blocking call.
+// 2. On a device, blocking and nonblocking calls are enqueued on a single stream, so NCCL gets the calls in program
 //    order.
 // 3. When a call starts on a device, its place on the stream is marked (DeviceMark), so wait() does not wait for later
 //    calls.
-// 4. After an error some ranks may have made more calls than others. So all later calls end, and their wait() throws
-//    the error. An error found by debug mode is thrown on every rank, and ends only the call with the error.
-// 5. The start of a call waits for no other rank. The thread makes its communicator in its first call, and the first
-//    call's time-out covers the wait for the threads of other ranks. The MPI communicators that the thread needs were
-//    made with the program's communicator. If the first call made them, the ranks could deadlock: Open MPI makes one
-//    communicator at a time in a process, and the program may be making a different one, together with ranks that wait
-//    for the first call.
-// 6. If a rank gives up the program's communicator, waits for calls with a time-out end, and the thread's communicator
-//    is given up, too. While the thread's communicator is being made, it cannot be given up: only the call's time-out
-//    ends the wait.
-// 7. A nonblocking call that gives up also gives up the program's communicator: ranks may differ in their later calls.
+// 4. After an error some ranks may have made more calls than others. So no later call is made, and the wait() of each
+//    later call throws the error. If debug mode finds an error, every rank throws it, so later calls are still made.
+// 5. Starting a call waits for no other rank. The thread makes its communicator in its first call, and the call's
+//    time-out also limits the wait for other ranks' threads. The MPI communicators that the thread needs were made with
+//    the program's communicator. If the first call made them, the ranks could deadlock: Open MPI makes one communicator
+//    at a time in a process, and the program may be making a different one, together with ranks that wait for the
+//    program to start its first call.
+// 6. If a rank gives up the program's communicator, every wait() for a call with a time-out ends, and the thread's
+//    communicator is given up, too. While the thread's communicator is being made, it cannot be given up: only the
+//    call's time-out ends the wait.
+// 7. If a nonblocking call gives up, the program's communicator is given up, too, because ranks may differ in their
+//    later calls.
 //
 // Cost of a call: two thread switches if the background thread makes the call, or one mark on the stream on a device.
 #include <chrono>
@@ -46,7 +47,7 @@ void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
 
-/// Gives up the program's communicator (7).
+/// Invariant 7: gives up the program's communicator after a call in the background has given up for the reason `why`.
 void give_up(CallLimits& program, int rank, const CommError& why) {
   if (program.failed()) return;
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
@@ -61,7 +62,8 @@ void make_call(CallLimits& program, Communicator& comm, const std::function<void
   }
 }
 
-/// Waits until the threads of all other ranks arrive. Throws CommError after the time-out, or if `program` is given up.
+/// Waits until the background threads of all other ranks arrive here. Throws CommError after the time-out, or if a rank
+/// gives up the program's communicator.
 void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
   LimitedCall first(limits, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -76,11 +78,12 @@ void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimi
 
 class BackgroundCall final : public Request::Impl {
  public:
-  /// `timeout` 0: nothing ends the call.
+  /// If `timeout` is 0, the call has no time-out.
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
       : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
-    // A shared_ptr, because a std::function must be copyable. If the task is dropped, done_.get() throws future_error.
+    // The promise is in a shared_ptr, because the task is a std::function, which must be copyable. If the thread drops
+    // the task, the promise is destroyed without a value, and done_.get() throws future_error.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
@@ -89,7 +92,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // (4): later calls still run
+        done->set_exception(std::current_exception());  // invariant 4: later calls still run
       }
     });
   }
@@ -111,9 +114,10 @@ class BackgroundCall final : public Request::Impl {
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
     return done_.wait_for(patience) == std::future_status::ready;
   }
-  /// Whether a time-out may end the call; false once the communicator is closed.
+  /// Whether a time-out may end the call. False if the call has no time-out, or if the communicator is closed.
   [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
-  /// Waits for the end of the call. Throws CommError if the program's communicator is given up (6).
+  /// Waits for the end of the call. Invariant 6: if a rank gives up the program's communicator, the wait ends with
+  /// CommError, and the thread's communicator is given up, too.
   void watch() {
     try {
       {
@@ -160,10 +164,10 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
   if (!background_) background_ = make_background();
-  // Read now: set_timeout() may follow before the thread makes the call.
+  // The time-out is read now, because the program may call set_timeout() before the thread makes the call.
   const auto timeout = this->timeout();
   const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
-    require_in_use(calls->limits());  // (6): an abort may have come before the thread had its communicator
+    require_in_use(calls->limits());  // invariant 6: the program's communicator may have been given up before
     const CallTimeout limit(comm, timeout);
     comm.calls_->stand_for(name);
     make_call(calls->limits(), comm, call);
@@ -172,7 +176,8 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
-  // The thread gets only calls that NCCL cannot make, so on GPUs its backend is flat, without an NCCL communicator.
+  // The thread gets only calls that NCCL cannot make. On GPUs its backend is therefore flat, which reduces on the host
+  // and needs no NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
@@ -183,7 +188,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
     const RecordedCall first(calls->group(), name);
     if (setup->timeout.count() > 0) {
       GroupName group = calls->group();
-      group.ordinal = -group.ordinal;  // unique, as ordinals are positive
+      group.ordinal = -group.ordinal;  // no other group has this number: ordinals are positive
       CallLimits limits(setup->comm.get(), group, setup->timeout);
       try {
         meet_other_threads(limits, name, calls->limits(), setup->comm.get());

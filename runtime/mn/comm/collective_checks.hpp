@@ -1,5 +1,5 @@
-/// Checks of arguments for blocking and nonblocking collective calls. They throw an ArgumentError whose text names
-/// `operation`.
+/// Checks of the arguments of blocking and nonblocking collective calls. If an argument is wrong, they throw an
+/// ArgumentError that names the call (`operation`).
 #pragma once
 
 #include <string_view>

@@ -51,7 +51,7 @@ CommunicationThread::~CommunicationThread() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  // The thread may be in a call that other ranks never join; a join would wait forever.
+  // The thread may be in a call that other ranks never join. join() would wait forever, so the thread is detached.
   if (std::uncaught_exceptions() > 0) {
     thread_.detach();
     return;
@@ -62,7 +62,7 @@ CommunicationThread::~CommunicationThread() {
     std::erase(running_threads().threads, shared_);
   }
   if (!shared_->error || reported_) return;
-  // No wait() has thrown the error, and a destructor must not throw, so the error is logged.
+  // No wait() has thrown the error of a task. The destructor logs the error, because a destructor must not throw.
   try {
     std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {
@@ -83,7 +83,7 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // After an error some ranks may have made more calls than others, so no later task begins. wait() throws the error.
+    // After an error some ranks may have made more calls than others, so no later task runs. wait() throws the error.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -113,7 +113,7 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
-    // Tasks submitted before the end still run, because other ranks run them too.
+    // Before it ends, the thread runs all submitted tasks, because other ranks' threads run their tasks, too.
     if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
@@ -121,13 +121,13 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // The lock is not held, because creation is collective, and other ranks may come late.
+  // The lock is not held while the communicator is made: making it takes all ranks, and some ranks may come late.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
 }
 
-/// Unlocks while the task runs, and while its memory is released.
+/// Runs the next task. The lock is not held while the task runs, and while its memory is freed.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
   assert(!shared.tasks.empty() && !shared.busy);
   Task task = std::move(shared.tasks.front());
@@ -141,7 +141,8 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // The task is destroyed before the lock is taken, because freeing memory of a GPU waits for the GPU.
+  // The task is destroyed before the lock is taken again, because the task may own GPU memory, and freeing that waits
+  // for the GPU.
   task = nullptr;
   lock.lock();
   shared.busy = false;

@@ -5,12 +5,12 @@
 /// 1. One thread at a time uses the communicator: this thread while it has tasks, otherwise the thread that owns the
 ///    CommunicationThread object.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
-/// 3. While an exception unwinds, the destructor waits for no rank, because some ranks may never join the running
-///    collective. The destructor detaches the thread, and the thread, its tasks and its communicator may last as long
-///    as the process.
+/// 3. While an exception unwinds the stack, the destructor waits for no rank, because some ranks may never join the
+///    running call. Instead it detaches the thread; the thread, its tasks and its communicator may then last as long as
+///    the process.
 /// 4. MPI_Finalize must not run while a thread is in an MPI call, so mn::Job calls wait_for_all() first.
-/// 5. wait() throws without holding the mutex: if nobody catches the exception, mn::Job handles it before the stack
-///    unwinds, and a held mutex would stay locked.
+/// 5. wait() does not hold the mutex when it throws. If nobody catches the exception, mn::Job handles it before the
+///    stack unwinds, and a mutex held by wait() would still be locked.
 ///
 /// Cost: one MPI communicator, one thread, and two thread switches for each task.
 #pragma once
@@ -30,26 +30,27 @@
 
 namespace mn {
 
-/// Runs tasks in the order submitted, on its own communicator, which has the ranks and the backend of the program's
-/// communicator. Only one thread at a time may call submit() and wait().
+/// Runs tasks in the order of submission. The thread has its own communicator with the ranks and the backend of the
+/// program's communicator. Only one thread at a time may call submit() and wait().
 class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
 
-  /// Whether the program started MPI with MPI_THREAD_MULTIPLE.
+  /// Whether the thread can be made: the program must have started MPI with MPI_THREAD_MULTIPLE.
   [[nodiscard]] static bool is_possible();
-  /// Collective. Throws UsageError unless is_possible().
+  /// Collective: makes the thread and its communicator. Throws UsageError unless is_possible().
   explicit CommunicationThread(const Communicator& comm);
-  /// Only starts the thread, so the constructor is not collective. The thread calls `make` before its first task;
-  /// `make` is collective over the threads of all ranks. Throws UsageError unless is_possible().
+  /// Only starts the thread, so the constructor is not collective. Before its first task the thread calls `make`, which
+  /// is collective over the threads of all ranks. Throws UsageError unless is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
-  /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, does not
-  /// wait: the detached thread finishes its tasks, and the tasks own the memory that they use.
+  /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, the
+  /// destructor does not wait: the detached thread finishes the tasks, and a task owns all memory that it uses.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  /// The thread's communicator, for allocations and other collective set-up while no task is submitted.
+  /// The thread's communicator. The program may use it while no task is submitted, for instance to allocate shared
+  /// memory.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   /// Whether the thread's communicator was made. May be called on any thread.
   [[nodiscard]] bool has_communicator() const;
@@ -58,8 +59,8 @@ class CommunicationThread {
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.
   void wait();
-  /// Waits, at most for `patience`, until all CommunicationThreads of the process, including detached threads, have run
-  /// their tasks. Returns false if a thread still waits for other ranks: MPI cannot be finalized then.
+  /// Waits, at most for `patience`, until all CommunicationThreads of the process, including detached ones, have run
+  /// their tasks. False if a thread still waits for other ranks: MPI cannot be finalized then.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:
@@ -74,8 +75,8 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// The states of all threads that run, and of the threads that a destructor has detached. Lives as long as the
-  /// process.
+  /// The states of all threads of the process that still run, also of detached threads. The register lives as long as
+  /// the process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;

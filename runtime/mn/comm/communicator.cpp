@@ -39,7 +39,8 @@ Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
       comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
-      // A communicator for a background thread duplicates no MPI communicator, and needs none for send() and recv().
+      // A communicator for a background thread uses setup.comm for its collective calls. It makes no duplicate, because
+      // it needs no second MPI communicator for send() and recv().
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
@@ -50,7 +51,8 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // A Request may outlive the MPI communicators. Its wait() must then send no questions for missing ranks.
+  // A Request may outlive this communicator and its MPI communicators. Without a time-out, the wait() of a Request asks
+  // no ranks for their calls, and needs no MPI communicator.
   calls_->limits().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -66,17 +68,17 @@ bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!internal_comm_) return;
-  static_cast<void>(has_given_up());  // takes arrived notices: finalize() then throws if a rank has given up
+  static_cast<void>(has_given_up());  // collective() then throws if another rank has given up
   {
     const auto call = calls_->collective("finalize");
-    // Members that call MPI or NCCL are destroyed first.
+    // The destructors of these members call MPI or NCCL, and must run before the MPI communicators are freed.
     background_.reset();
     recorded_.reset();
     do_finalize();
   }
   host_copies_.reset();
   reducer_.reset();
-  // All ranks free their communicators in one order: MPI_Comm_free is collective.
+  // MPI_Comm_free is collective, so all ranks must free their MPI communicators in the same order.
   background_comm_.reset();
   internal_comm_.reset();
   comm_.reset();
@@ -109,9 +111,10 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const {
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // The ranks compare the size here, because do_allocate() meets only ranks of the same node.
+  // The ranks compare the size of the allocation here, because do_allocate() meets only ranks of the same node.
   calls_->match("allocate", of_bytes(bytes));
-  // Either all ranks of a node get shared memory here, or none does.
+  // Memory that is not shared is made only if do_allocate() returns null. Either all ranks of a node get shared memory
+  // from it, or none does.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

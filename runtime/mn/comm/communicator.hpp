@@ -1,4 +1,5 @@
-/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in the same order.
+/// A communicator, as in ChainerMN: a fixed group of ranks, each of which makes the group's collective calls in the
+/// same order.
 #pragma once
 
 #include <chrono>
@@ -71,83 +72,97 @@ class Communicator : public PlacedRank {
 
   /// Name of the backend, such as "hierarchical".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Where the rank computes, and where device buffers must lie.
+  /// Where the calling rank computes. Device buffers must lie on this device.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// Returns collectives that are enqueued on a GPU's stream; null after finalize(), or if the backend's need the host.
+  /// Returns collectives that are enqueued on a GPU's stream. Null after finalize(), or if the backend makes its
+  /// collective calls on the host.
   [[nodiscard]] DeviceCollectives* device_collectives();
   /// Whether debug mode is on.
   [[nodiscard]] bool debug() const noexcept;
   /// The MPI communicator of send() and recv(), with MPI_ERRORS_RETURN. Collective calls use a second MPI communicator.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: frees all MPI resources. Later calls throw ArgumentError, except finalize(), abort(), getters and
-  /// setters. Memory from allocate() remains valid.
+  /// Collective: frees all MPI resources. Later calls throw ArgumentError, except finalize(), abort(), and functions
+  /// that get or set a value. Memory from allocate() remains valid.
   void finalize();
 
-  /// Collective: ranks with equal `color` form a communicator of the same backend, ordered by key, then rank. A rank
-  /// with a negative color takes part in the call and gets null.
+  /// Collective: makes a communicator of the same backend for the ranks with equal `color`, ordered by `key`, then by
+  /// rank. A rank with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Sets the time-out of the rank's later calls; 0: none. Collective calls need a time-out on all ranks, or on none.
+  /// Sets the time-out of the calling rank's later calls; 0 means none. Before a collective call, either all ranks or
+  /// no rank must have a time-out.
   void set_timeout(std::chrono::milliseconds timeout);
   /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
   /// Whether a call has given up. The communicator can then only be destroyed, and leaks memory that MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Ends the communicator on all ranks: calls that have a time-out and wait, now or later, and all later calls of this
-  /// rank throw CommError with the first 200 bytes of `reason`. Any rank may call, on any thread that is in no call.
+  /// Ends the communicator on all ranks. A waiting call that has a time-out throws CommError, as do all later calls of
+  /// the calling rank, with the first 200 bytes of `reason`. Any rank may call abort(), on any thread that is in no
+  /// other call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< recv() then takes the next message of any tag
   static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json() then take any rank's next message
-  /// Sends to another rank, which must receive an equal count and dtype. May wait for the receiver: of two ranks that
-  /// send to each other, one must call recv() first, or both must call sendrecv(). In debug mode a send always waits
+  /// Sends to another rank, which must receive an equal count and dtype. May wait for the receiver: if two ranks send
+  /// to each other, one of them must call recv() first, or both must call sendrecv(). In debug mode a send always waits
   /// for its receiver, and logs a line after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// Receives from `source`, or kAnySource; returns the sender. CommError if the sender's count or dtype differs.
+  /// Receives from `source` (kAnySource: from any rank), and returns the sender's rank. Throws CommError if the
+  /// sender's count or dtype differs.
   int recv(BufferView buffer, int source, int tag = 0);
-  /// send() without blocking: the buffer may be used again after the request's wait(). Messages between two ranks with
-  /// one tag arrive in the order of the calls.
+  /// Like send(), but does not block: the buffer may be used again after the request's wait(). Messages between two
+  /// ranks with one tag arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
+  /// Like recv(), but does not block: the buffer is filled after the request's wait(). `source` is one rank, not
+  /// kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once, so exchanges and rings cannot deadlock. Both may be rank().
+  /// Sends to `dest` and receives from `source` at the same time, so exchanges and rings cannot deadlock. `dest` and
+  /// `source` may both be rank().
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
-  // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
+  // The buffers of one call must not overlap. The exception is a rank's own part, which may lie in its place in the
+  // larger buffer.
 
-  /// Every rank ends with root's elements. `name` appears in debug mode's messages and must be equal on all ranks.
+  /// Copies the elements of `root` to the buffer of every rank. `name` appears in the messages of debug mode, and must
+  /// be equal on all ranks.
   void bcast(BufferView buffer, int root = 0, std::string_view name = {});
-  /// On `root`, recv gets size() × send.count elements, in rank order. On other ranks recv is ignored.
+  /// Collects the `send` of all ranks: on `root`, recv gets size() × send.count elements, in rank order. On other ranks
+  /// recv is ignored.
   void gather(ConstBufferView send, BufferView recv, int root = 0);
-  /// On every rank, recv gets size() × send.count elements, in rank order.
+  /// Collects the `send` of all ranks: on every rank, recv gets size() × send.count elements, in rank order.
   void allgather(ConstBufferView send, BufferView recv);
-  /// Part i of send goes to rank i; part j of recv is from rank j. Both have n × size() elements. recv may be send.
+  /// Part i of send goes to rank i; part j of recv comes from rank j. Each buffer has n × size() elements. recv may be
+  /// send.
   void alltoall(ConstBufferView send, BufferView recv);
-  /// Part i of root's send (size() × recv.count elements) goes to rank i.
+  /// Part i of the root's send goes to rank i. The root's send has size() × recv.count elements; on other ranks send is
+  /// ignored.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// Reduces in place. CPU backends reduce each element in rank order; hierarchical and two_dimensional reduce within
-  /// each node first, then in the order of nodes. All ranks get equal bits, whatever the count. The minimum and maximum
-  /// of a NaN and any number are NaN. Here and below, kAverage takes only float dtypes.
+  /// Reduces `buffer` over the ranks, in place. CPU backends reduce each element in rank order; hierarchical and
+  /// two_dimensional reduce within each node first, then in the order of nodes. All ranks get equal bits, whatever the
+  /// count. The minimum and maximum of a NaN and any number are NaN. In this and the next functions, kAverage takes
+  /// only float dtypes.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// On `root`, recv gets the reduction, with the bits that allreduce() has on the backend flat, and may be `send`. On
-  /// other ranks recv is ignored. On the root send and recv must both lie on the host, or both on the device.
+  /// On `root`, recv gets the reduction of all ranks' send, bit by bit as from allreduce() on the backend flat; recv
+  /// may be send. On other ranks recv is ignored. On the root send and recv must both lie on the host, or both on the
+  /// device.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
-  /// recv gets part rank() of the reduction of send (size() × recv.count elements).
+  /// Reduces `send`, which has size() × recv.count elements, over the ranks. recv gets part rank() of the result.
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// barrier() with a `timeout` > 0. After this time throws a CommError that names the missing ranks.
+  /// Like barrier(), with a `timeout` > 0. When this time is over, throws a CommError that names the missing ranks.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
-  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way at once, blocking calls
-  // may follow before wait(), and the waits may come in any order. All ranks must start all collective calls in one
-  // order. With NCCL, calls on device buffers are enqueued behind the work on the buffers' streams. Otherwise a
-  // background thread makes the call on a second communicator, with the bits of the blocking form; without
-  // MPI_THREAD_MULTIPLE the start throws UsageError. In debug mode wait() throws the background call's errors.
+  // Nonblocking calls: Request::wait() returns when the call is done. Several calls may be under way at once, blocking
+  // calls may come before wait(), and the wait()s may come in any order. All ranks must start all collective calls in
+  // one order. With NCCL, calls on device buffers are enqueued behind the work on the buffers' streams. Otherwise a
+  // background thread makes the call on a second communicator, and every bit of the result is as from the blocking
+  // call; without MPI_THREAD_MULTIPLE these functions throw UsageError. In debug mode wait() throws the errors of a
+  // call that the thread makes.
 
-  /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
+  /// The nonblocking forms of bcast(), allgather(), allreduce() and reduce_scatter().
   /// @{
   Request ibcast(BufferView buffer, int root = 0);
   Request iallgather(ConstBufferView send, BufferView recv);
@@ -155,10 +170,10 @@ class Communicator : public PlacedRank {
   Request ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// @}
 
-  // The next calls move parts of different lengths. Parts lie in rank order, without gaps; a part may be empty.
-  // gatherv, scatterv and allgatherv take one count for each rank's part, equal on every rank. send and recv must not
-  // overlap. An empty buffer must lie on the device if the other ranks' buffers do. A root's buffers both lie on the
-  // host or both on the device.
+  // The next calls move parts of different lengths. Parts lie in rank order, without gaps; a part may be empty. The
+  // `counts` of gatherv, scatterv and allgatherv have the length of each rank's part, and are equal on every rank. send
+  // and recv must not overlap. An empty buffer must lie on the device if the other ranks' buffers do. The root's two
+  // buffers must both lie on the host, or both on the device.
 
   /// On `root`, recv gets all parts; on other ranks recv is ignored. send has counts[rank()] elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
@@ -166,40 +181,42 @@ class Communicator : public PlacedRank {
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// recv gets all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
-  /// Part i of send, send_counts[i] elements, goes to rank i; part j of recv, recv_counts[j] elements, is from rank j.
-  /// CommError (debug mode: ArgumentError) if recv_counts[j] differs from rank j's send_counts[rank()].
+  /// Part i of send, which has send_counts[i] elements, goes to rank i. Part j of recv, which has recv_counts[j]
+  /// elements, comes from rank j. Throws CommError (in debug mode ArgumentError) if recv_counts[j] differs from rank
+  /// j's send_counts[rank()].
   void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
                  std::span<const std::size_t> recv_counts);
 
-  // Strings (any bytes) and JSON documents of any length; only the sender needs to know the length. Documents keep
-  // numbers that are not finite. A sent document must be received as a document.
+  // The next calls send strings (any bytes) and JSON documents of any length; only the sender needs to know the length.
+  // Numbers in documents may be NaN or infinite. What was sent as a document must be received as a document.
 
   /// Sends a string to rank `dest`, which receives it with recv_obj().
   void send_obj(const std::string& object, int dest, int tag = 0);
   /// Receives a string from `source`, or from kAnySource. `sender`, unless null, gets the sender's rank.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
-  /// root's string, on every rank.
+  /// Returns the string of `root` on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
   /// On `root`, returns all ranks' strings, in rank order; on other ranks returns an empty vector.
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
-  /// The strings by rank, on every rank.
+  /// On every rank, returns all ranks' strings, in rank order.
   [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
-  /// objects[i] of `root` goes to rank i.
+  /// Returns, on rank i, objects[i] of `root`.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   /// Sends a document to rank `dest`, which receives it with recv_json().
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
   /// Receives a document from `source`, or from kAnySource. `sender`, unless null, gets the sender's rank.
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
-  /// root's document, on every rank.
+  /// Returns the document of `root` on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
   /// On `root`, returns all ranks' documents, in rank order; on other ranks returns an empty vector.
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
-  /// The documents by rank, on every rank.
+  /// On every rank, returns all ranks' documents, in rank order.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Sums numbers, also those inside arrays and objects (ChainerMN joins lists); other values must be equal. Throws
-  /// ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64 bits.
+  /// Returns the sum of all ranks' documents on every rank: numbers are added, also those inside arrays and objects,
+  /// and all other values must be equal. (ChainerMN joins lists instead.) Throws ArgumentError on every rank if
+  /// documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// Overloads that take a literal as a string, not as a JSON document.
+  /// These overloads take a literal as a string, not as a JSON document.
   /// @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
@@ -209,29 +226,32 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective. Allocates zeroed, 64-byte aligned host memory: shared within a node if possible, page-locked if the
-  /// device is a GPU. Its release is not collective, and may happen on any thread, also after finalize().
+  /// Collective: allocates zeroed host memory, aligned to 64 bytes. The memory is shared within a node if possible,
+  /// otherwise page-locked if the device is a GPU. Its release is not collective, and may happen on any thread, also
+  /// after finalize().
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Collective. A reducer that reduces finished `buffers` while ranks still write to later ones; null unless all ranks
-  /// share memory. The buffers must lie in one block of allocate(), at equal offsets on every rank, and outlive it.
+  /// Collective: makes a reducer that reduces finished `buffers` while ranks still write to later ones. Null unless
+  /// there are several ranks, and all share memory. All buffers must lie in one block of allocate(), at equal offsets
+  /// on every rank, and must outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
-  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
-  /// flat buffer are reduced without a copy. Debug mode's messages use `names`: empty, or one name for each gradient.
+  /// Replaces each gradient by its sum over ranks times `scale`. allreduce_grad() passes 1 / size(). Gradients that are
+  /// views of one flat buffer are reduced without a copy. Debug mode's messages use `names`: empty, or one name for
+  /// each gradient.
   void sum_gradients(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
   /// Makes the checks of sum_gradients() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
-  /// On every rank the parameters and buffers, or the given tensors, become root's. Throws ArgumentError on every rank
-  /// if the tensors differ in number, shape or dtype.
+  /// Copies the parameters and buffers of root's module, or root's tensors, to every rank. Throws ArgumentError on
+  /// every rank if the tensors differ in number, shape or dtype.
   template <class Model>
   void broadcast_data(Model&& model, int root = 0) {
     broadcast_tensors(*this, model, root);
   }
-  /// Gradients become their mean over ranks. A gradient that is None on some ranks counts as zero there.
+  /// Replaces each gradient by its mean over ranks. A gradient that is None on some ranks counts as zero there.
   template <class Model>
   void allreduce_grad(Model&& model) {
     average_gradients(*this, model);
@@ -240,32 +260,36 @@ class Communicator : public PlacedRank {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
-  /// The MPI communicator of all calls but send() and recv(): a recv() with kAnyTag would take internal messages.
+  /// The MPI communicator of all calls except send() and recv(). The two kinds of calls must not share one: a recv()
+  /// with kAnyTag would take messages of collective calls.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
-  /// Most elements of one MPI message.
+  /// Largest number of elements in one MPI message.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// Dtype in which gradients are sent; no value: each gradient in its own dtype.
+  /// The dtype in which gradients travel. No value: each gradient travels in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
   /// Returns null unless the backend has collectives for device buffers.
   virtual DeviceCollectives* do_device_collectives() noexcept;
-  // Backends override the functions below: arguments are checked, buffers lie on the host, counts may exceed INT_MAX.
+  // Backends override the functions below. Communicator has checked the arguments and made host copies of device
+  // buffers; counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
   virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
-  /// Sums gradients that all lie on the device. Returns false without summing if the backend needs host copies.
+  /// Sums gradients that all lie on the device. False if the backend needs host copies; the gradients are then
+  /// unchanged.
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
   /// Moves the MPI communicators that the backend made for the background thread into `background`. Not collective.
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
   virtual void do_finalize() = 0;
-  /// Collective: splits the backend's NCCL communicator; null if the backend has none, or if `color` is negative.
+  /// Collective: splits the backend's NCCL communicator. Null if the backend has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
 
-  /// If all buffers lie on the device, makes `call` with its collectives and returns true; otherwise returns false.
+  /// Makes `call` with the device's collectives if all buffers lie on the device. False if a buffer does not; nothing
+  /// is called then.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
@@ -275,7 +299,8 @@ class Communicator : public PlacedRank {
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// Exchanges parts: by the device's collectives if all buffers lie on the device, else by messages after `match`.
+  /// Exchanges parts. The device's collectives exchange them if all buffers lie on the device; otherwise `match`
+  /// compares the call between ranks, and messages carry the parts.
   template <class Cut, class Match>
   void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
                       const Cut& cut, const Match& match);
@@ -293,7 +318,7 @@ class Communicator : public PlacedRank {
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;
   std::unique_ptr<CallHostCopies> host_copies_;
-  std::unique_ptr<DeviceCollectives> recorded_;      // do_device_collectives() with records
+  std::unique_ptr<DeviceCollectives> recorded_;      // records the calls of do_device_collectives()
   std::shared_ptr<CommunicationThread> background_;  // made by the first call that needs it
 };
 

@@ -1,4 +1,4 @@
-/// The setup from which every backend makes its communicator.
+/// From a CommunicatorSetup every backend makes its communicator.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace mn {
 class Communicator;
 class Nccl;
 
-/// Made by create_communicator() and Communicator::split(), equal on all ranks except for `device`.
+/// Made by create_communicator() and Communicator::split(). All ranks hold equal values, except for `device`.
 struct CommunicatorSetup {
   std::string name;                                ///< name of the backend
   Mpi comm;                                        ///< MPI communicator of the ranks
@@ -32,9 +32,9 @@ struct CommunicatorSetup {
   NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them
 };
 
-/// Collective: makes a communicator of the backend `setup.name`. If every rank has a GPU, the backend's version for
-/// GPUs is made. Throws a UsageError that lists all names if the name is unknown. A communicator that has given up a
-/// call is never destroyed.
+/// Collective: makes a communicator of the backend `setup.name`; if every rank has a GPU, uses the backend's version
+/// for GPUs. Throws a UsageError that lists all names if the name is unknown. A communicator with a call that has given
+/// up is never destroyed.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -28,36 +28,36 @@ struct CommunicatorOptions {
   /// Time-out of each call, also on communicators made by split(). Default: MN_COMM_TIMEOUT in seconds if set,
   /// otherwise no time-out. If ranks pass different time-outs, the longest holds on all ranks.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Dtype (float16 or bfloat16) to which gradients of other dtypes are converted for the reduction. Only backends with
-  /// NCCL on GPUs take it, as in ChainerMN. Default: no conversion.
+  /// Gradients of other dtypes are converted to this dtype (float16 or bfloat16) before the reduction. Only backends
+  /// with NCCL on GPUs take it, as in ChainerMN. Default: no conversion.
   std::optional<DType> allreduce_grad_dtype = {};
 };
 
-/// Collective over `comm`, which this call duplicates; the caller must free `comm`. `name` is one of
-/// communicator_names(), or "auto", which chooses a backend. Then rank 0 logs the backend's name and the reason for the
-/// choice. Throws a UsageError that lists all names if `name` is unknown.
+/// Collective over `comm`: makes a communicator of a duplicate of `comm`; the caller still owns `comm`. `name` is one
+/// of communicator_names(), or "auto", which chooses a backend; rank 0 then logs the choice and its reason. Throws a
+/// UsageError that lists all names if `name` is unknown.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
 
-/// Collective: returns, on every rank, whether all ranks passed an equal value, for instance a hash. Cost: one
-/// allreduce of 16 bytes.
+/// Collective: returns, on every rank, whether all ranks passed an equal value. The value may be the hash of longer
+/// data. Cost: one allreduce of 16 bytes.
 [[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
 /// Number of collective calls that the calling thread has made, on all communicators.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
 /// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). The error's
-/// text is "the ranks differ in WHAT", followed by the first key whose value on rank 0 differs from the value on the
-/// first differing rank. If the objects are equal, the cost is one same_on_all_ranks().
+/// text is "the ranks differ in WHAT", and then the first key whose value differs between rank 0 and the first rank
+/// that differs from rank 0. If the objects are equal, the cost is one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
 /// While a CallTimeout lives, the calling rank's calls on `comm` have the given time-out; the destructor restores the
 /// earlier time-out.
 class CallTimeout {
  public:
-  /// A `timeout` of 0 means none. For a collective call either all ranks must have a time-out, or none. `comm` must
-  /// outlive this object.
+  /// If `timeout` is 0, calls have no time-out. For a collective call either all ranks or no rank must have a time-out.
+  /// `comm` must outlive the object.
   CallTimeout(Communicator& comm, std::chrono::milliseconds timeout);
   ~CallTimeout();
   CallTimeout(const CallTimeout&) = delete;             ///< not copyable

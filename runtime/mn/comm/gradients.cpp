@@ -13,7 +13,8 @@ std::string gradient_name(std::size_t index, std::span<const std::string> names)
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
-/// What a call's record shows of the gradients: the number of elements of all together, and the first one's dtype.
+/// The gradients of a call as one buffer, for the call's record: the number of all their elements, and the first
+/// gradient's dtype.
 ConstBufferView counted(std::span<const BufferView> gradients) {
   if (gradients.empty()) return {};
   std::size_t count = 0;
@@ -75,11 +76,13 @@ void Communicator::sum_gradients(std::span<const BufferView> gradients, double s
     calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // If one gradient lies on the host, all gradients are reduced on the host, so that all ranks make the same calls.
+  // The device reduces only if all gradients lie there. If a gradient lies on the host, all gradients are reduced on
+  // the host: all ranks must make equal calls.
   if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
-  // All copies share one block of memory, one wait after they are filled, and one wait after they are copied back.
+  // The host copies of all gradients lie in one block of memory. One wait is enough before the reduction, and one after
+  // the results are copied back.
   copies.reserve(bytes, gradients.size());
   std::vector<BufferView> host_gradients;
   for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));

@@ -28,7 +28,7 @@ struct HostBackend {
   bool one_node = false;  ///< UsageError unless all ranks are on one node
 };
 
-/// Rows: naive, flat, hierarchical, two_dimensional, single_node, dummy.
+/// The backends for CPUs: naive, flat, hierarchical, two_dimensional, single_node and dummy.
 [[nodiscard]] std::span<const HostBackend> host_backends() noexcept;
 
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
@@ -36,13 +36,14 @@ struct HostBackend {
 /// Unless all ranks are on one node, throws a UsageError that recommends the communicators named in `instead`.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// The communicator of one row of host_backends(). Backends for GPUs derive from this class. They reduce gradients on
-/// the host as the backend flat does.
+/// The communicator of a backend in host_backends(). Backends for GPUs derive from this class: gradients that lie on
+/// the host are then reduced as by the backend flat.
 class HostCommunicator : public Communicator {
  public:
-  /// Makes a communicator with the row "flat".
+  /// Makes a communicator of the backend "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// Uses `comms`, moved from setup.node_comms. If `comms` is empty, makes the MPI communicators.
+  /// Takes the MPI communicators of the node in `comms`. If `comms` is empty, the constructor makes these
+  /// communicators.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
   HostCommunicator(const HostCommunicator&) = delete;

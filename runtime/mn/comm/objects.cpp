@@ -1,4 +1,4 @@
-// The communicator's calls for strings and JSON documents, whose lengths only the sender knows (text_messages.hpp).
+// The communicator's calls for strings and JSON documents. Only the sender knows their lengths (text_messages.hpp).
 // Documents travel as CBOR (RFC 8949), because JSON's own text has no NaN and no infinity.
 //
 // Cost for n ranks and objects of B bytes: gather_obj and scatter_obj take 2 (n - 1) messages at the root.
@@ -33,10 +33,10 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   return documents;
 }
 
-// The sum of documents for allreduce_obj. It depends only on the documents, so all ranks compute an equal sum, or throw
-// an equal ArgumentError.
+// Adds documents for allreduce_obj. The sum depends only on the documents, which all ranks have, so all ranks compute
+// an equal sum, or throw an equal ArgumentError.
 
-__extension__ typedef __int128 WideInteger;  // holds the sum of one 64-bit integer of each rank
+__extension__ typedef __int128 WideInteger;  // wide enough for a sum of 64-bit integers over all ranks
 using Documents = std::vector<const json*>;  // [rank]
 
 [[noreturn]] void not_alike(const json& a, const json& b) {
@@ -137,7 +137,8 @@ std::vector<std::string> Communicator::allgather_obj(const std::string& object) 
   calls_->match("allgather_obj", {});
   const MpiChannel channel{internal_comm(), count_limit_};
   std::string all;
-  // Rank 0 sends all objects as one text; one MPI_Allgather then tells every rank where each object ends.
+  // Rank 0 joins all objects to one text and sends it to every rank. An MPI_Allgather then tells every rank where each
+  // object ends.
   for (const auto& text : gather_texts(channel, object, 0)) all += text;
   all = bcast_text(channel, all, 0);
   const KeptForMpi lengths(std::vector<std::uint64_t>(static_cast<std::size_t>(size()), object.size()));
@@ -171,7 +172,7 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   return objects[static_cast<std::size_t>(root)];
 }
 
-// A packed document must outlive a call that gives up, because MPI may still read it.
+// The packed document is kept for MPI: if the call gives up at its time-out, MPI may still read this memory.
 
 void Communicator::send_obj(const json& object, int dest, int tag) {
   const KeptForMpi text(packed(object));

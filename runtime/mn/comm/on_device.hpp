@@ -1,4 +1,4 @@
-/// How Communicator makes a call with the device's own collectives when all buffers lie on the device.
+/// How Communicator makes a call with the device's own collectives. All buffers of the call must lie on the device.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace mn {
 
-/// Whether a device's collectives can take the buffers. NCCL has no 16-bit integers, so buffers of 16-bit integers go
-/// through the host.
+/// Whether a device's collectives can take the buffers. False for 16-bit integers: NCCL does not have them, and their
+/// buffers go through the host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
   return std::ranges::all_of(buffers, [](const ConstBufferView& each) {

@@ -1,4 +1,5 @@
-/// Runs work on rank 0 for all ranks, for instance reading a file. If the work fails on rank 0, every rank throws.
+/// Runs work that only rank 0 does for all ranks, for instance reading a file. If the work fails on rank 0, every rank
+/// throws.
 #pragma once
 
 #include <exception>
@@ -9,7 +10,7 @@
 
 namespace mn {
 
-/// Collective: rank 0 runs `work`; if it throws, every rank throws E with the text of the exception.
+/// Collective: rank 0 runs `work`. If `work` throws, every rank throws E with the text of this exception.
 template <class E, class... Args>
 void on_root(Communicator& comm, const std::function<void()>& work, Args... args) {
   std::string error;

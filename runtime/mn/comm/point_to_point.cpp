@@ -27,7 +27,8 @@ namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
-/// If the wait ends early with an exception, the receive is cancelled, and MPI does not write to the header any more.
+/// Receives a header. If an exception ends the wait early, the receive is cancelled, so MPI does not write to `header`
+/// any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
   const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -40,7 +41,7 @@ void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, M
   }
 }
 
-/// Throws ArgumentError if an argument of `call` is wrong.
+/// Begins a send. Throws ArgumentError if an argument of the call is wrong.
 CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* call, const ConstBufferView& buffer,
                      int dest, int tag) {
   calls.require_open(call);
@@ -50,7 +51,7 @@ CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* cal
   return calls.message(call, buffer, dest);
 }
 
-/// Throws ArgumentError if an argument of `call` is wrong. A receive may take any source and any tag.
+/// Begins a receive, from any rank or with any tag, too. Throws ArgumentError if an argument of the call is wrong.
 CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* call, const BufferView& buffer,
                         int source, int tag) {
   const bool from_any = source == Communicator::kAnySource;
@@ -86,7 +87,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   on_host(host_copies_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, mpi_source(source), tag, mpi_comm(), status);
-    // (1): the elements come from the sender of the header, with its tag.
+    // Invariant 1: the elements come from the rank and with the tag of the header that has arrived.
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
     if (out.count == 0) return;
@@ -132,7 +133,8 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }
-  // isend(), because with a blocking send every rank of a ring would wait in its send, and no rank would receive.
+  // The send does not block. In a ring with blocking sends every rank would wait in its send, and no rank would
+  // receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

@@ -43,7 +43,7 @@ struct Choice {
   bool is_slow = false;  ///< logged as a warning, because the user can set up something quicker
 };
 
-/// Collective: chooses the backend for the name "auto".
+/// Collective: chooses the backend if the program asks for "auto".
 Choice choose(const CommunicatorSetup& setup) {
   if (!holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
@@ -79,7 +79,8 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// A pointer like `comm`, whose last owner destroys the communicator unless a call has given up: MPI may still use it.
+/// Returns a pointer to `comm`. The last owner of this pointer destroys the communicator, unless a call has given up:
+/// MPI may still use the communicator's memory then.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -87,8 +88,8 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// Records the creation of a communicator over `comm`. Creations over all ranks of the job are numbered, and count as
-/// calls of the group with ordinal 0.
+/// Records that the program makes a communicator over `comm`. A communicator over all ranks of the job counts as a
+/// call, with a number, of the group with leader 0 and ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
   const bool is_world = group.size == size_of(MPI_COMM_WORLD);
@@ -99,7 +100,8 @@ RecordedCall record_creation(MPI_Comm comm) {
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
-  // If one rank has no GPU, all ranks make a communicator for CPUs, or throw.
+  // A backend for GPUs is made only if every rank has a GPU. If one rank has none, all ranks make the backend's version
+  // for CPUs, or throw if there is no such version.
   const bool on_gpus = holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const NcclBackend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {

@@ -1,5 +1,5 @@
-/// The choice of a backend by name: from the table for CPUs (host_backends.hpp), or from the table for ranks that each
-/// have a GPU (nccl_backends.cpp).
+/// Finds a backend by its name. One table has the backends for CPUs (host_backends.hpp), another the backends for ranks
+/// with a GPU each (nccl_backends.cpp).
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace mn {
 
-/// A row of the table for GPUs.
+/// A backend for GPUs, as a row of nccl_backends().
 struct NcclBackend {
   std::string_view name;
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// The table of backends with NCCL. Of the backends, pure_nccl and non_cuda_aware have no version for CPUs. In a build
-/// without NCCL the table has only the rows pure_nccl and non_cuda_aware, with a null `make`.
+/// The backends with NCCL. Only pure_nccl and non_cuda_aware of these have no version for CPUs. In a build without NCCL
+/// the table has only these two, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 }  // namespace mn

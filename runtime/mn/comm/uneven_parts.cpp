@@ -1,8 +1,9 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Each call is an exchange of parts, some of them empty. The device's own collectives exchange the parts if the buffers
-// lie on the device; otherwise messages do, with host copies of device buffers. Sender and receiver know each part's
-// length. Between two ranks there is at most one message in each direction, so all messages have the same tag.
+// Each call is an exchange of parts, some of them empty. If the buffers lie on the device, the device's own collectives
+// exchange the parts. Otherwise messages carry the parts, with host copies of device buffers. Sender and receiver know
+// each part's length. Between two ranks there is at most one message in each direction, so all messages have the same
+// tag.
 //
 // Cost: one message for each part that goes to another rank, and one copy of the part that a rank sends to itself.
 #include <cassert>
@@ -50,7 +51,8 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                               " elements, this rank's count is " + std::to_string(count));
 }
 
-/// The part that a rank sends to itself is copied without MPI, which would compare the two counts.
+/// Checks the part that a rank sends to itself. Such a part is copied without MPI, so MPI cannot compare the two
+/// counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject_parts(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -65,7 +67,7 @@ void check_apart(std::string_view operation, const ConstBufferView& send, const 
   }
 }
 
-/// Throws an equal ArgumentError on every rank unless every receive count equals its send count.
+/// Throws an equal ArgumentError on every rank unless each receive count equals the matching send count.
 void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const std::size_t ranks = send_counts.size();
   const std::size_t row = 2 * ranks;
@@ -76,7 +78,7 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
-      // `all` has a row for each rank: the rank's send counts, then the rank's receive counts.
+      // `all` has a row for each rank: first the counts that the rank sends, then the counts that it expects.
       const std::uint64_t sent = (*all)[from * row + to];
       const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
@@ -87,13 +89,13 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// What the ranks must have in common, as match() compares it: the sum of the counts, and the dtype.
+/// What match() compares between ranks: the sum of all counts, and the dtype.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// Collective: throws CallMismatch unless each of this rank's receive counts equals the sender's send count. Without
-/// the check, Open MPI may write a longer message beyond the end of the buffer.
+/// Collective: throws CallMismatch unless each receive count of the calling rank equals the sender's send count.
+/// Without this check, Open MPI might write a longer message beyond the end of the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -113,7 +115,8 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
-/// Checks the arguments of gatherv and scatterv. `whole` is the root's buffer for the parts of all ranks.
+/// Checks the arguments of gatherv and scatterv. `whole` is the buffer for the parts of all ranks, which only the root
+/// has.
 void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                   const ConstBufferView& recv, Counts counts, int root) {
   const bool gathers = operation == "gatherv";
@@ -144,7 +147,7 @@ std::vector<View> parts_of(const View& whole, Counts counts) {
   return parts;
 }
 
-/// A list of `ranks` parts, all empty except one.
+/// A list of `ranks` parts for an exchange. All parts are empty, except for the part of `rank`.
 template <class View>
 std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   std::vector<View> parts(ranks);
@@ -152,17 +155,17 @@ std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   return parts;
 }
 
-/// sent[r] goes to rank r, received[r] comes from rank r.
+/// The parts of an exchange: sent[r] goes to rank r, received[r] comes from rank r.
 struct Parts {
   std::vector<ConstBufferView> sent;
   std::vector<BufferView> received;
 };
 
-/// Collective. All parts lie on the host. A message of more than `count_limit` bytes travels as one element of a
-/// derived type.
+/// Collective: exchanges parts that all lie on the host. A message of more than `count_limit` bytes travels as one
+/// element of a derived type.
 void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size_t count_limit) {
-  // The number of messages in flight must be equal on all ranks, and no rank knows all lengths. So the number for long
-  // messages is chosen.
+  // MessageSteps keeps fewer messages in flight if they are long, and all ranks must keep equally many. No rank knows
+  // the lengths of all messages, so every rank passes the greatest length.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
   const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
     const BufferView& in = parts.received[source];
@@ -170,7 +173,7 @@ void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size
     return {{static_cast<std::byte*>(in.data), in.bytes()}, {static_cast<const std::byte*>(out.data), out.bytes()}};
   };
   MessageSteps steps(comm, kAnyLength, "exchanging parts", step, count_limit);
-  // The rank copies its own part while the messages travel.
+  // While the messages travel, the calling rank copies the part that it sends to itself.
   const ConstBufferView& own = parts.sent[static_cast<std::size_t>(rank)];
   const BufferView& place = parts.received[static_cast<std::size_t>(rank)];
   assert(own.count == place.count);

@@ -1,4 +1,4 @@
-/// A minibatch, with its tensors by name and by position.
+/// A minibatch. Its tensors can be found by name and by position.
 #pragma once
 
 #include <cstddef>
@@ -13,47 +13,47 @@
 
 namespace mn {
 
-/// One field of a minibatch.
+/// One field of a minibatch, for instance the images or the labels of all its samples.
 struct BatchField {
   std::string name;   ///< name in the dataset's spec
   at::Tensor values;  ///< [samples, …]; if the field is variable, [rows of all samples, …]
-  /// Set for variable fields: int64 [samples + 1]; sample i has rows [offsets[i], offsets[i + 1]) of `values`.
+  /// Only for fields whose samples vary in length: int64 [samples + 1]. Sample i has the rows offsets[i] to offsets[i +
+  /// 1] − 1 of `values`.
   at::Tensor offsets = {};
   std::int64_t longest = 0;  ///< number of rows of the longest sample of a variable field
 };
 
-/// A minibatch on one rank. The minibatches of all ranks together are the global minibatch of a step.
+/// A minibatch on one rank. In a step every rank has its own minibatch; together they are the global minibatch.
 struct Batch {
   at::Tensor data;  ///< the first field's values: [samples, …]
   /// The values of the second field, if the samples have two fields. Labels are int64 [samples].
   at::Tensor target;
-  /// Number of samples. In the last step of an epoch a rank may have 0 samples; then the first dimension of the tensors
-  /// is 0.
+  /// Number of samples. In the last step of an epoch a rank may have 0 samples; the tensors' first dimension is then 0.
   std::int64_t samples = 0;
-  /// [samples] the dataset's numbers of the samples; empty if the iterator does not know the numbers
+  /// [samples] the number of each sample in the dataset. Empty if the iterator does not know the numbers.
   std::vector<std::int64_t> indices = {};
   std::vector<BatchField> fields = {};  ///< all fields, with `data` and `target`; empty if the iterator names no fields
-  /// Weight of the minibatch's mean loss in a mean over minibatches and ranks, for example the number of tokens without
-  /// padding. No value: the number of samples is the weight.
+  /// When losses are averaged over minibatches and ranks, the mean loss of this minibatch has this weight, for example
+  /// the number of tokens without padding. No value: the weight is the number of samples.
   std::optional<double> weight = {};
 
   /// `weight`, or the number of samples if `weight` has no value.
   [[nodiscard]] double loss_weight() const { return weight.value_or(static_cast<double>(samples)); }
-  /// The values of field `position`: 0 is `data`, 1 is `target`. Throws ArgumentError if there is no such field.
+  /// The values of the field at `position`: 0 is `data`, 1 is `target`. Throws ArgumentError if there is no such field.
   [[nodiscard]] const at::Tensor& operator[](std::size_t position) const;
-  /// The values of field `name`. If there is no such field, throws an ArgumentError that lists the names.
+  /// The values of the field `name`. If there is no such field, throws an ArgumentError that lists the names.
   [[nodiscard]] const at::Tensor& operator[](std::string_view name) const { return field(name).values; }
-  /// Field `name`, with offsets if it is variable. If there is no such field, throws an ArgumentError that lists the
-  /// names.
+  /// The field `name`, with offsets if its samples vary in length. If there is no such field, throws an ArgumentError
+  /// that lists the names.
   [[nodiscard]] const BatchField& field(std::string_view name) const;
-  /// Field `position`. Throws ArgumentError if there is no such field, or if the iterator names no fields.
+  /// The field at `position`. Throws ArgumentError if there is no such field, or if the iterator names no fields.
   [[nodiscard]] const BatchField& field(std::size_t position) const;
-  /// A variable field as a tensor [samples, rows of the longest sample, …]. Rows that a shorter sample lacks are filled
-  /// with `value`. Throws ArgumentError if the field is not variable.
+  /// Converts a field whose samples vary in length to a tensor [samples, rows of the longest sample, …]. Missing rows
+  /// of shorter samples are filled with `value`. Throws ArgumentError if the samples do not vary in length.
   [[nodiscard]] at::Tensor padded(std::string_view name, const at::Scalar& value = 0) const {
     return padded(field(name), value);
   }
-  /// padded() for the field at `position`.
+  /// Like padded() above, for the field at `position`.
   [[nodiscard]] at::Tensor padded(std::size_t position, const at::Scalar& value = 0) const {
     return padded(field(position), value);
   }

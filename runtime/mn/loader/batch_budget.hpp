@@ -17,23 +17,22 @@ struct BatchBytes {
   std::int64_t kept = 0;  ///< bytes of the finished batch's tensors
 };
 
-/// Accounts for a loader's memory: raw samples, batches in work, ready batches, the caller's batch, and the dataset's
-/// blocks. The loader's mutex guards the object.
+/// Decides, by a limit on memory, when a loader may begin one more batch. Counts raw samples, batches in work, ready
+/// batches, the batch that the caller has, and the dataset's blocks. The loader's mutex guards the object.
 ///
 /// (1) A batch in work counts as many bytes as the largest batch so far. Until the first batch is finished, a batch in
 ///     work counts the estimated bytes of its samples, and kFirstGuess times as many for its tensors.
 /// (2) If there is no room for one more batch, the loader makes a batch only when the caller waits for it.
-/// (3) The memory of a finished batch's raw samples is reused for another batch; it is freed earlier if the limit
+/// (3) The memory of a finished batch's raw samples is kept for the next batches. It is freed earlier if the limit
 ///     requires this.
 class BatchBudget {
  public:
-  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples. If it is 0 (unknown), the
-  /// first batch is made before others begin.
+  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples, or 0 if nothing is known; no
+  /// second batch is then begun before the first one is finished.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
-  /// Whether a worker may begin a batch. `waits` tells whether the caller waits in next(). `held` is the number of
-  /// bytes of the dataset's blocks.
+  /// Whether a worker may begin a batch. `waits`: the caller waits in next(). `held`: bytes of the dataset's blocks.
   [[nodiscard]] bool has_room(bool waits, std::int64_t held) {
     if (waits && in_work_ == 0 && ready_ == 0) return true;
     if (largest_.raw == 0) return false;
@@ -41,7 +40,7 @@ class BatchBudget {
     while (spare_.size() > 1 && held + used() + cost() > bytes_) spare_.pop_back();
     return held + used() + cost() <= bytes_;
   }
-  /// Records that a batch begins. Returns memory for the batch's samples.
+  /// Counts one more batch in work. Returns memory for the batch's samples.
   [[nodiscard]] RawSamples begin() {
     ++in_work_;
     if (spare_.empty()) return {};
@@ -49,7 +48,7 @@ class BatchBudget {
     spare_.pop_back();
     return raw;
   }
-  /// Records that a batch is finished. `wanted`: next() will hand out the batch.
+  /// Counts a batch as finished. `wanted` is false if next() will never hand out the batch.
   void end(RawSamples raw, const BatchBytes& took, bool wanted) {
     if (std::exchange(is_guess_, false)) largest_ = {};
     largest_.raw = std::max(largest_.raw, took.raw);
@@ -77,9 +76,11 @@ class BatchBudget {
 
   /// The limit, in bytes, for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// The part of the limit, in bytes, for the dataset's blocks. Only a single block larger than this part exceeds it.
+  /// The part of the limit, in bytes, that is for the dataset's blocks. The blocks exceed it only if a single block is
+  /// larger.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
-  /// The sum of the bytes of the dataset's blocks, a batch in work, and a finished batch.
+  /// How many bytes a loader needs to make one batch ahead: the dataset's blocks, a batch in work, and a finished
+  /// batch.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
   }
@@ -91,17 +92,17 @@ class BatchBudget {
     return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
            static_cast<std::int64_t>(spare_.size()) * largest_.raw;
   }
-  /// Bytes that one more batch in work adds.
+  /// How many bytes one more batch in work would add.
   [[nodiscard]] std::int64_t cost() const { return largest_.made + (spare_.empty() ? largest_.raw : 0); }
 
   std::int64_t bytes_;
   BatchBytes largest_;
   bool is_guess_ = true;
-  std::int64_t in_work_ = 0;  // number of batches
-  std::int64_t ready_ = 0;    // number of batches
+  std::int64_t in_work_ = 0;  // batches in work
+  std::int64_t ready_ = 0;    // batches that next() has not handed out yet
   std::int64_t ready_bytes_ = 0;
   std::int64_t handed_out_ = 0;    // bytes of the caller's batch
-  std::vector<RawSamples> spare_;  // empty samples, whose memory the next batches reuse
+  std::vector<RawSamples> spare_;  // memory of finished batches' samples, for the next batches
 };
 
 }  // namespace mn

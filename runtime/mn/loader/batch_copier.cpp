@@ -9,9 +9,9 @@
 namespace mn {
 namespace {
 
-// This file uses c10's device-independent streams and events, so that builds with and without CUDA share it.
+// Streams and events are c10's device-independent ones, so builds with and without CUDA share this file.
 
-/// Calls use(tensor) for all tensors of a minibatch.
+/// Calls use(tensor) for each tensor of a minibatch.
 template <class Fields, class Use>
 void for_each_tensor(Fields& fields, const Use& use) {
   for (auto& field : fields) {
@@ -43,8 +43,9 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // pin_memory() copies the tensor only if a program's transform did not allocate it with memory(). libtorch's host
-  // allocator frees pinned memory only after the stream has finished the copy.
+  // pin_memory() copies a tensor only if it is not page-locked yet, as when a program's transform did not allocate it
+  // with memory(). The page-locked memory is safe until the copy has finished, because libtorch's host allocator frees
+  // it only then.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());

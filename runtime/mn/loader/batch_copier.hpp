@@ -1,4 +1,4 @@
-/// Copies a minibatch to the device while the device computes with earlier minibatches.
+/// Copies a minibatch to a GPU while the GPU computes with earlier minibatches.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,13 @@
 
 namespace mn {
 
-/// An asynchronous copy of a batch to a GPU. A worker starts the copy; the user of the batch calls wait().
+/// A copy of a batch to a GPU that may still be under way. A worker starts the copy; the user of the batch calls
+/// wait().
 class CopyTicket {
  public:
   CopyTicket() = default;
   explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
-  /// Makes the caller's current stream wait for the copy, without blocking the host, and keeps the tensors' memory
+  /// Makes the caller's current stream wait for the copy, without blocking the host. Also keeps the tensors' memory
   /// until the stream has used them. Does nothing for a batch on the CPU.
   void wait(const std::vector<BatchField>& fields) const;
 
@@ -28,14 +29,15 @@ class CopyTicket {
   std::unique_ptr<c10::Event> done_;
 };
 
-/// Copies batches from pinned memory to a GPU, on a separate stream, so that the host does not wait. Thread-safe.
+/// Copies batches from page-locked memory to a GPU. The copies run on a stream of their own, so the host does not wait.
+/// Thread-safe.
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
-  /// Options for the memory of a batch's tensors on the host: page-locked if the batch goes to a GPU.
+  /// Where to allocate a batch's tensors on the host: in page-locked memory if the batch goes to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// If the device is a GPU, copies all tensors to the device. Then calls `finish` unless `finish` is empty. The host
-  /// does not wait for the copy; `ticket` can wait for it.
+  /// If the device is a GPU, starts a copy of all tensors to the GPU. Then calls `finish`, unless it is empty. The host
+  /// does not wait for the copy; `ticket` lets the batch's user wait for it.
   void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
             CopyTicket& ticket) const;
 

@@ -10,8 +10,8 @@
 namespace mn {
 namespace {
 
-// Another sample of the dataset, the stand-in, replaces a damaged sample. If the stand-in is damaged, too, another
-// stand-in replaces it. This is the limit of stand-ins for one sample.
+// A damaged sample is replaced by another sample of the dataset, the stand-in. If the stand-in is damaged, too, another
+// stand-in replaces it, up to this number of times.
 constexpr int kMaxStandIns = 16;
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
@@ -19,7 +19,8 @@ std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
                                    static_cast<std::uint64_t>(samples));
 }
 
-/// All fields of the minibatch, with their names. default_field() makes the fields that the transform did not make.
+/// All fields of the minibatch, with their names. If the transform made only the first field, default_field() makes all
+/// other fields.
 std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
   const auto& specs = batch.spec.fields;
   std::vector<BatchField> fields = std::move(made.fields());
@@ -72,15 +73,15 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     const std::size_t unread = damaged.size();
     Transformed transformed = transform(batch, order, damaged);
     made.times.transformed = std::chrono::steady_clock::now();
-    // Add the file to the error text: a transform does not know the file of a sample.
+    // The error text gets the sample's file, which a transform does not know.
     for (std::size_t i = unread; i < damaged.size(); ++i) {
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // If more samples are damaged than may be replaced, throw before reading stand-ins, because every read takes long
-    // if a file server is down.
+    // If too many samples are damaged, the error is thrown before any stand-in is read, because reads take long if a
+    // file server is down.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());

@@ -1,4 +1,5 @@
-/// Makes the batch of a step: reads the samples, transforms them, and lets BatchCopier copy the tensors to the device.
+/// Makes the batch of one training step: reads the samples, transforms them, and lets BatchCopier copy the tensors to
+/// the device.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 
 namespace mn {
 
-/// The times at which a batch finished its phases.
+/// When a thread began a batch, had read its samples, and had transformed them.
 struct BatchTimes {
   using Time = std::chrono::steady_clock::time_point;
   Time begun = {};
@@ -30,27 +31,28 @@ struct LoadedBatch {
   CopyTicket copied;
   BatchBytes bytes;
   BatchTimes times;
-  std::vector<SampleError> damaged;  // damaged samples that were replaced by other samples
+  std::vector<SampleError> damaged;  // damaged samples that were replaced
 };
 
-/// Makes the batches of a dataset. Thread-safe.
+/// Makes the batches of one dataset. Thread-safe.
 class BatchMaker {
  public:
   /// At most `threads` threads transform at a time. `options` must outlive this object.
   BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// Makes the batch of `step`. Reads the samples into `raw`; give the same `raw` to the next call, which reuses its
-  /// memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the errors
-  /// of reading and transforming.
+  /// Makes the batch of `step`. Its samples are read into `raw`; pass the same object to the next call, which reuses
+  /// its memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the
+  /// errors of reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
-  /// From now on make() throws instead of transforming a batch.
+  /// From now on make() transforms no further batch, and throws instead.
   void end() { ends_ = true; }
-  /// The error for more than max_corrupt damaged samples in an epoch: `count` of them in all. The last element of
-  /// `damaged` is the most recent.
+  /// The error if a rank met more than max_corrupt damaged samples in an epoch: `count` is their number, and the error
+  /// names the last element of `damaged`.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:
-  /// Reads and transforms the samples. Replaces damaged samples until all samples are good.
+  /// Reads and transforms the samples of a batch, again and again until no sample is damaged; stand-ins replace damaged
+  /// ones.
   [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
                                              std::vector<std::int64_t>& indices, RawSamples& raw,
                                              LoadedBatch& made) const;

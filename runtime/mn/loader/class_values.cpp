@@ -49,7 +49,7 @@ void convert(DType dtype, const RawColumn& column, std::int64_t* out) {
   }
 }
 
-/// Fills in classes [first, last).
+/// Reads the classes of samples `first` to `last` − 1 into their places in `classes`.
 void read_part(const Dataset& dataset, std::int64_t first, std::int64_t last, std::vector<std::int64_t>& classes) {
   const std::size_t field = class_field(dataset.spec());
   for (; first < last; first += kSamplesOfARead) {

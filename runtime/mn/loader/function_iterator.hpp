@@ -1,4 +1,4 @@
-/// Iterators that get the minibatch of each step from a function.
+/// Makes an iterator from a function that returns the minibatch of each step.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace mn {
 
-/// Returns this rank's minibatch of step 0 … steps_per_epoch − 1 of an epoch (both counted from 0). If Batch::samples
-/// is 0, the iterator takes the first dimension of Batch::data.
+/// Returns this rank's minibatch of one step. Epochs are counted from 0, and steps from 0 in each epoch. If
+/// Batch::samples is 0, the iterator sets it to the first dimension of Batch::data.
 using MakeBatch = std::function<Batch(std::int64_t epoch, std::int64_t step)>;
 
-/// An iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. The iterator
-/// resumes at the checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. If
-/// minibatches are to be the same after an interruption, `make_batch` must depend on epoch, step and rank alone; so
-/// seed random generators with epoch and step. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
+/// Makes an iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. A job that
+/// resumes continues at the checkpoint's step or, if steps_per_epoch has changed, at the same fraction of the epoch.
+/// Minibatches are the same after an interruption only if `make_batch` depends on epoch, step and rank alone, so seed
+/// random generators with epoch and step. Throws ArgumentError if steps_per_epoch < 1, or if `make_batch` is empty.
 [[nodiscard]] std::shared_ptr<Iterator> create_iterator(std::int64_t steps_per_epoch, MakeBatch make_batch);
 
 }  // namespace mn

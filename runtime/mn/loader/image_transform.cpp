@@ -17,14 +17,14 @@
 namespace mn {
 namespace {
 
-/// Keeps augmenters, so that their memory is reused. Makes at most one augmenter for each thread that works at the same
-/// time.
+/// Image augmenters for the threads of one batch. A finished augmenter is kept for the next image, because it owns
+/// memory; there are never more augmenters than threads.
 class Augmenters {
  public:
   using Augmenter = std::unique_ptr<data::ImageAugmenter>;
   explicit Augmenters(std::function<Augmenter()> make) : make_(std::move(make)) {}
 
-  /// Calls use(augmenter) with an augmenter that no other thread uses meanwhile.
+  /// Calls use(augmenter). No other thread uses the augmenter during the call.
   template <class Use>
   void lend(const Use& use) {
     Augmenter own = take();
@@ -47,8 +47,9 @@ class Augmenters {
   std::vector<Augmenter> spare_;
 };
 
-/// Calls make(augmenter, encoded, index, room) for each sample; `room`, an array of `values` elements, is the sample's
-/// place in `out`. A sample that can't be decoded gets zeros and is added to `damaged`, in order.
+/// Calls make(augmenter, encoded, index, room) for each sample of a batch. `room` is the place of the sample in `out`,
+/// `values` elements long. If a sample cannot be decoded, its place is filled with zeros, and the sample is added to
+/// `damaged`, in order.
 template <class Value, class Make>
 void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
                     std::size_t values, Value* out, const Make& make) {
@@ -63,7 +64,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
     } catch (const DataError& error) {
       std::fill(room.begin(), room.end(), Value{});
       const std::lock_guard lock(mutex);
-      // Whether the sample is listed already because it could not be read.
+      // True if the sample is in the list already, because it could not be read.
       const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
       if (!is_listed) failed[i] = error.what();
     }
@@ -73,8 +74,8 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
 
 constexpr std::int64_t kErasedChannel = 3;  // channel of bytes_transform()'s result: 1 if the pixel is erased
 
-/// A transform to bytes: RGB images {N, size, size, 3}, or {N, size, size, 4} with kErasedChannel if random erasing is
-/// on.
+/// A transform that makes bytes: RGB images {N, size, size, 3}. If random erasing is on, there is a fourth channel,
+/// kErasedChannel.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     Augmenters augmenters([&] {
@@ -104,14 +105,14 @@ Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOpti
   };
 }
 
-/// Normalizes the bytes of bytes_transform() to float32 {N, 3, size, size}, on the device of `bytes`.
+/// Converts the bytes from bytes_transform() to normalized float32 {N, 3, size, size}, on the device of `bytes`.
 at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& normalization,
                            data::PixelLayout layout) {
   const at::Tensor planes = bytes.permute({0, 3, 1, 2});
   at::Tensor result = planes.narrow(1, 0, 3).to(
       at::kFloat, false, true,
       layout == data::PixelLayout::kNchw ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-  // Mean and stddev are passed as kernel arguments, so nothing is copied to the GPU.
+  // Mean and stddev are arguments of kernels here. A tensor of them would have to be copied to the GPU.
   for (std::int64_t c = 0; c < 3; ++c) {
     const auto k = static_cast<std::size_t>(c);
     const float stddev = normalization.stddev[k];

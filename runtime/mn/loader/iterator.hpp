@@ -1,4 +1,4 @@
-/// Sources of minibatches for a training loop.
+/// The interface of all sources of minibatches for a training loop.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Time that DataLoader::next() has waited, by the phase that a minibatch was in, and the cost of reading.
+/// Why DataLoader::next() has waited, and the cost of reading. The waiting time is divided by what the awaited
+/// minibatch was waiting for.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
   double storage_s = 0;  ///< seconds while the minibatch's samples were read
@@ -20,7 +21,7 @@ struct LoaderStats {
   std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
 
-/// Numbers of samples, for reports. 0: unknown.
+/// How many samples an epoch and a minibatch have, for reports. 0 means unknown.
 struct EpochSize {
   std::int64_t samples = 0;  ///< samples of an epoch, over all ranks
   std::int64_t batch = 0;    ///< samples of a full minibatch on one rank
@@ -33,25 +34,27 @@ class Iterator {
   /// Programs hold iterators by pointers to this class.
   virtual ~Iterator() = default;
 
-  /// The next minibatch. At the end of each epoch, one call returns no value; the call after it begins a new epoch.
+  /// Returns the next minibatch. At the end of each epoch, one call returns no value, and the next call begins a new
+  /// epoch.
   [[nodiscard]] virtual std::optional<Batch> next() = 0;
-  /// Epochs completed.
+  /// How many epochs are completed.
   [[nodiscard]] virtual std::int64_t epoch() const = 0;
-  /// Epochs completed, plus the completed fraction of the current epoch.
+  /// How many epochs are completed, plus the completed fraction of the current epoch.
   [[nodiscard]] virtual double epoch_detail() const = 0;
-  /// Steps of one epoch, equal on all ranks.
+  /// How many steps an epoch has, equal on all ranks.
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
-  /// The samples of an epoch and of a minibatch; zeros if the iterator does not know them.
+  /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
-  /// The position and the order, from which load_state() continues with any number of ranks.
+  /// The iterator's position, and how it orders the samples. load_state() continues from this state with any number of
+  /// ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
-  /// Continues at the position of `state`, which state() returned.
+  /// Continues at the position in `state`, a result of state().
   virtual void load_state(const nlohmann::json& state) = 0;
-  /// Seconds that calls of next() have waited so far.
+  /// How many seconds all calls of next() together have waited.
   [[nodiscard]] virtual double data_wait_s() const = 0;
-  /// Causes of the waiting; all zeros if the iterator does not measure them.
+  /// Why next() has waited. Zeros if the iterator does not measure this.
   [[nodiscard]] virtual LoaderStats stats() const { return {}; }
-  /// Number of ranks that share the samples; 0: unknown. A Trainer compares the number with its communicator's.
+  /// How many ranks share the samples; 0 means unknown. A Trainer compares this number with its communicator's size.
   [[nodiscard]] virtual int ranks() const { return 0; }
 };
 

@@ -1,12 +1,13 @@
-// Worker threads make batches ahead; next() hands them out in the order of the sampler's steps.
+// The implementation of DataLoader. Worker threads make batches ahead; next() hands them out in the order of the
+// sampler's steps.
 //
 // The calling thread asks the sampler for steps and queues a slot for each step. A slot holds the step and later its
 // batch. Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_
 // is ready.
 //
 // (1) A batch is a function of its step alone, not of the number of workers or of batches made ahead.
-// (2) The sampler runs on the calling thread only, ahead of the batches handed out. So state() uses the position of the
-//     last batch handed out, not the sampler's.
+// (2) The sampler runs on the calling thread only, and is ahead of the batches handed out. So state() uses the position
+//     of the last batch handed out, not the sampler's position.
 // (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_, and
 //     the members `ready` and `wanted` of every slot. Only the slot's worker uses the slot's other members until the
 //     slot is ready; afterwards only the calling thread uses them.
@@ -43,7 +44,7 @@
 namespace mn {
 namespace {
 
-/// A step and its batch. A worker makes the batch; next() hands the batches out in order.
+/// The place in the queue of one step's batch. A worker makes the batch; next() hands batches out in the queue's order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   std::int64_t order = 0;           // number of slots queued before this slot
@@ -94,7 +95,7 @@ class DataLoader::Impl {
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    if (slot->step || is_endless_) fill(prefetch_);  // so workers have work while the caller waits or computes
+    if (slot->step || is_endless_) fill(prefetch_);  // gives workers work while the caller waits or computes
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -103,7 +104,7 @@ class DataLoader::Impl {
     slot->made.copied.wait(slot->made.batch.fields);
     position_.pass(step);
     Batch batch = std::move(slot->made.batch);
-    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they are numbers within the part
+    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // numbers in the whole dataset
     return batch;
   }
 
@@ -112,7 +113,7 @@ class DataLoader::Impl {
     position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
-    for (const auto& slot : queue_) {  // afterwards only workers hold slots
+    for (const auto& slot : queue_) {  // afterwards nothing but workers refers to these slots
       slot->wanted = false;
       if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
     }
@@ -141,8 +142,8 @@ class DataLoader::Impl {
     budget_.take_back();
   }
 
-  /// Queues slots and hands them to the workers until queue_ has `count` slots. Without shuffle, queues no slot of the
-  /// next epoch (8).
+  /// Adds slots to queue_ until it has `count` slots, and gives them to the workers. Invariant 8: a loader that does
+  /// not shuffle makes no batch of the next epoch early, so it adds no slot beyond the end of the epoch.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
@@ -168,7 +169,8 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Divides the time since `begin` among the phases of the batch, and adds the parts to waits_for_.
+  /// Divides the time that next() has waited, since `begin`, among the phases of the batch: waits_for_ gets the part of
+  /// the time in which the batch was in each phase.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;
@@ -206,10 +208,10 @@ class DataLoader::Impl {
         if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && has_room(); })) return;
         slot = std::move(todo_.front());
         todo_.pop_front();
-        assert(todo_.empty() || slot->order < todo_.front()->order);  // (7)
+        assert(todo_.empty() || slot->order < todo_.front()->order);  // invariant 7: slots are taken in order
         raw = budget_.begin();
       }
-      wake_.notify_one();  // there may be room for one more batch
+      wake_.notify_one();  // wakes one more worker, because a further batch may have room
       make(*slot, raw);
       {
         const std::lock_guard lock(mutex_);
@@ -242,14 +244,14 @@ class DataLoader::Impl {
   std::shared_ptr<const Dataset> source_;  // the dataset that the sampler's indices refer to
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool is_endless_;  // whether batches of the next epoch may be made early (8)
+  bool is_endless_;  // invariant 8: false if batches of the next epoch must wait
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;
   EpochPosition position_;    // position after the last batch handed out
   std::int64_t corrupt_ = 0;  // damaged samples replaced in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
-  LoaderStats waits_for_;                    // only the four times are counted here
+  LoaderStats waits_for_;                    // has only the four times, not bytes and opens
   std::int64_t slots_ = 0;                   // number of slots queued so far
   RawSamples raw_;                           // samples of the current batch if there are no workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps

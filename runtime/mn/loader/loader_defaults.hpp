@@ -1,4 +1,4 @@
-/// Defaults of LoaderOptions, and the sampler of a loader's steps.
+/// Defaults of LoaderOptions, and the sampler that decides which samples each step of a loader has.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace mn {
 
-/// Number of threads, in addition to the workers, that read the samples of batches. Each waits for the files of one
-/// batch.
+/// Number of further threads that read the samples of batches, in addition to the workers. Each reads the files of one
+/// batch at a time.
 inline constexpr int kReadAhead = 7;
 
 [[nodiscard]] int default_workers();
 [[nodiscard]] int default_prefetch(int workers);
 [[nodiscard]] std::int64_t default_prefetch_bytes();
 
-/// Makes the sampler of a loader. It takes samples of the whole dataset, or of this rank's part if options.by_part is
-/// true or the root sent the part from its memory. Throws UsageError as Sampler does.
+/// Makes the sampler of a loader. The sampler takes samples of the whole dataset. If options.by_part is true, or if the
+/// root sent parts from its memory, it takes only samples of this rank's part. Throws UsageError as Sampler does.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 
 }  // namespace mn

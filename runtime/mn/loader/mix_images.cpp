@@ -14,8 +14,9 @@
 namespace mn {
 namespace {
 
-/// {N, 5} on the device: left, top, right and bottom of the rectangle that CutMix pastes, and the weight of the image
-/// itself if mixup blends it, else 1.
+/// The numbers by which mixup and CutMix mix images, as a tensor {N, 5} on the device. Each row has left, top, right
+/// and bottom of the rectangle that CutMix pastes, and the weight of the image itself in mixup, which is 1 without
+/// mixup.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {

@@ -14,12 +14,12 @@ namespace mn {
 /// has the same strides.
 [[nodiscard]] at::Tensor mix_images(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// The same as mix_images(), computed by libtorch's operators on any device. mix_images() calls this function for
-/// images on a GPU.
+/// Does the same as mix_images() by libtorch's operators, on any device. mix_images() calls this function for images on
+/// a GPU.
 [[nodiscard]] at::Tensor mix_images_by_operators(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// Turns labels, int64 {N}, into float32 {N, num_classes}: in each row the shares of the sample's label and of its
-/// partner's label.
+/// Turns labels, int64 {N}, into float32 {N, num_classes}. A row has the share of the sample's own label and the share
+/// of its partner's label.
 [[nodiscard]] at::Tensor mix_labels(const at::Tensor& labels, std::span<const data::Mix> mixes,
                                     std::int64_t num_classes);
 

@@ -23,7 +23,8 @@ MixedBatches::MixedBatches(std::shared_ptr<Iterator> batches, const data::MixOpt
 }
 
 std::optional<Batch> MixedBatches::next() {
-  // Call epoch() before next(): after the last batch of an epoch, epoch() is one more.
+  // Read epoch() before the call of next(), because next() counts the epoch as completed when it returns the epoch's
+  // last batch.
   const std::int64_t epoch = batches_->epoch();
   std::optional<Batch> batch = batches_->next();
   if (!batch) return batch;
@@ -41,7 +42,7 @@ std::optional<Batch> MixedBatches::next() {
   }
   batch->target = mix_labels(batch->target, mixes, num_classes_);
   if (batch->samples > 1) batch->data = mix_images(images, mixes);
-  if (batch->fields.size() > 1) {  // set the named fields to the same tensors
+  if (batch->fields.size() > 1) {  // the first two fields are the mixed tensors, too
     batch->fields[0].values = batch->data;
     batch->fields[1].values = batch->target;
   }

@@ -57,8 +57,9 @@ class MultiNodeIterator final : public Iterator {
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }
 
-  /// Collective. On the root, work(document) fills a document, which is broadcast with the root's position (2). Returns
-  /// the document. If work() throws on the root, throws an equal error on every rank.
+  /// Collective. On the root, work(document) fills a document. Invariant 2: the root adds its iterator's position and
+  /// broadcasts the document, so all ranks report the same epoch. Returns the document. If work() throws on the root,
+  /// every rank throws an equal error.
   template <class Work>
   json exchange(const Work& work) {
     json document = json::object();
@@ -83,8 +84,8 @@ class MultiNodeIterator final : public Iterator {
 
   static constexpr int kAbsent = -2, kOwn = -1;
 
-  /// Position of the field whose values are `tensor`, so that the tensor is sent only once. kOwn if there is no such
-  /// field, kAbsent if the tensor is not defined.
+  /// Finds the field whose values are `tensor`, so that each tensor is sent only once. Returns its position, kOwn if
+  /// there is no such field, or kAbsent if the tensor is not defined.
   static int source_of(const Batch& batch, const at::Tensor& tensor) {
     if (!tensor.defined()) return kAbsent;
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {

@@ -8,12 +8,12 @@
 
 namespace mn {
 
-/// An iterator whose next() gives every rank of `comm` the root's minibatch. Use it for ranks that each compute a part
-/// of one model: only the root reads data. `actual` is the root's iterator; other ranks' `actual` is ignored. This
-/// call, next() and load_state() are collective over `comm` and block. Tensors arrive on `comm->device()`. state() is
-/// the state of `actual` on the root, and null on other ranks. If `actual` throws an error, every rank throws an equal
-/// error: ArgumentError for an ArgumentError, DataError for any other. Throws ArgumentError on every rank if the root's
-/// `actual` is null.
+/// Makes an iterator whose next() gives every rank of `comm` the minibatch of the root. It is for ranks that each
+/// compute a part of one model: only the root reads data, by its iterator `actual`; the other ranks' `actual` is
+/// ignored. This call, next() and load_state() are collective over `comm` and block. Tensors arrive on
+/// `comm->device()`. state() is the state of `actual` on the root, and null on all other ranks. If `actual` throws an
+/// error, every rank throws an equal error: ArgumentError for an ArgumentError, DataError for any other. Throws
+/// ArgumentError on every rank if the root's `actual` is null.
 ///
 /// Cost of a step: one small broadcast, and one broadcast for each tensor.
 [[nodiscard]] std::shared_ptr<Iterator> create_multi_node_iterator(std::shared_ptr<Iterator> actual,

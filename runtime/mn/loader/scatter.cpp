@@ -34,7 +34,8 @@ using nlohmann::json;
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // approximate bytes of the samples in one piece
 constexpr int kTag = 7101;
 
-/// Returns the result of work(), or its error as JSON for throw_if_failed() on every rank.
+/// Returns the result of work(). If work() throws, returns the error as JSON; throw_if_failed() throws it on every
+/// rank.
 template <class Work>
 json outcome_of(const Work& work) {
   try {
@@ -56,7 +57,8 @@ void throw_if_failed(const json& message) {
   throw DataError(message.at("error").get<std::string>(), true);
 }
 
-/// The root's facts about the dataset, or the root's error, on every rank.
+/// Collective: returns the root's facts about the dataset on every rank: size, spec, table. If the root has an error,
+/// throws it on every rank.
 json agree(const Dataset* dataset, Communicator& comm, int root) {
   json facts;
   if (comm.rank() == root) {
@@ -106,8 +108,8 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Lets this rank copy the dataset's files to its node. If the node can't hold copies, logs a warning, and the rank
-/// works without copies.
+/// Collective. From now on this rank copies the dataset's files to its node. If the node cannot hold copies, logs a
+/// warning, and the rank works without copies.
 void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
   auto node = share_stage_node(options.folder, comm);
   if (!node) return;
@@ -129,8 +131,8 @@ std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Sends a piece of a part to rank `dest`: first the lengths, then each column's bytes, preceded by its offsets if the
-/// field varies in length.
+/// Sends some samples, a piece, to rank `dest`: first a header with the number of samples and the bytes of each field,
+/// then each field's bytes. If a field's samples vary in length, its offsets come before its bytes.
 void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   json bytes = json::array();
   for (const RawColumn& column : piece.columns) bytes.push_back(column.bytes.size());
@@ -141,7 +143,7 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   }
 }
 
-/// Reads the samples `indices` in pieces of about kPieceBytes, and calls take(piece) for each.
+/// Reads the samples with the numbers `indices` in pieces of about kPieceBytes, and calls take(piece) for each piece.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
   constexpr std::int64_t kFirst = 16;  // samples in the first piece if sizes vary, to learn the average size
@@ -160,8 +162,8 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Called on the root. Sends each other rank its part, and stores the root's part in `own`. Returns the outcome to
-/// broadcast.
+/// Called on the root: sends every other rank its part, and stores the root's part in `own`. Returns success or the
+/// error, as a document that the root then broadcasts.
 json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
                 std::vector<RawSamples>& own) {
   json outcome = outcome_of([&]() -> json {
@@ -227,7 +229,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
-  // If ranks used different orders, some samples would be repeated and others left out.
+  // The options must be equal on all ranks: with different orders, some samples would be repeated and others left out.
   prove_equal({{"root", options.root},
                {"shuffle", options.shuffle},
                {"seed", options.seed},

@@ -14,25 +14,25 @@
 
 namespace mn {
 
-/// scatter_index() for this rank of `comm`. Sends no message.
+/// Computes scatter_index() for the calling rank of `comm`. Sends no message.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
-/// Opens a dataset from the text that Dataset::table() returned on the root. Called on ranks other than the root.
+/// A program's function that opens a dataset from the text of Dataset::table(). The text comes from the root; all other
+/// ranks call the function.
 using TableOpener = std::function<std::shared_ptr<Dataset>(const std::string& table)>;
-/// TableOpeners by Dataset::format(). The format "shards" is mn's own and needs no opener.
+/// The functions that open datasets, by Dataset::format(). The format "shards" is mn's own, and needs no function here.
 using TableOpeners = std::map<std::string, TableOpener>;
 
 /// Divides the root's dataset between the ranks of `comm`. Collective over `comm`; blocks. Only the root's `dataset` is
 /// used; other ranks may pass null. If the dataset is made of shards, the root broadcasts the shard table, the ranks
-/// compare its hash, and each rank later reads the samples that it uses. If it is a program's own class with do_table()
-/// and do_format(), the same happens; every rank must give an opener for this format, and all ranks but the root call
-/// it. For other datasets the root sends each rank its part, in pieces, and the rank keeps the part in memory. If the
-/// root fails (no such folder, a damaged or changed shard, no memory, or another error of the dataset), every rank
-/// throws the root's error. If openers fail, every rank throws the error of the lowest rank whose opener failed. These
-/// errors are UsageErrors, or DataErrors with on_all_ranks() true. If `options`, except `stage`, differ between ranks,
-/// every rank throws UsageError. As in ChainerMN, scatter_dataset() accepts fewer samples than ranks; a DataLoader does
-/// not.
+/// compare its hash, and each rank later reads the samples that it uses. If the dataset is a program's own class with
+/// do_table() and do_format(), the same happens. Every rank must then give an opener for this format, and all ranks but
+/// the root call the opener. For other datasets the root sends each rank its part, in pieces, and the rank keeps the
+/// part in memory. If the root has an error (no such folder, a damaged or changed shard, no memory, …), every rank
+/// throws this error. If openers fail, every rank throws the error of the lowest rank whose opener failed. These errors
+/// are UsageErrors, or DataErrors with on_all_ranks() true. If `options`, except `stage`, differ between ranks, every
+/// rank throws UsageError. As in ChainerMN, scatter_dataset() accepts fewer samples than ranks; a DataLoader does not.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
                                                           const ScatterOptions& options = {},
@@ -40,9 +40,9 @@ using TableOpeners = std::map<std::string, TableOpener>;
 
 /// Divides a dataset that every rank has, for example in memory or from make_dataset(). Collective over `comm`; blocks.
 /// No sample is sent: each rank reads the samples that it uses. As with shards, a loader's steps have the same samples
-/// for any number of ranks (if batchsize × ranks is the same), and a job can resume with any number of ranks. Ignores
-/// `options.root`. If the datasets' fingerprints differ, or a rank's dataset is null, every rank throws an equal
-/// ArgumentError.
+/// for any number of ranks as long as batchsize × ranks stays the same, and a job can resume with any number of ranks.
+/// Ignores `options.root`. If the datasets' fingerprints differ, or a rank's dataset is null, every rank throws an
+/// equal ArgumentError.
 [[nodiscard]] std::shared_ptr<SubDataset> share_dataset(std::shared_ptr<const Dataset> dataset,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         const ScatterOptions& options = {});

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the result of open(). If open() throws DataError, logs a warning and returns no value.
+/// Returns the result of open(). If open() throws a DataError, logs a warning and returns no value.
 template <class Open>
 std::optional<data::StageFile> attempt(const std::filesystem::path& folder, const Open& open) {
   try {
@@ -30,7 +30,7 @@ std::optional<data::StageFile> attempt(const std::filesystem::path& folder, cons
   }
 }
 
-/// A listener on a free port. If no port is free, logs a warning and returns an empty Fd.
+/// Listens on a free port for requests of other nodes. If no port is free, logs a warning and returns an empty Fd.
 Fd listen_for_nodes() {
   std::string why = "no TCP port is free";
   try {
@@ -49,7 +49,7 @@ std::string random_key() {
   return to_hex(half);
 }
 
-/// The job's nodes with the addresses of their servers, from `all`, the messages of all ranks.
+/// Collects, from the messages `all` of all ranks, the addresses at which each node of the job offers its copies.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
   data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
   const auto key = all.front().at("key").get<std::string>();
@@ -83,7 +83,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // the file has no name, so its maker must keep it open until the node's ranks have opened it
+  comm.barrier();  // the file has no name: its maker holds it open until all ranks have it
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

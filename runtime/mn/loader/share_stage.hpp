@@ -1,4 +1,4 @@
-/// The ranks of a node share one file for their copies of a dataset's files, and each node learns the addresses at
+/// Lets the ranks of a node share one file with copies of a dataset's files. Each node also learns the addresses at
 /// which other nodes offer their copies.
 #pragma once
 
@@ -10,9 +10,10 @@
 
 namespace mn {
 
-/// Collective over `comm`; blocks. The first rank of each node makes the file for copies in `folder`, and listens for
-/// requests of other nodes if the job has several nodes. If a node can't make or open its file, logs a warning and
-/// returns null on the node's ranks.
+/// Collective over `comm`; blocks. The first rank of each node makes a file in `folder`, in which the node will keep
+/// copies. If the job has several nodes, this rank also listens for requests of other nodes. If the file cannot be
+/// made, logs a warning and returns null on all ranks of the node. If only one rank cannot open the file, logs and
+/// returns null on this rank.
 [[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
                                                                       Communicator& comm);
 

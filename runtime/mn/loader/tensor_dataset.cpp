@@ -1,4 +1,5 @@
-// Makes batches from tensors in memory, by index_select with the indices of the sampler's steps.
+// Makes batches from tensors in memory: for each step, index_select picks the rows of the samples that the sampler
+// names.
 //
 // (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
 // (2) A PositionSampler makes the steps, so the samples of a step do not depend on the number of ranks.
@@ -22,7 +23,7 @@
 namespace mn {
 namespace {
 
-/// Dtypes and shapes of the fields. Other ranks allocate tensors for rank 0's samples by them.
+/// Describes the dtypes and shapes of the fields. With the description, a rank allocates tensors for rank 0's samples.
 nlohmann::json forms_of(const TensorDataset& dataset) {
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& field : dataset.fields()) {
@@ -47,8 +48,8 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   return TensorDataset(std::move(fields), std::move(names));
 }
 
-/// Collective. Returns samples that are equal on every rank. Throws ArgumentError on every rank if the given samples
-/// differ.
+/// Collective, invariant 1: returns samples that are equal on all ranks. These are the given samples if every rank has
+/// them, or rank 0's samples if only rank 0 has some. Throws ArgumentError on every rank if the given samples differ.
 TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
   std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
   comm.allreduce(have, ReduceOp::kMin);
@@ -97,8 +98,8 @@ struct TensorLoader::Impl {
   std::int64_t batchsize;
   EpochPosition position = {};
 
-  /// The rows `indices` of a field, on the device. If the device is a GPU, rows are copied from page-locked memory, so
-  /// that the host does not wait for the copy.
+  /// Returns the rows `indices` of a field, on the device. If the device is a GPU, the rows are copied from page-locked
+  /// memory, so the host does not wait for the copy.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
     if (device.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();

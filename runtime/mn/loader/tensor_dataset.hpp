@@ -1,4 +1,4 @@
-/// Samples in tensors: any number of fields, of any dtypes and shapes.
+/// A dataset whose samples are in tensors: any number of fields, of any dtypes and shapes.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@ namespace mn {
 /// (regression, sequences, pairs).
 class TensorDataset {
  public:
-  /// A dataset without samples, for ranks that receive rank 0's samples.
+  /// A dataset without samples, for the ranks to which rank 0 sends its samples.
   TensorDataset() = default;
-  /// Tensors that are contiguous and on the CPU share their memory with the dataset; other tensors are copied. Fields
-  /// without a name are called "data", "target", "2", "3", … Throws ArgumentError if there is no tensor, if a tensor
-  /// has no first dimension, or if first dimensions differ.
+  /// A tensor that is contiguous and on the CPU shares its memory with the dataset; every other tensor is copied.
+  /// Fields without a name are called "data", "target", "2", "3", … Throws ArgumentError if there is no tensor, if a
+  /// tensor has no first dimension, or if the first dimensions differ.
   explicit TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names = {});
-  /// The fields are {data, target}.
+  /// A dataset with two fields, called "data" and "target".
   TensorDataset(at::Tensor data, at::Tensor target)
       : TensorDataset(std::vector<at::Tensor>{std::move(data), std::move(target)}) {}
 
-  /// Number of samples; 0 without tensors.
+  /// Number of samples. 0 if there are no tensors.
   [[nodiscard]] std::int64_t size() const { return fields_.empty() ? 0 : fields_.front().size(0); }
-  /// The tensors: contiguous, on the CPU.
+  /// The tensors of all fields. They are contiguous and on the CPU.
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
   /// Name of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
-  /// A hash of dtypes, shapes and bytes; names do not affect it.
+  /// A hash of the tensors' dtypes, shapes and bytes, without the fields' names.
   [[nodiscard]] std::uint64_t fingerprint() const;
 
  private:
@@ -63,27 +63,27 @@ struct TensorLoaderOptions {
 /// (mnshard).
 class TensorLoader final : public Iterator {
  public:
-  /// Collective over `comm`; blocks. Either every rank gives equal samples, or rank 0 alone gives samples, which are
-  /// then sent to all ranks. If the ranks' samples differ, every rank throws an equal ArgumentError. Throws UsageError
-  /// as Sampler does.
+  /// Collective over `comm`; blocks. Either every rank passes equal samples, or only rank 0 passes samples, which are
+  /// then sent to all ranks. If the samples of ranks differ, every rank throws an equal ArgumentError. Throws
+  /// UsageError as Sampler does.
   TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm, const TensorLoaderOptions& options);
   ~TensorLoader() override;
 
-  /// The next batch. At the end of each epoch, one call returns no value.
+  /// Returns the next batch. At the end of each epoch, one call returns no value.
   [[nodiscard]] std::optional<Batch> next() override;
-  /// Completed epochs.
+  /// How many epochs are completed.
   [[nodiscard]] std::int64_t epoch() const override;
   /// epoch(), plus the fraction of the current epoch that was handed out.
   [[nodiscard]] double epoch_detail() const override;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// The samples of an epoch over all ranks, and of a full minibatch on one rank.
+  /// How many samples an epoch has over all ranks, and a full minibatch on one rank.
   [[nodiscard]] EpochSize epoch_size() const override;
-  /// The state from which load_state() continues after the last batch; equal on all ranks.
+  /// The loader's state after the last batch, equal on all ranks. load_state() continues from it.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Continues from a state. Throws DataError if the state belongs to a loader of other samples.
+  /// Continues from `state`. Throws DataError if the state is of a loader of other samples.
   void load_state(const nlohmann::json& state) override;
-  /// 0, because samples are in memory.
+  /// Always 0: the samples are in memory.
   [[nodiscard]] double data_wait_s() const override { return 0; }
   /// Number of ranks of the communicator.
   [[nodiscard]] int ranks() const override;

@@ -20,7 +20,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     changed_.wait(lock, [&] { return may_begin(order); });
     waiting_.erase(order);
     ++active_;
-    assert(active_ <= threads_);  // (1)
+    assert(active_ <= threads_);  // invariant 1: at most `threads` threads transform
   }
   changed_.notify_all();  // another waiting thread may now have the lowest order
   const auto leave = [&] {
@@ -62,7 +62,7 @@ void TransformTeam::for_each(std::int64_t order, std::int64_t n, const std::func
 void TransformTeam::start_helpers() {
   try {
     while (static_cast<int>(helpers_.size()) < threads_ - 1) helpers_.emplace_back([this] { help(); });
-  } catch (const std::system_error&) {  // (3): without helpers the callers of run() do all the work
+  } catch (const std::system_error&) {  // invariant 3: no helpers are needed
   }
 }
 
@@ -72,7 +72,7 @@ void TransformTeam::help() {
     changed_.wait(lock, [&] { return stop_ || may_help(); });
     if (stop_) return;
     ++active_;
-    assert(active_ <= threads_);  // (1)
+    assert(active_ <= threads_);  // invariant 1: at most `threads` threads transform
     do do_next(lock);
     while (!jobs_.empty() && (waiting_.empty() || jobs_.begin()->first < *waiting_.begin()));
     --active_;

@@ -15,6 +15,8 @@
 
 namespace mn {
 
+/// Shares a fixed number of threads among the batches that are to be transformed.
+///
 /// (1) At most `threads` threads transform at a time, counting callers of run() and the team's helper threads.
 /// (2) A free thread begins the batch of the lowest order, or helps with it, because the loader's caller needs this
 ///     batch first.
@@ -25,18 +27,18 @@ namespace mn {
 class TransformTeam {
  public:
   explicit TransformTeam(int threads) : threads_(threads) {}
-  /// No thread may be in run().
+  /// Stops the helpers. At this time no thread may be in run().
   ~TransformTeam();
   TransformTeam(const TransformTeam&) = delete;
   TransformTeam& operator=(const TransformTeam&) = delete;
 
-  /// Calls transform(for_each) on this thread. Before, blocks until fewer than `threads` threads transform and no batch
-  /// of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
+  /// Calls transform(for_each) on the calling thread, but first waits until fewer than `threads` threads transform, and
+  /// no batch of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
   /// `transform`.
   void run(std::int64_t order, const std::function<void(const ForEach& for_each)>& transform);
 
  private:
-  /// The samples of a batch that several threads share; task(i) transforms sample i.
+  /// A batch whose samples several threads share. task(i) transforms sample i.
   struct Job {
     const std::function<void(std::int64_t)>& task;
     std::int64_t count;
@@ -48,7 +50,7 @@ class TransformTeam {
   void for_each(std::int64_t order, std::int64_t n, const std::function<void(std::int64_t)>& task);
   void start_helpers();
   void help();
-  /// Transforms the next sample of the job of the lowest order. The mutex is unlocked meanwhile.
+  /// Transforms the next sample of the job of the lowest order. The mutex is not held during the transformation.
   void do_next(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool may_begin(std::int64_t order) const;
   [[nodiscard]] bool may_help() const;

@@ -21,7 +21,7 @@ std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// The image as uint8 (H, W, C) on the CPU.
+/// Converts an image to uint8 (H, W, C) on the CPU.
 at::Tensor pixels_of(const at::Tensor& image) {
   const at::Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
   const bool has_type = image.scalar_type() == at::kByte || image.is_floating_point();

@@ -9,13 +9,13 @@
 
 namespace mn {
 
-/// The bytes of a PNG file of `image`: (H, W) or (1, H, W) gray, (3, H, W) RGB, (4, H, W) RGB and alpha, on any device.
-/// uint8 values are pixels. Floating-point values from 0 to 1 are scaled to 0 … 255 and rounded; values below 0 or
-/// above 1 are clamped, and NaN becomes 0. Local. Throws ArgumentError for other shapes and types.
+/// Returns the bytes of a PNG file of `image`: (H, W) or (1, H, W) gray, (3, H, W) RGB, (4, H, W) RGB and alpha, on any
+/// device. uint8 values are pixels. Floating-point values from 0 to 1 are scaled to 0 … 255 and rounded; values below 0
+/// or above 1 are clamped, and NaN becomes 0. Sends no messages. Throws ArgumentError for other shapes and types.
 [[nodiscard]] std::string encode_png(const at::Tensor& image);
 
-/// Writes encode_png() to a file. Local: in a job of several ranks, let one rank write. Throws DataError if the write
-/// fails.
+/// Writes an image to a PNG file; see encode_png(). Sends no messages: in a job of several ranks, let one rank write.
+/// Throws DataError if the write fails.
 void write_png(const at::Tensor& image, const std::filesystem::path& path);
 
 /// Puts the images (N, C, H, W) into one image, `columns` images in a row, with `padding` pixels of value 0 around

@@ -38,7 +38,8 @@ double Axes::top(double y) const {
   return kChartHeight - kChartBottom - (scaled(y) - y_.least) / (y_.most - y_.least) * height;
 }
 
-/// The multiples in the range of a step, which is 1, 2 or 5 times a power of ten. There are three to seven of them.
+/// The numbers beside an axis: all multiples of a step in the range, three to seven of them. The step is 1, 2 or 5
+/// times a power of ten.
 std::vector<double> Axes::ticks(const Range& range) {
   const double wanted = (range.most - range.least) / 7;
   const double power = std::pow(10, std::floor(std::log10(wanted)));
@@ -48,7 +49,7 @@ std::vector<double> Axes::ticks(const Range& range) {
   }
   std::vector<double> values;
   for (double number = std::ceil(range.least / step); number * step <= range.most; ++number) {
-    values.push_back(number * step);  // a product, because a sum of steps would miss 0
+    values.push_back(number * step);  // adding up steps would miss 0 by rounding
   }
   return values;
 }
@@ -57,7 +58,7 @@ std::vector<double> Axes::y_ticks() const {
   if (!log_) return ticks(y_);
   const double least = std::pow(10, y_.least), most = std::pow(10, y_.most);
   std::vector<double> values;
-  const bool is_long = y_.most - y_.least > 3;  // then powers of ten are dense enough
+  const bool is_long = y_.most - y_.least > 3;  // powers of ten are enough then
   for (double power = std::floor(y_.least); power <= y_.most; ++power) {
     for (const double factor : {1.0, 2.0, 5.0}) {
       const double value = factor * std::pow(10, power);
@@ -76,7 +77,7 @@ void Axes::draw(std::ostream& svg, const std::string& x_label) const {
   }
   const bool is_short = x_.most - x_.least < 2;
   for (const double x : ticks(x_)) {
-    if (x != std::floor(x) && !is_short) continue;  // a log has no half epoch or iteration
+    if (x != std::floor(x) && !is_short) continue;  // a long axis shows whole epochs or iterations only
     svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x) << "</text>";
   }
   svg << "<path class='axis' d='M" << kChartLeft << ' ' << floor << 'H' << kChartWidth - kChartRight << "'/><text x='"

@@ -1,4 +1,4 @@
-/// The axes of a chart: ranges, ticks, and the pixel of a value.
+/// The axes of a chart: their ranges, their numbers, and the place of a value on the page in pixels.
 #pragma once
 
 #include <ostream>
@@ -14,14 +14,15 @@ inline constexpr double kChartLeft = 56, kChartRight = 14, kChartTop = 12, kChar
 
 class Axes {
  public:
-  /// Axes that show all points of `curves`; there must be at least one point. With `log`, all y must be > 0.
+  /// Axes for all points of `curves`; there must be at least one point. If `log`, the y axis is logarithmic, and all y
+  /// must be > 0.
   Axes(const std::vector<Curve>& curves, bool log);
 
   [[nodiscard]] double left(double x) const;
   [[nodiscard]] double top(double y) const;
   /// The values that are written beside the y axis.
   [[nodiscard]] std::vector<double> y_ticks() const;
-  /// Draws grid, ticks and labels.
+  /// Draws the grid, the axes and their numbers and labels.
   void draw(std::ostream& svg, const std::string& x_label) const;
 
  private:
@@ -35,7 +36,7 @@ class Axes {
 
   bool log_;
   Range x_;
-  Range y_;  // range of the scaled values
+  Range y_;  // range of y, or of its logarithm
 };
 
 }  // namespace mn::report

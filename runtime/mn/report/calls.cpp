@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// One line of a rank's file.
+/// One recorded call: one line of a rank's file.
 struct Call {
   std::string name;
   std::int64_t record;
@@ -31,10 +31,10 @@ struct Call {
   bool running;
 };
 
-/// Identifies a communicator by leader and ordinal of the records (GroupName).
+/// A communicator. The records name it by two numbers, leader and ordinal (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// The calls of one rank in a group (a communicator).
+/// A rank of a communicator (group), with the rank's calls in this communicator.
 struct Member {
   std::int64_t job_rank = 0;  ///< rank in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records
@@ -120,7 +120,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// Describes what a rank does instead of the group's call, which it has not entered.
+/// Describes what a rank does instead of a call of the group that the rank has not entered.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {
@@ -133,7 +133,7 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// Number of the last collective call in a rank's records.
+/// The number of the last collective call in the records of a rank.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);
@@ -142,8 +142,8 @@ std::int64_t last_number(const Member& member) {
 
 /// Describes the collective call `number` of a group: the waiting ranks and the missing ranks.
 std::string describe(const Job& job, const Group& group, std::int64_t number) {
-  std::map<std::string, std::vector<std::int64_t>> waiting;  // ranks, by the text of their call
-  std::map<std::string, std::vector<std::int64_t>> lacking;  // ranks, by the text of their activity
+  std::map<std::string, std::vector<std::int64_t>> waiting;  // ranks by the text of the call in which they wait
+  std::map<std::string, std::vector<std::int64_t>> lacking;  // ranks by the text of what they do instead
   std::vector<std::int64_t> gone;
   std::int64_t since = job.written_us;
   const auto& members = job.ranks.at(group);
@@ -155,7 +155,7 @@ std::string describe(const Job& job, const Group& group, std::int64_t number) {
     }
     const auto call = std::ranges::find(member->second.calls, number, &Call::number);
     if (call == member->second.calls.end()) {
-      if (last_number(member->second) > number) continue;  // the rank has made the call, and its record is overwritten
+      if (last_number(member->second) > number) continue;  // the call has ended; a later one took its record
       lacking[instead(job, member->second)].push_back(member->second.job_rank);
     } else if (call->running) {
       waiting[described(*call)].push_back(member->second.job_rank);

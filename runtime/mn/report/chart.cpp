@@ -12,12 +12,12 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr std::size_t kMaxPoints = 500;    // most points of a curve; its pixels show no more
-constexpr std::size_t kSmoothedFrom = 40;  // least number of points for a moving average
-constexpr double kLogFrom = 5;             // largest / smallest value for a logarithmic axis
+constexpr std::size_t kMaxPoints = 500;    // largest number of points of a curve; a page shows no more
+constexpr std::size_t kSmoothedFrom = 40;  // curves with fewer points get no moving average
+constexpr double kLogFrom = 5;             // largest / smallest value from which the axis is logarithmic
 
-/// Drops points with NaN or infinity, which have no place on an axis; the page lists them among its findings. Drops
-/// points of long curves, so that the page of a long run stays small.
+/// Returns the curves as they are drawn. Points with NaN or infinity are dropped, because they have no place on an
+/// axis; the page lists them among its findings. A long curve keeps only some points, to keep the page small.
 std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   std::vector<Curve> shown = curves;
   for (Curve& curve : shown) {
@@ -34,7 +34,7 @@ std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   return shown;
 }
 
-/// Whether the curve turns up and down at many points, so that its trend is hard to see.
+/// Whether the curve goes up and down too often to show a trend.
 bool is_noisy(const Points& points) {
   std::size_t turns = 0;
   for (std::size_t i = 2; i < points.size(); ++i) {
@@ -55,7 +55,7 @@ std::string color_of(const Curve& curve) {
   return std::to_string(curve.color == kGray ? kGray : curve.color % kColors);
 }
 
-/// Pixels and values of a curve, "x,y,X,Y;…", for the page's script.
+/// The points of a curve for the page's script, "x,y,X,Y;…": x and y in pixels, X and Y as texts.
 std::string values_of(const Axes& axes, const Curve& curve) {
   OutText text;
   text.precision(5);

@@ -1,4 +1,4 @@
-/// Curves as SVG. The page's script reads the values of the curves from the SVG, and shows the values at the pointer's
+/// Draws curves as SVG. The page's script finds the values of the curves in the SVG, and shows those at the pointer's
 /// position.
 #pragma once
 
@@ -18,11 +18,11 @@ struct Chart {
   bool has_legend = true;
 };
 
-/// A figure element with axes, a legend and a title; empty if no curve has a finite point.
+/// Draws a chart with axes, a legend and a title, as an HTML figure. Empty if no curve has a finite point.
 [[nodiscard]] std::string draw_chart(const Chart& chart);
 
-/// The moving average of a curve, in which the newest points count most. The average does not begin at 0, but at the
-/// first points.
+/// The moving average of a curve, in which newer points count more. The average begins at the first points, and not at
+/// 0.
 [[nodiscard]] std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace mn::report

@@ -20,15 +20,15 @@
 namespace mn::report {
 namespace {
 
-constexpr std::size_t kMaxOptions = 6;  // columns of the table
+constexpr std::size_t kMaxOptions = 6;  // most options that get a column of the table
 constexpr const char* kLosses[] = {"validation/main/loss", "main/loss"};
 
 bool any_has(const std::vector<Run>& runs, const std::string& metric) {
   return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
 }
 
-/// The metric by which the runs are sorted; empty if no run has a metric. If a run does not have the metric by this
-/// name, because its sets of validation have other names, the runs are sorted by their main validations.
+/// The metric by which the runs are sorted. Empty if no run has a metric. Some runs may lack this metric because their
+/// validation sets have other names. All runs are then sorted by the values of their main validation sets.
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const std::string metric = main_metric(run);
@@ -39,14 +39,14 @@ std::string shared_metric(const std::vector<Run>& runs) {
   return "";
 }
 
-/// Whether two names mean the same values in all runs.
+/// Whether the metric `a` is the metric `b` in every run.
 bool are_same(const std::vector<Run>& runs, const std::string& a, const std::string& b) {
   return std::ranges::all_of(runs, [&](const Run& run) { return logged_name(run, a) == logged_name(run, b); });
 }
 
 int color_of(std::size_t place) { return place < kColors ? static_cast<int>(place) : kGray; }
 
-/// Removes the folders that all names begin with.
+/// If the names of all runs begin with equal folders, removes the folders from the names.
 void shorten_names(std::vector<Run>& runs) {
   while (true) {
     const auto slash = runs.front().name.find('/');
@@ -71,7 +71,7 @@ Cell number_cell(double value, const std::string& text, const std::string& kind 
   return {text, key.str(), "number " + kind};
 }
 
-/// A cell with the run's best value of the metric. `kind` is the cell's class in the style.
+/// Makes a table cell with the run's best value of the metric. `kind` names the style of the cell.
 Cell metric_cell(const Run& run, const std::string& metric, const std::string& kind = "") {
   const auto values = values_of(run, metric);
   return values ? number_cell(values->best, short_number(values->best), kind) : Cell{"", "", "number"};
@@ -102,7 +102,7 @@ std::string html_of(const Cell& cell) {
          escape_html(cell.text) + "</td>";
 }
 
-/// The columns of the table. A column is a head, and a cell for each run.
+/// The columns of the table. Each has a head, and a cell for each run.
 std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vector<Run>& runs, double now) {
   std::vector<std::pair<std::string, std::vector<Cell>>> columns;
   const auto add = [&](const std::string& head, const auto& cell) {
@@ -136,7 +136,7 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
   return columns;
 }
 
-/// Names the options that differ but have no column.
+/// A line under the table with the names of options that differ between the runs, but have no column.
 std::string other_options(const std::vector<Run>& runs) {
   const auto options = differing_options(runs);
   if (options.size() <= kMaxOptions) return "";
@@ -170,7 +170,7 @@ Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::strin
           .run = run.name};
 }
 
-/// A chart of the metric with a curve of each run; the best run is drawn last, on top.
+/// A chart with the metric's curve of each run. The curve of the best run is drawn last, so it lies on top.
 std::string overlay(const std::vector<Run>& runs, const std::string& metric, bool by_epoch) {
   Chart chart{.title = shown_name(runs, metric),
               .x_label = by_epoch ? "epoch" : "iteration",

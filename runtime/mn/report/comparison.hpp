@@ -8,11 +8,12 @@
 
 namespace mn::report {
 
-/// Sorts the runs, the best first, by the main metric of the first run that has a metric. Runs without this metric come
-/// last. Removes from the names the folders that all names have.
+/// Sorts the runs by the main metric of the first run that has one: the best run comes first, runs without the metric
+/// come last. If the names of all runs begin with equal folders, removes the folders from the names.
 [[nodiscard]] std::vector<Run> ranked(std::vector<Run> runs);
 
-/// Table and curves of runs in the order of ranked(). Each of the best runs has its color; the other runs are gray.
+/// The table and the curves of runs, which must be in the order of ranked(). Each of the best runs has a color of its
+/// own; all other runs are gray.
 [[nodiscard]] std::string compare(const std::vector<Run>& runs, double now);
 
 }  // namespace mn::report

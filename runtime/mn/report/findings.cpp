@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kResultAtStake = 2;  // cost of a finding about the result; above all costs in time
+constexpr double kResultAtStake = 2;  // cost of a finding about the result: above all costs in time
 constexpr const char* kStraggler = "straggler: ";
 
-/// Causes of a wait for minibatches, and remedies.
+/// Why ranks wait for minibatches. Each row has the name of the time in run.jsonl, a cause in words, and a remedy.
 constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
     {{"storage_s", "reading from the storage", "copy the data to the nodes (--stage)"},
      {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
@@ -37,7 +37,7 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   }
 }
 
-/// Adds a finding if the validation loss rises while the training loss falls.
+/// Overfitting: adds a finding if the validation loss has risen while the training loss has not.
 void find_overfitting(const Run& run, std::vector<Finding>& findings) {
   constexpr const char* kLoss = "validation/main/loss";
   const auto validated = values_of(run, kLoss), trained = values_of(run, "main/loss");
@@ -85,14 +85,14 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
     }
   }
   const auto main = static_cast<std::size_t>(std::ranges::max_element(causes) - causes.begin());
-  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator did not record the causes
+  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
   findings.push_back(
       {share, "ranks waited for minibatches for " + percent(share) + " of the time",
        is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " + kDataCauses[main][2]
                 : ""});
 }
 
-/// Adds findings about parts of the time that are larger than usual.
+/// Adds a finding for each part of the time, such as validation, that is larger than usual.
 void find_costs(const Run& run, std::vector<Finding>& findings) {
   const TimeParts parts = time_parts(run);
   double whole = 0;
@@ -104,7 +104,7 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
     if (share >= least)
       findings.push_back({share, std::string(what) + " took " + percent(share) + " of the time", advice});
   };
-  if (find_straggler(run).share <= 0) {  // otherwise the ranks wait for the straggler
+  if (find_straggler(run).share <= 0) {  // with a straggler, the ranks wait for it
     add(kCommunication, 0.2, "communication and waiting for other ranks",
         "larger minibatches (--batchsize, --accumulate), --compress, or fewer ranks");
   }
@@ -112,8 +112,8 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
   add(kCheckpoint, 0.05, "checkpoints", "write fewer: --checkpoint-every, or auto");
 }
 
-/// Adds one finding for each text of a warning, with the ranks that logged the text. Omits warnings about stragglers,
-/// because stragglers are judged by their cost.
+/// Adds a finding for each text of a warning, with the ranks that have logged it. Leaves out warnings about stragglers,
+/// because find_straggler_cost() reports a straggler if it costs enough time.
 void find_warnings(const Run& run, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<std::string>> ranks_by_text;
   std::vector<std::string> order;
@@ -142,7 +142,7 @@ State state_of(const Run& run, double now) {
   }
   const double silence_s = now - run.last_time.value_or(0), usual_s = kPauses * run.longest_pause_s;
   if (silence_s >= std::max(kMinLost_s, usual_s)) return State::kLost;
-  const bool has_reported = usual_s > 0;  // otherwise it is not known how long the run takes for a report
+  const bool has_reported = usual_s > 0;  // otherwise the usual time between reports is unknown
   return has_reported && silence_s >= std::max(kMinQuiet_s, usual_s) ? State::kQuiet : State::kRunning;
 }
 

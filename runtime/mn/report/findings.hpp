@@ -1,4 +1,4 @@
-/// Facts about a run that need attention.
+/// Finds problems of a run, for instance NaN, overfitting or a slow rank.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Finding {
   std::string advice;  ///< what to do, or more about it; may be empty
 };
 
-/// The state of a run.
+/// How a run stands.
 enum class State {
   kFinished,  ///< ended as planned
   kStopped,   ///< ended before its limit, by a signal or the time limit
@@ -23,13 +23,13 @@ enum class State {
   kLost       ///< did not record an end, and wrote nothing for long
 };
 
-/// The state of a run. `now` is the time in seconds since 1970.
+/// Finds out how a run stands. `now` is the time in seconds since 1970.
 [[nodiscard]] State state_of(const Run& run, double now);
 
-/// "no report for 3 min 20 s": the state of a run that is kQuiet.
+/// Describes a run whose state is kQuiet, for instance "no report for 3 min 20 s".
 [[nodiscard]] std::string quiet_text(const Run& run, double now);
 
-/// The findings of a run, the most costly first. Ranks' warnings come last.
+/// The findings of a run, the most costly first. The ranks' warnings come last.
 [[nodiscard]] std::vector<Finding> findings_of(const Run& run, double now);
 
 }  // namespace mn::report

@@ -1,4 +1,4 @@
-/// Numbers, times and texts as a page shows them.
+/// Formats numbers, times and texts for a page.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,16 @@
 
 namespace mn::report {
 
-/// `text` escaped for HTML text and attributes. Bytes that are not UTF-8 become U+FFFD.
+/// Escapes `text` for HTML, as text or as an attribute. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string escape_html(std::string_view text);
-/// The number with four significant digits, or as a whole number.
+/// Formats a number with four significant digits. Numbers from 10,000 to a billion are written whole.
 [[nodiscard]] std::string short_number(double value);
-/// A count with commas, "60,000". From ten million on, millions (M), billions (G) or trillions (T): "25.6 M".
+/// Formats a count with commas, for instance "60,000". From ten million on, counts millions (M), billions (G) or
+/// trillions (T), for instance "25.6 M".
 [[nodiscard]] std::string count_text(double count);
-/// A number of things, with the plural's s unless the count is 1: "1 rank", "60,000 samples".
+/// Formats a number of things, for instance "60,000 samples"; without the plural's s for one thing, "1 rank".
 [[nodiscard]] std::string counted(double count, const std::string& thing);
-/// A share as percentage with three digits, "12.3 %", or with two digits below 10 %, "3.4 %".
+/// Formats a share as a percentage with three digits, "12.3 %", or below 10 % with two digits, "3.4 %".
 [[nodiscard]] std::string percent(double share);
 
 }  // namespace mn::report

@@ -13,12 +13,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kBytes = "bytes";  // word in the names of metrics that count bytes: "bytes_per_step"
+constexpr std::string_view kBytes = "bytes";  // in the name of a metric that counts bytes: "bytes_per_step"
 constexpr std::string_view kValidated = "validation/";
-constexpr std::string_view kOfMain = "/main/";  // stands between a validation and the name of its value
+constexpr std::string_view kOfMain = "/main/";  // between a validation set and the name of its value
 constexpr double kMiB = 1 << 20;
 
-/// Factor from a value of the log to the shown value.
+/// The page shows a metric's value in the log times this factor.
 double scale_of(const Run& run, const std::string& metric) {
   if (metric == kSpeed) return run.facts.units_per_sample;
   return metric.find(kBytes) == std::string::npos ? 1 : 1 / kMiB;
@@ -31,8 +31,8 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
-/// How the names of the main validation's values begin: "validation/", or "validation/SET/" if all sets have names. The
-/// main set is the first one of --val; if the option does not tell, the first one by name.
+/// How the names of the main validation set's values begin: "validation/", or "validation/SET/" if all sets have names.
+/// The main set is the first set of --val or, if the option names none, the first set in the order of the names.
 std::string main_validation(const Run& run) {
   std::set<std::string> validations;
   for (const std::string& name : metrics_of(run)) {

@@ -84,7 +84,7 @@ img { max-width: 100%; image-rendering: pixelated; border-radius: 4px; display: 
   td.wide { width: 50%; } .legend { font-size: 13px; } }
 )";
 
-/// The style's classes for each color: c for lines, m for marks, l for lines of a legend, p and k for parts of bars.
+/// The CSS classes of each color: c for lines, m for marks, l for lines of a legend, p and k for parts of bars.
 std::string color_classes() {
   OutText text;
   for (int i = 0; i <= kGray; ++i) {

@@ -1,10 +1,11 @@
-/// The script of a page. Without the script, a page only lacks the three functions below.
+/// The script of a page. A page also works without the script, but lacks the three functions below.
 #pragma once
 
 namespace mn::report {
 
-/// (1) Shows the values of the curves at the pointer's x. (2) Highlights a run's row in the table and the run's curves
-/// together. (3) Sorts the table by the column whose head is clicked.
+/// The script does three things. (1) It shows the values of the curves at the pointer's x. (2) It highlights a run's
+/// row in the table and the run's curves together. (3) After a click on the head of a column, it sorts the table by
+/// this column.
 inline constexpr const char* kPageScript = R"(
 'use strict';
 const pixelWidth = 560, tipRows = 9;

@@ -50,7 +50,8 @@ void read_options(Run& run, const fs::path& path) {
   }
 }
 
-/// Adds the times of `steps` steps, which a report line of run.jsonl has.
+/// Adds the times in a report line of run.jsonl to the run. They are means over `steps` steps, the steps since the line
+/// before.
 void add_times(Run& run, json event, std::int64_t steps) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
@@ -62,8 +63,8 @@ void add_times(Run& run, json event, std::int64_t steps) {
   run.times.push_back(std::move(event));
 }
 
-/// Drops what an earlier run recorded after `iteration`, because a resumed run began at this checkpoint and computed
-/// the later iterations again.
+/// Called when a resumed run begins at the checkpoint of `iteration`. Drops all records of later iterations, because
+/// the resumed run computes the iterations again.
 void drop_after(Run& run, std::int64_t iteration) {
   std::erase_if(run.times,
                 [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
@@ -100,7 +101,7 @@ void start(Run& run, const json& event, std::int64_t iteration) {
   run.total_s.reset();
 }
 
-/// Adds a line of run.jsonl. `reached` is the iteration of the previous line.
+/// Adds one line of run.jsonl to the run. `reached` is the iteration of the line before.
 void add_event(Run& run, const json& event, std::int64_t& reached) {
   const auto kind = event.at("event").get<std::string>();
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
@@ -126,7 +127,7 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
   }
 }
 
-/// Reads run.jsonl. After a kill or on a full disk, the last line may be incomplete; it is ignored.
+/// Reads run.jsonl. If the process was killed or the disk was full, a line may be incomplete; such lines are ignored.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
   std::int64_t reached = 0;

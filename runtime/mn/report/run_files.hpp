@@ -1,4 +1,4 @@
-/// Reads the files that a run wrote into its folder.
+/// Reads the files that a run has written into its folder.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace mn::report {
 
-/// Seconds that rank 0 spent outside of steps between two lines of run.jsonl.
+/// How many seconds rank 0 spent on validation and checkpoints, outside of steps, between two lines of run.jsonl.
 struct Pauses {
   std::int64_t iteration = 0;
   double validation_s = 0;
   double checkpoint_s = 0;
 };
 
-/// Facts about a run, from "run" in the start line of run.jsonl. 0 and empty texts mean unknown.
+/// What "run" in the start line of run.jsonl says about a run. 0 and empty texts mean that a fact is unknown.
 struct Facts {
   std::int64_t parameters = 0;
   std::int64_t samples = 0;                 ///< training samples, over all ranks
@@ -54,32 +54,33 @@ struct Run {
   std::string why;                        ///< reason of the end
   std::map<std::int64_t, double> epochs;  ///< epoch by iteration, from the reports with an epoch
   std::vector<std::string> warnings;      ///< warnings of all ranks; a repeated text appears once
-  /// Report lines of run.jsonl with times, without lines that a resume has replaced. "steps" in a line is the number of
-  /// iterations since the previous line.
+  /// The report lines of run.jsonl that have times. Lines that a resumed run has replaced are left out. "steps" in a
+  /// line is the number of iterations since the line before.
   std::vector<nlohmann::json> times;
   std::vector<Pauses> pauses;  ///< pauses of all lines, except lines that a resume has replaced
 };
 
-/// Reads the files in the folder `out`. If the log is missing or damaged, or if run.jsonl is damaged before its last
-/// line, throws a DataError that names the file.
+/// Reads the files in the folder `out`. If the log is missing or damaged, or if a complete line of run.jsonl is
+/// damaged, throws a DataError that names the file.
 [[nodiscard]] Run read_run(const std::filesystem::path& out);
 
-/// The names of the log's numbers, except epoch, iteration and elapsed_time.
+/// The names of all numbers in the log, except epoch, iteration and elapsed_time.
 [[nodiscard]] std::vector<std::string> metrics_of(const Run& run);
 
-/// The epoch of a log entry, with its fraction; no value if run.jsonl lacks the epoch.
+/// The epoch of a log entry, with its fraction. No value if run.jsonl does not have the epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// Sum over the ranks of one part of the times in a report line, such as "data_s".
+/// In a report line, times such as "data_s" have a value for each rank. Returns the sum of one of them over the ranks.
 [[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// Seconds of training so far. If the run has no end, the newest entry of the log gives them; 0 if there is no entry.
+/// How many seconds the training has taken so far. If the run has not ended, the newest entry of the log has the
+/// number; 0 if there is no entry.
 [[nodiscard]] double elapsed_s(const Run& run);
 
-/// The program's name, "mnist"; empty without run.jsonl.
+/// The name of the program, for instance "mnist". Empty if there is no run.jsonl.
 [[nodiscard]] std::string job_of(const Run& run);
 
-/// An option's value as the run used it; empty for an unknown option.
+/// The value that the run has used for an option. Empty if the option is unknown.
 [[nodiscard]] std::string used_value(const Run& run, const std::string& option);
 
 }  // namespace mn::report

@@ -30,7 +30,8 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// The files, grouped by tag. In each group the newest iteration is first.
+/// The files of a folder with one of the endings `kinds`, grouped by their name without the iteration (the tag). In
+/// each group the newest file comes first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;
@@ -71,7 +72,7 @@ std::string text(const fs::path& file) {
   const auto is_inside = [&] {
     return shown < all.size() && (static_cast<unsigned char>(all[shown]) & 0xC0U) == 0x80U;
   };
-  while (shown > 0 && is_inside()) --shown;  // does not cut a character of several bytes
+  while (shown > 0 && is_inside()) --shown;  // never ends within a character of several bytes
   return figure(file, "<pre>" + escape_html(all.substr(0, shown)) + (shown < all.size() ? "…" : "") + "</pre>");
 }
 

@@ -82,7 +82,7 @@ std::vector<std::string> differing_options(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
-  names.erase("out");  // the rows of a comparison are named by `out`
+  names.erase("out");  // `out` names the rows of a comparison already
   std::vector<std::string> differing;
   for (const std::string& name : names) {
     std::set<std::string> values;

@@ -1,4 +1,4 @@
-/// The settings of a run: command, sizes, versions and options.
+/// Shows the settings of a run: command, sizes, versions and options.
 #pragma once
 
 #include <string>
@@ -8,15 +8,17 @@
 
 namespace mn::report {
 
-/// Command, sizes and versions; the options that differ from their defaults, with the values that the run used; a click
-/// unfolds all other options. Of options without an effect only the names are shown.
+/// Returns a section with the run's command, sizes, versions and options. The options that differ from their defaults
+/// come first, with the values that the run has used; a click shows all others. Of options without an effect only the
+/// names are shown.
 [[nodiscard]] std::string settings_of(const Run& run);
 
-/// The names of the options whose used values differ between those runs that have the option, except `out`. Options
-/// with a value other than their default in some run come first; both groups are in the order of the names.
+/// The names of the options whose values differ between the runs, except `out`. Runs without an option are not compared
+/// in it. An option that some run has set comes before the options that all runs left at their defaults; both groups
+/// are in the order of the names.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
-/// A table of all metrics of the log: last value, best value and the best value's epoch.
+/// A table of all metrics in the log: last value, best value, and the epoch of the best value.
 [[nodiscard]] std::string values_table(const Run& run);
 
 }  // namespace mn::report

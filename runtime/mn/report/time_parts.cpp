@@ -18,7 +18,7 @@ constexpr std::array<const char*, 3> kStepParts = {"compute_s", "data_s", "commu
 
 double total_of(std::span<const double> parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-/// The pieces of a bar. A piece as long as `whole` would fill the bar's width.
+/// Draws a bar of colored parts. A part of `whole` seconds would fill the width.
 std::string bar(std::span<const double> parts, double whole) {
   OutText html;
   html.precision(4);
@@ -37,7 +37,7 @@ std::string bar_row(const std::string& label, std::span<const double> parts, dou
          duration_text(total_of(parts)) + "</td></tr>\n";
 }
 
-/// The names of the parts that have a time; with `with_shares`, also their shares of the whole time.
+/// The names of the parts that took time. If `with_shares`, with each part's share of the whole time.
 std::string legend(const TimeParts& parts, bool with_shares) {
   const double whole = total_of(parts);
   std::string html = "<p class='legend parts'>";

@@ -1,4 +1,4 @@
-/// Divides the time of a run into parts.
+/// Divides the time of a run into parts, such as computing and communication, and draws them as bars.
 #pragma once
 
 #include <array>
@@ -9,21 +9,22 @@
 
 namespace mn::report {
 
-/// Parts of the time, in the order of kPartNames.
+/// The parts of a run's time. kPartNames has their names in this order.
 enum Part { kCompute, kData, kCommunication, kValidation, kCheckpoint, kOther, kParts };
 inline constexpr std::array<const char*, kParts> kPartNames = {
     "computing", "waiting for data", "communication and waiting for ranks", "validation", "checkpoints", "other"};
 
-/// Seconds of each part. The first three parts are means over the ranks.
+/// The seconds of each part. For the first three parts they are means over the ranks.
 using TimeParts = std::array<double, kParts>;
 
-/// The parts of the whole time of training; all 0 if run.jsonl has no times. kOther is the time that no other part has.
+/// Divides the whole time of training into its parts. All are 0 if run.jsonl has no times. kOther is the time that
+/// belongs to no other part.
 [[nodiscard]] TimeParts time_parts(const Run& run);
 
-/// Seconds of computing, waiting for data and communication of each rank.
+/// For each rank, the seconds of computing, of waiting for data and of communication.
 [[nodiscard]] std::vector<std::array<double, 3>> times_by_rank(const Run& run);
 
-/// A rank for which the other ranks waited.
+/// A slow rank. The other ranks have waited for it.
 struct Straggler {
   std::size_t rank = 0;
   double share = 0;         ///< share of the steps' time that the other ranks lost
@@ -31,15 +32,15 @@ struct Straggler {
   std::size_t reports = 0;  ///< number of reports in which it was the slowest rank
 };
 
-/// The rank that cost the most time. If it was slow in fewer than half of the reports, or cost less than 2 % of the
-/// time, returns rank 0 with a share of 0.
+/// Finds the slow rank that has cost the most time. If it was slow in fewer than half of the reports, or cost less than
+/// 2 % of the time, returns rank 0 with a share of 0.
 [[nodiscard]] Straggler find_straggler(const Run& run);
 
-/// A bar of the run's parts, and a legend with seconds and shares; empty if there are no times.
+/// A bar with the parts of the run's time, and a legend with seconds and shares. Empty if there are no times.
 [[nodiscard]] std::string time_bar(const Run& run);
-/// A bar for each run, to compare runs; empty if no run has times.
+/// A bar for each run, to compare their times. Empty if no run has times.
 [[nodiscard]] std::string time_bars(const std::vector<Run>& runs);
-/// A bar for the steps of each rank; empty if there is a single rank.
+/// A bar for the steps of each rank. Empty if there is only one rank.
 [[nodiscard]] std::string rank_bars(const Run& run);
 
 }  // namespace mn::report

@@ -27,7 +27,8 @@ AutocastScope::AutocastScope(const AutocastSettings& settings) : before_(Autocas
 }
 
 AutocastScope::~AutocastScope() {
-  // The outermost scope drops the cached casts of weights: the next update changes the weights.
+  // While scopes are open, autocast keeps casts of the weights. They are dropped when the outermost scope ends, because
+  // the next update changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   before_.set();
 }

@@ -1,4 +1,4 @@
-/// Mixed precision: libtorch's autocast as a scope.
+/// Mixed precision: a scope in which libtorch's autocast is on.
 #pragma once
 
 #include <optional>
@@ -10,26 +10,26 @@
 
 namespace mn {
 
-/// The settings of autocast in this thread, for one kind of device.
+/// The calling thread's settings of autocast for one kind of device, CPUs or GPUs.
 struct AutocastSettings {
   c10::DeviceType device;  ///< kind of device
   bool enabled;            ///< false: operations run in their inputs' types
   c10::ScalarType dtype;   ///< type of matrix products and convolutions
 
-  /// The settings now in effect.
+  /// Returns the calling thread's present settings.
   [[nodiscard]] static AutocastSettings of(c10::DeviceType device);
-  /// Puts these settings into effect.
+  /// Makes these the calling thread's settings.
   void set() const;
 };
 
-/// While an object lives, this thread computes matrix products and convolutions in `type`, and sums and losses in
+/// While an AutocastScope lives, its thread computes matrix products and convolutions in `type`, and sums and losses in
 /// float32, on all devices of the kind of `device` (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). Use it
-/// for forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients vanish,
-/// so the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes nothing.
-/// Each rank may open a scope by itself.
+/// for forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients become
+/// zero, so the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes
+/// nothing. A rank may open a scope without the other ranks.
 class AutocastScope {
  public:
-  /// `type` is at::kBFloat16 or at::kHalf.
+  /// `type` is at::kBFloat16 or at::kHalf. No value: the scope changes nothing.
   AutocastScope(std::optional<c10::ScalarType> type, Device device);
   explicit AutocastScope(const AutocastSettings& settings);  ///< opens a scope with these settings
   ~AutocastScope();

@@ -1,11 +1,12 @@
 /// Work of a device that is recorded once and launched any number of times: a CUDA graph.
 ///
-/// (1) While `work` runs in the constructor, its operations are recorded, not computed: on the current stream and on
-///     streams ordered after the current one, also from autograd's threads. A call that would wait for the device
-///     throws; the program should end then.
-/// (2) A launch reads and writes the recorded addresses. Memory allocated earlier must stay; memory allocated by `work`
-///     belongs to the graph, and every launch overwrites it.
+/// (1) While `work` runs in the constructor, its operations are recorded and not computed. This holds for the current
+///     stream and for streams ordered after it, also for operations from autograd's threads. A call that would wait for
+///     the device throws; the program should end then.
+/// (2) A launch reads and writes the recorded addresses. Memory that was allocated before the recording must stay.
+///     Memory that `work` allocates belongs to the graph, and every launch overwrites it.
 /// (3) Random numbers of the device's default generator advance with each launch, as if `work` had run.
+///
 /// Cost of a launch on the host: one call, whatever the graph's size.
 /// Source: libtorch's at::cuda::CUDAGraph. In a build without CUDA the class exists, but is never available.
 #pragma once
@@ -17,15 +18,15 @@
 
 namespace mn {
 
-/// A recorded graph of one device.
+/// A graph: recorded work of a device.
 class DeviceGraph {
  public:
-  /// True if this build has graphs for the device.
+  /// Whether this build can record graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
 
-  /// Waits for the device, then records `work`. Throws what `work` throws, and libtorch's exceptions.
+  /// Waits for the device, then records `work`. Throws the exceptions of `work` and of libtorch.
   DeviceGraph(Device device, const std::function<void()>& work);
-  /// Destroy a graph before the communicators whose calls the graph holds.
+  /// If the graph contains calls of communicators, destroy the graph before the communicators.
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;             ///< not copyable
   DeviceGraph& operator=(const DeviceGraph&) = delete;  ///< not copyable

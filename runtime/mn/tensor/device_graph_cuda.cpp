@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Ends a failed capture, to make the device usable again; ignores further errors.
+/// Ends a recording after an error, to make the device usable again. Further errors are ignored.
 void end_quietly(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
@@ -30,10 +30,10 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);
   c10::cuda::device_synchronize();
-  c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need the memory that earlier steps cached
+  c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need memory that libtorch keeps for reuse
   const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index());
   const c10::cuda::CUDAStreamGuard on_stream(stream);
-  // Other threads, such as a loader's, may make calls during the capture that a stricter mode would forbid.
+  // During the recording a loader's threads, for instance, may make CUDA calls. A stricter mode would forbid the calls.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     work();
@@ -42,9 +42,9 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
     throw;
   }
   recorded_->graph.capture_end();
-  // capture_begin() enqueues a reset of the random numbers' offset on this stream; a launch sets the offset on its own
-  // stream. If a second process shares the GPU, the reset may come after the launch's setting; waiting here prevents
-  // this.
+  // capture_begin() has enqueued a reset of the random numbers' position on this stream, and each launch sets the
+  // position on its own stream. If a second process shares the GPU, the reset might come after a launch has set the
+  // position, so the constructor waits for the reset here.
   stream.synchronize();
 }
 

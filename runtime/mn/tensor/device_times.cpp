@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// An event with a time stamp.
+/// Makes an event that records the time.
 c10::Event timed_event(Device device) {
   return {current_stream(device).device_type(), c10::EventFlag::BACKEND_DEFAULT};
 }
@@ -21,7 +21,8 @@ std::unique_ptr<c10::Event> recorded_now(Device device) {
   return event;
 }
 
-/// Seconds between two finished events. c10::Event::elapsedTime() would query both events first.
+/// The seconds between two events, both of which the device has reached. c10::Event::elapsedTime() would first query
+/// the two events, which takes time.
 double seconds_between(const c10::Event& begin, const c10::Event& end) {
   const c10::impl::VirtualGuardImpl device(end.device_type());
   return device.elapsedTime(begin.eventId(), end.eventId(), end.device_index()) * 1e-3;
@@ -47,7 +48,7 @@ void DeviceTimer::begin() {
   if (ended_ >= spans_.size() && spans_.size() < kSpans) {
     spans_.emplace_back(timed_event(device_), timed_event(device_));
   }
-  assert(!spans_.empty() && spans_.size() <= kSpans);  // (2)
+  assert(!spans_.empty() && spans_.size() <= kSpans);  // invariant 2: at most kSpans are kept
   spans_[ended_ % spans_.size()].first.record(current_stream(device_));
   is_open_ = true;
 }
@@ -63,10 +64,10 @@ double DeviceTimer::seconds() {
   double sum = 0;
   for (std::uint64_t i = 1; i <= kept; ++i) {
     const auto& [begin, end] = spans_[(ended_ - i) % spans_.size()];
-    if (i == 1) end.synchronize();  // the newest span ends last: the earlier spans are done, too
+    if (i == 1) end.synchronize();  // the newest span ends last, so all older spans have ended
     sum += seconds_between(begin, end);
   }
-  // (2): the mean of the kept spans stands for all ended spans.
+  // Invariant 2: older spans may have been overwritten, so all ended spans count with the mean of the kept spans.
   if (kept > 0) seconds_ += sum * static_cast<double>(ended_) / static_cast<double>(kept);
   if (is_open_) std::swap(spans_[0], spans_[ended_ % spans_.size()]);
   ended_ = 0;

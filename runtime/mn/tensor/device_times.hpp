@@ -1,9 +1,9 @@
-/// Times of a device's work, by events on its streams. Internal.
+/// Measures how long a device works, by events on its streams. Internal.
 ///
 /// The host records events and goes on; only reading the times waits for the device.
-/// (1) Events are queried only when times are read: a query costs as much as a launch.
-/// (2) A timer keeps its newest kSpans spans. If more have ended since the last read, the mean of the kept spans stands
-///     for all.
+/// (1) Events are queried only when times are read, because a query costs as much as a launch.
+/// (2) A timer keeps its newest kSpans spans. If more spans have ended since the last read, each of them counts with
+///     the mean of the kept spans.
 #pragma once
 
 #include <chrono>
@@ -22,14 +22,15 @@
 
 namespace mn {
 
-/// A point in time, of the host or in a device's sequence of work. The host does not wait.
+/// A point in time: of the host or, on a device, in its sequence of work. Making a Moment does not wait for the device.
 class Moment {
  public:
   Moment() = default;
-  /// The present time. On a device this is the end of the work that the device's current stream now holds.
+  /// Returns the present time. On a device, the moment comes when the present work of the device's current stream has
+  /// ended.
   [[nodiscard]] static Moment now(Device device);
-  /// Seconds from `earlier` to this moment. Both must be of the same device. Waits until the device has reached this
-  /// moment.
+  /// Returns the seconds from `earlier`, a moment of the same device, to this moment. Waits until the device has
+  /// reached this moment.
   [[nodiscard]] double seconds_since(const Moment& earlier) const;
 
  private:
@@ -37,37 +38,37 @@ class Moment {
   std::shared_ptr<c10::Event> on_device_;  // null on the CPU
 };
 
-/// Adds up the times of spans of work on the current stream.
+/// Measures work on the current stream in spans, from begin() to end(), and adds up their times.
 class DeviceTimer {
  public:
   static constexpr std::size_t kSpans = 1024;  ///< spans kept between two reads
 
   explicit DeviceTimer(Device device) : device_(device) {}
-  /// Begins a span. If a span is open, it is dropped.
+  /// Begins a span. If a span has begun and not ended, it is dropped.
   void begin();
-  /// Ends the span; does nothing without an open span.
+  /// Ends the span that begin() began. Does nothing if there is no such span.
   void end();
-  /// Seconds of all ended spans. Waits until the device has reached the end of the last span.
+  /// Returns the seconds of all ended spans together. Waits until the device has reached the end of the last span.
   [[nodiscard]] double seconds();
 
  private:
   using Span = std::pair<c10::Event, c10::Event>;  // begin, end
 
   Device device_;
-  std::vector<Span> spans_;  // a ring
-  std::uint64_t ended_ = 0;  // spans since the last read; index of the next span in the ring
+  std::vector<Span> spans_;  // a ring: new spans replace the oldest ones
+  std::uint64_t ended_ = 0;  // spans since the last read; modulo the ring's size, the next span
   bool is_open_ = false;     // the next span has begun
-  double seconds_ = 0;       // up to the last read
+  double seconds_ = 0;       // of all spans that the last read counted
 };
 
-/// Adds spans of work to a trace. On a device it measures the work of the current stream; on the CPU, the work of the
-/// host. Any thread may use it.
+/// Records how long pieces of work take, and adds them to a trace. On a device, the work of the current stream is
+/// measured; on the CPU, the work of the host. Any thread may use a TracedWork.
 class TracedWork {
  public:
-  /// A null `trace` records nothing.
+  /// If `trace` is null, nothing is recorded.
   explicit TracedWork(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
 
-  /// Records a span for the work that is done or enqueued during this object's life. `name` is a literal.
+  /// While a Scope lives, the work that is done or enqueued belongs to one span of the trace. `name` is a literal.
   class Scope {
    public:
     Scope(TracedWork& work, Device device, const char* name, Trace::Lane lane);
@@ -80,11 +81,11 @@ class TracedWork {
     TracedWork& work_;
     Device device_;
     Trace::Span span_;
-    std::unique_ptr<c10::Event> begin_;  // null: measured on the host
+    std::unique_ptr<c10::Event> begin_;  // null on the CPU, where the host measures
   };
 
-  /// Waits for the current stream and moves all finished spans to the trace. Their times are converted to the host's
-  /// clock: the end of the stream's work is taken to be the present.
+  /// Waits for the current stream, and moves all finished spans to the trace. Events have no time of the host's clock:
+  /// the end of the stream's work counts as now, and the times of all events are computed back from there.
   void settle(Device device);
 
  private:

@@ -1,4 +1,4 @@
-/// Multiplies 16-bit tensors by factors. Internal.
+/// Multiplies 16-bit tensors by factors without rounding the factor. Internal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,12 +6,12 @@
 
 namespace mn {
 
-/// A tensor of `factor`, for mul() and mul_() of a dense tensor. On CPUs libtorch's mul_(double) first rounds the
-/// number to the tensor's dtype: 1e-8 becomes 0 in float16, and 1.0039 becomes 1 in bfloat16. mul_(tensor) rounds only
-/// the product.
+/// `factor` as a tensor, for mul() and mul_() of a dense tensor, which then round only the product. On CPUs libtorch's
+/// mul_(double) would first round the factor to the tensor's dtype: 1e-8 becomes 0 in float16, and 1.0039 becomes 1 in
+/// bfloat16.
 inline at::Tensor exact_factor(double factor) { return at::scalar_tensor(factor, at::kDouble); }
 
-/// Multiplies a sparse tensor by `factor`. libtorch itself would round the factor for every 16-bit sparse tensor.
+/// Multiplies a sparse tensor by `factor`. For a 16-bit sparse tensor libtorch itself would always round the factor.
 inline at::Tensor times_factor(const at::Tensor& sparse, double factor) {
   if (sparse.element_size() != 2) return sparse.mul(factor);
   return sparse.to(at::kFloat).mul(factor).to(sparse.scalar_type());

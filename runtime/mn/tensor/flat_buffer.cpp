@@ -21,18 +21,19 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kGroupAlignment = 64;
-constexpr std::size_t kOwnTensors = 2;  // the buffer's references to one storage: view and message
+constexpr std::size_t kOwnTensors = 2;  // the view and the message refer to one storage
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
-/// Returns the strides of the parameter's memory order, or contiguous strides if the parameter's memory has gaps.
+/// Returns the strides for a parameter's view: the parameter's own strides, or contiguous strides if the parameter's
+/// memory has gaps.
 std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
 }
 
-/// A tensor that does not own its memory. The device is given, because libtorch would ask CUDA for the owner of
-/// `data`, and CUDA knows no owner of an empty tail at the end of the memory.
+/// Makes a tensor on memory that the tensor does not own. The device is passed, because otherwise libtorch asks CUDA
+/// for the device of `data`, and CUDA knows none for an empty tail at the end of the memory.
 at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                      c10::Device device) {
   return at::for_blob(data, sizes)
@@ -42,21 +43,23 @@ at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef str
       .make_tensor();
 }
 
-/// Returns `view` in one dimension, with the elements in memory order.
+/// Returns a tensor of one dimension on the memory of `view`, with the elements in memory order.
 at::Tensor flattened(const at::Tensor& view) {
-  // With autograd the result would hold a reference to `view`, and let_go() would take each gradient for one that the
-  // program holds.
+  // Without autograd, because with autograd the result would hold a reference to `view`. let_go() counts references,
+  // and every view would look as if the program held it.
   const at::AutoDispatchBelowADInplaceOrView no_base;
   return view.as_strided({view.numel()}, {1});
 }
 
-/// The tail's numbers scale gradients, and must be as precise as the gradients.
+/// The dtype of the tail, the numbers that travel with the gradients. They scale gradients, and must be as precise as
+/// the most precise gradient.
 at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
   const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
   return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
 }
 
-/// Parameters by dtype. The key's bool is true for the tail's dtype, to sort it last.
+/// The parameters of each dtype. The bool in the key is true for the dtype of the tail, which so becomes the last
+/// group.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
 Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
@@ -65,7 +68,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
   const at::ScalarType last = tail_dtype(parameters);
-  groups[{true, last}];  // the tail needs a group, even without a parameter
+  groups[{true, last}];  // the tail needs a group even if no parameter has its dtype
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
     groups[{dtype == last, dtype}].push_back(i);
@@ -99,21 +102,23 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
   is_sent_.assign(messages_.size(), true);
 }
 
-/// Adds the memory of one dtype: at `host`, or new on the device. Returns the memory's address.
+/// Adds the memory for all parameters of one dtype: on the CPU at `host`, on a device as new memory. Returns the
+/// address.
 std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host) {
   const auto options = at::TensorOptions(dtype).device(device_);
   flats_.push_back(device_.is_cpu() ? at::from_blob(host, {count}, options) : at::zeros({count}, options));
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
-/// Returns the tensor of parameter i, with a storage of its own at `data`.
+/// Makes the view of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
-  // Tensors made by narrow() would share a version counter (2) and a storage (4).
+  // Views made by narrow() would share a version counter and a storage. A view needs a version counter of its own
+  // (invariant 2), and a storage that can move to new memory (invariant 4).
   return tensor_at(data, parameter.sizes(), strides_for(parameter), parameter.scalar_type(), device_);
 }
 
-/// Returns the end of the parameter's memory.
+/// Adds view and message of parameter i at `data`. Returns the end of the parameter's memory.
 std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
   views_[i] = view_at(i, data);
   message_index_[i] = messages_.size();
@@ -128,7 +133,7 @@ FlatBuffer::~FlatBuffer() {
     for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
   } catch (const std::exception& error) {
     log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
-    static_cast<void>(new std::pair(host_memory_, flats_));  // never freed: the program's tensors use the memory
+    static_cast<void>(new std::pair(host_memory_, flats_));  // never freed: the program's tensors use it
   }
 }
 
@@ -141,7 +146,8 @@ void FlatBuffer::let_go(std::size_t m) {
   const at::NoGradGuard no_grad;
   auto* const data = static_cast<std::byte*>(view.mutable_data_ptr());
   const at::Tensor kept = view.clone();
-  // Give the old storage a private copy, so tensors that the program still holds keep their values.
+  // Invariant 4: tensors that the program still holds keep their values, because their storage now gets a copy of its
+  // own. The view becomes a new tensor at the old place.
   view.storage().set_data_ptr_noswap(kept.storage().set_data_ptr(c10::DataPtr(nullptr, device_)));
   view = view_at(*i, data);
   message_tensors_[m] = flattened(view);

@@ -1,9 +1,9 @@
-/// One piece of memory with a tensor (a view) for each parameter. A reduction passes over the memory once and copies
-/// nothing.
+/// One piece of memory for the gradients of all parameters, with a tensor (a view) for each. A reduction passes over
+/// the memory once and copies nothing.
 ///
-/// Layout: the tensors of one dtype are adjacent, in the given order; dtypes begin at multiples of 64 bytes. The tail,
-/// numbers that travel with the gradients, ends the buffer. The tail is float64 if any parameter is float64, else
-/// float32; the parameters of the tail's dtype come last.
+/// Layout: the tensors of one dtype are adjacent, in the given order; the memory of each dtype begins at a multiple of
+/// 64 bytes. At the end of the buffer lies the tail: a few numbers that travel with the gradients. The tail is float64
+/// if any parameter is float64, otherwise float32; the parameters of the tail's dtype come last.
 /// (1) Message m is contiguous; messages lie in memory in the order of their indices, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last too), and a version counter of its own.
 /// (3) The layout depends on shapes, dtypes and `order` alone, so it is equal on all ranks.
@@ -26,50 +26,53 @@ namespace mn {
 
 class FlatBuffer {
  public:
-  /// Collective: the communicator allocates zeroed memory on its device. `order` is the parameters' order in memory
-  /// (empty: 0, 1, 2, …); `tail_count` is in elements.
+  /// Collective: the communicator allocates zeroed memory on its device. `order` has the parameters' order in memory
+  /// (empty: 0, 1, 2, …). `tail_count` is the number of elements of the tail.
   FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
              std::span<const std::size_t> order = {});
   ~FlatBuffer();
-  FlatBuffer(const FlatBuffer&) = delete;  // not copyable: (4) counts references to the views
+  FlatBuffer(const FlatBuffer&) = delete;  // not copyable, because invariant 4 counts references to the views
   FlatBuffer& operator=(const FlatBuffer&) = delete;
 
-  /// The tensor of parameter i.
+  /// The view of parameter i.
   [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
-  /// The whole memory of each dtype.
+  /// For each dtype, one tensor over the whole memory of the dtype.
   [[nodiscard]] const std::vector<at::Tensor>& flats() const noexcept { return flats_; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
-  /// `mean` is a mean over ranks, computed from the reduced tail. Returns exactly 1 if `mean` differs from 1 only
-  /// because 1/size was rounded, else `mean`.
+  /// Removes a rounding error: `mean` is a mean over ranks, computed from the reduced tail. Returns exactly 1 if `mean`
+  /// differs from 1 only because 1 / size was rounded; otherwise returns `mean`.
   [[nodiscard]] double without_rounding(double mean) const;
-  /// A message for each parameter and one for the tail, in memory order.
+  /// A message is a contiguous part of the memory. There is one message for each parameter and one for the tail, in
+  /// memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
-  /// The messages in [first, first + count) that a reduction sends: all but the messages left out by send_only().
+  /// Of the messages `first` to first + count − 1, those that a reduction sends: all but the messages left out by
+  /// send_only().
   [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
-  /// From now on, the messages of parameters whose flag is false are left out of reductions, and their elements become
-  /// zero.
+  /// From now on, reductions leave out the messages of parameters whose flag is false, and the elements of these
+  /// messages become zero.
   void send_only(const std::vector<bool>& parameters);
-  /// False if send_only() leaves message m out.
+  /// Whether reductions send message m. False if send_only() leaves it out.
   [[nodiscard]] bool is_sent(std::size_t m) const { return is_sent_[m]; }
   /// The index of parameter i's message.
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
   /// The parameter to which message m belongs; no value for the tail.
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
-  /// Message m as a tensor of one dimension, with the elements in memory order.
+  /// Message m as a tensor of one dimension. Its elements are in memory order.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
-  /// The tensor_name() of the parameter of each message in sent(first, count).
+  /// The names, by tensor_name(), of the parameters whose messages are in sent(first, count).
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Call it before message m gets new values, when no task works on the message. If the program holds the message's
-  /// tensor, the tensor moves to memory of its own (4), and the view becomes a new tensor. Otherwise the call only
-  /// reads two counters.
+  /// Call it before message m gets new values, while no task works on the message. Invariant 4: if the program holds
+  /// the message's view, that tensor moves to memory of its own, and the buffer gets a new view. Otherwise the call
+  /// only reads two counters.
   void let_go(std::size_t m);
 
-  /// Multiplies every element of the buffer, the tail included.
+  /// Multiplies every element of the buffer by `factor`, also in the tail.
   void scale(double factor);
-  /// Copies messages [first, first + count) of `other`, multiplied by `factor`. Both buffers must have equal layouts.
+  /// Copies the messages `first` to first + count − 1 of `other` into this buffer, multiplied by `factor`. Both buffers
+  /// must have equal layouts.
   void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
@@ -80,9 +83,9 @@ class FlatBuffer {
   void add_tail(std::int64_t count, std::byte* data);
 
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> flats_;  // [dtypes]; the last includes the tail
+  std::vector<at::Tensor> flats_;  // [dtypes]; the last one includes the tail
   std::vector<at::Tensor> views_;
-  std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
+  std::vector<at::Tensor> message_tensors_;  // [messages] each message as a tensor of one dimension
   std::vector<BufferView> messages_;
   std::vector<bool> is_sent_;  // [messages]
   std::vector<std::size_t> message_index_;

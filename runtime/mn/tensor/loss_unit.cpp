@@ -18,7 +18,7 @@ using torch::autograd::variable_list;
 std::mutex followers_mutex;
 std::vector<UnitFollower*> followers;
 std::atomic<int> narrow_followers = 0;
-std::atomic<int> marks = 0;  // number of living marks; if it is 0, no graph is searched
+std::atomic<int> marks = 0;  // number of living marks; if 0, graphs are not searched
 
 class Mark : public torch::autograd::FunctionPreHook {
  public:

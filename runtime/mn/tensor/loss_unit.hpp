@@ -1,13 +1,14 @@
-/// The unit of the weighted losses of a step, which may rise while gradients accumulate.
+/// The unit of the weights of a step's losses. The unit may rise while gradients accumulate.
 ///
 /// A weight is samples / unit. Float16 ends at 65504, so float16 gradients of losses with weights above 1 may overflow.
-/// In a process with float16 gradients the unit therefore rises when the samples of a step exceed the unit, and
-/// gradients of the step's earlier backwards are converted.
-/// (1) A backward reads the unit at the first loss: all losses of a backward have the same unit.
-/// (2) If gradients pass from rank to rank within a backward, the ranks agree on the largest unit when the backward
-///     begins, because a gradient from a rank with many samples must not exceed float16 on a rank with few.
-///     In a backward of several losses, the loss weighed last decides whether the ranks agree.
-/// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each such backward.
+/// If a process has float16 gradients, the unit therefore rises when the samples of a step exceed the unit, and the
+/// gradients of the step's earlier backward passes are converted.
+/// (1) A backward pass reads the unit at the first loss. All losses of the pass therefore have an equal unit.
+/// (2) If gradients pass from rank to rank within a backward pass, the ranks agree on the largest unit when the pass
+///     begins: a gradient from a rank with many samples must not exceed float16 on a rank with few. In a backward pass
+///     of several losses, the loss that was weighed last decides whether the ranks agree.
+///
+/// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each such backward pass.
 #pragma once
 
 #include <functional>
@@ -24,19 +25,20 @@ namespace mn {
 class LossUnit : public torch::CustomClassHolder {
  public:
   explicit LossUnit(double samples) noexcept : samples_(samples) {}
-  /// Number of samples with weight 1.
+  /// How many samples have the weight 1.
   [[nodiscard]] double samples() const noexcept { return samples_; }
-  /// Local, outside backward or at its begin. All UnitFollowers of this process convert their gradients.
+  /// Not collective: makes `samples` the unit, and lets all UnitFollowers of the process convert their gradients. Call
+  /// rise_to() outside a backward pass, or at the beginning of a pass.
   void rise_to(double samples);
 
  private:
   double samples_;
 };
 
-/// Converts the gradients of a list of parameters when a unit rises.
+/// Converts the gradients of an optimizer's parameters when the unit of their losses rises.
 class UnitFollower {
  public:
-  /// `convert` multiplies the gradients of this unit's losses, if there are any, by `factor`. `narrow`: some of the
+  /// `convert` multiplies by `factor` the gradients of losses with this unit, if there are any. `narrow`: some of these
   /// gradients are float16.
   using Convert = std::function<void(const LossUnit& unit, double factor)>;
   UnitFollower(bool narrow, Convert convert);
@@ -50,13 +52,14 @@ class UnitFollower {
   Convert convert_;
 };
 
-/// True if a UnitFollower of this process has float16 gradients.
+/// Whether a UnitFollower of the process has float16 gradients.
 [[nodiscard]] bool any_narrow_gradients();
 
-/// Call this function, on all ranks of the group or on none, if the backward of `result` passes gradients over `group`
-/// and ranks of the group have float16 gradients (2).
+/// Invariant 2: marks `result` if its backward pass passes gradients between the ranks of `group`, and if some of these
+/// ranks have float16 gradients. Then weighted losses of `result` agree on a unit. Call it on all ranks of the group or
+/// on none.
 void mark_collective(const at::Tensor& result, const std::shared_ptr<Communicator>& group);
-/// The groups of mark_collective() in the graph of this loss.
+/// The groups for which mark_collective() has marked a tensor in the graph of `loss`.
 [[nodiscard]] std::vector<std::shared_ptr<Communicator>> marked_groups(const at::Tensor& loss);
 
 }  // namespace mn

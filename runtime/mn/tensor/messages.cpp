@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Dtype and shape of a tensor, as its sender described them.
+/// The dtype and shape of a tensor, as described by the sender.
 struct TensorForm {
   at::ScalarType dtype;
   std::vector<std::int64_t> shape;
@@ -37,12 +37,12 @@ at::Tensor empty_of(const TensorForm& form, const Communicator& comm) {
   return at::empty(form.shape, at::TensorOptions(form.dtype).device(c10::Device(comm.device())));
 }
 
-/// Returns the tensor detached and contiguous, as communicators need it. Throws an ArgumentError that names `call` if
-/// the tensor is undefined.
+/// Returns `tensor` detached and contiguous, as communicators need it. If the tensor is undefined, throws an
+/// ArgumentError that names `call`.
 at::Tensor dense(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
   at::Tensor contiguous = tensor.detach().contiguous();
-  static_cast<void>(buffer_view(contiguous));  // (1): throws for other dtypes
+  static_cast<void>(buffer_view(contiguous));  // invariant 1: throws for a wrong dtype
   return contiguous;
 }
 
@@ -63,7 +63,7 @@ constexpr int kTag = Communicator::kMaxTag;
 
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense(tensor, "send_tensor");
-  // Document and elements may share one tag, because MPI keeps the order of messages between two ranks.
+  // The document and the elements have one tag, because MPI keeps the order of messages between two ranks.
   comm.send_obj(to_json(tensor), dest, tag);
   comm.send(elements, dest, tag);
 }
@@ -82,7 +82,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
   }
-  // MPI writes to contiguous memory; a view with strides receives into a copy.
+  // A communicator receives into contiguous memory. If `into` has gaps, the elements arrive in a copy first.
   const at::Tensor elements = into.detach().is_contiguous() ? into.detach() : at::empty(into.sizes(), into.options());
   comm.recv(elements, source, tag);
   if (!into.is_contiguous()) into.detach().copy_(elements);
@@ -90,9 +90,9 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 
 at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm.rank() == root;
-  // (3): a clone.
+  // Invariant 3: the root's result is a clone, so it never shares memory with the argument.
   const at::Tensor own = is_root ? dense(tensor, "bcast_tensor").clone() : at::Tensor();
-  assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));  // (3)
+  assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));  // invariant 3: no shared memory
   const nlohmann::json form = comm.bcast_obj(is_root ? to_json(own) : nlohmann::json(), root);
   at::Tensor result = is_root ? own : empty_of(form_from(form, root), comm);
   comm.bcast(result, root);
@@ -102,7 +102,7 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
 std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root) {
   const at::Tensor own = dense(tensor, "gather_tensors");
   const std::vector<nlohmann::json> forms = comm.gather_obj(to_json(own), root);
-  // gatherv would need equal dtypes on all ranks, so each rank sends messages.
+  // gatherv would need equal dtypes on all ranks, so every rank sends its tensor in a message instead.
   if (comm.rank() != root) {
     comm.send(own, root, kTag);
     return {};
@@ -122,7 +122,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const bool is_own = rank == comm.rank();
     all.push_back(is_own ? own.clone() : empty_of(form_from(forms[static_cast<std::size_t>(rank)], rank), comm));
-    comm.bcast(all.back(), rank);  // allgatherv would need equal dtypes on all ranks
+    comm.bcast(all.back(), rank);  // by bcast, because allgatherv would need equal dtypes
   }
   return all;
 }
@@ -148,13 +148,13 @@ std::vector<at::Tensor> alltoall_tensors(Communicator& comm, const std::vector<a
   const std::vector<at::Tensor> own = one_for_each(tensors, comm, "alltoall_tensors");
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& each : own) forms.push_back(to_json(each));
-  // Every rank gets all documents, all[source][dest], and uses its own column.
+  // Every rank gets the documents of all messages, all[source][dest], and uses the documents with itself as `dest`.
   const std::vector<nlohmann::json> all = comm.allgather_obj(forms);
   std::vector<at::Tensor> result(own.size());
   const int rank = comm.rank();
   const int size = comm.size();
   result[static_cast<std::size_t>(rank)] = own[static_cast<std::size_t>(rank)].clone();
-  // In each step every rank sends to a different rank.
+  // In each step every rank sends to a different rank, so no rank gets two messages in one step.
   for (int step = 1; step < size; ++step) {
     const int dest = (rank + step) % size;
     const int source = (rank - step + size) % size;

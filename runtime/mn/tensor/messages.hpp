@@ -1,4 +1,4 @@
-/// Sends tensors between ranks. Dtype and shape travel too, and may differ from rank to rank.
+/// Sends tensors between ranks. Dtype and shape travel with the elements, and may differ from rank to rank.
 ///
 /// A tensor travels as a document with dtype and shape, followed by a block with the elements.
 /// (1) A tensor of a wrong dtype is rejected before its document is sent, so elements follow every document.
@@ -14,18 +14,19 @@
 
 namespace mn {
 
-/// Sends a tensor of any strides to rank `dest`, which calls recv_tensor(). Blocks as Communicator::send() does. Throws
-/// ArgumentError for a dtype that communicators do not move.
+/// Sends a tensor of any strides to rank `dest`, which calls recv_tensor(). May block as Communicator::send() does.
+/// Throws ArgumentError for a dtype that communicators do not send.
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag = 0);
-/// Receives a tensor that `source` sent with send_tensor(), as a new contiguous tensor on the communicator's device.
+/// Receives a tensor that `source` sent by send_tensor(). Returns it as a new contiguous tensor on the communicator's
+/// device.
 [[nodiscard]] at::Tensor recv_tensor(Communicator& comm, int source, int tag = 0);
-/// Receives a tensor that `source` sent with send_tensor() into `into`. If the dtype or the shape differs, throws a
-/// CommError naming both.
+/// Receives a tensor that `source` sent by send_tensor() into `into`. If dtype or shape differ from those of `into`,
+/// throws a CommError that names both.
 void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag = 0);
 
-// All ranks call the following functions together. Results are new contiguous tensors on the communicator's device.
-// Arguments may have any strides. An undefined tensor, or a dtype that communicators do not move, throws ArgumentError.
-// Messages have the tag Communicator::kMaxTag.
+// The next functions are collective. Results are new contiguous tensors on the communicator's device. Arguments may
+// have any strides. An undefined tensor, or a dtype that communicators do not send, throws ArgumentError. The messages
+// have the tag Communicator::kMaxTag.
 
 /// Returns the root's tensor on every rank. The arguments of other ranks are ignored.
 [[nodiscard]] at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root = 0);
@@ -33,11 +34,11 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 [[nodiscard]] std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root = 0);
 /// Returns the tensors of all ranks in rank order.
 [[nodiscard]] std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& tensor);
-/// Returns tensors[r] of the root on rank r. The lists of other ranks are ignored. Throws ArgumentError on the root
-/// unless its list has one tensor per rank.
+/// Returns tensors[r] of the root on rank r. The lists of all ranks but the root are ignored. Throws ArgumentError on
+/// the root unless its list has one tensor for each rank.
 [[nodiscard]] at::Tensor scatter_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root = 0);
-/// Sends tensors[r] to rank r. Returns the tensors that all ranks have sent to this rank, in rank order. Throws
-/// ArgumentError unless the list has one tensor per rank.
+/// Sends tensors[r] to rank r. Returns the tensors that all ranks have sent to the calling rank, in rank order. Throws
+/// ArgumentError unless `tensors` has one tensor for each rank.
 [[nodiscard]] std::vector<at::Tensor> alltoall_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors);
 
 }  // namespace mn

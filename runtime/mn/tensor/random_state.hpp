@@ -1,5 +1,5 @@
-/// The state of libtorch's random numbers on this rank: the state of the CPU's generator and, on a GPU, of the GPU's
-/// generator. The functions send nothing to other ranks.
+/// Saves and restores the state of libtorch's random numbers on this rank: of the CPU's generator and, on a GPU, of the
+/// GPU's generator. The functions send nothing to other ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace mn {
 
-/// The generators' states as tensors of bytes, named "random.cpu" and "random.cuda".
+/// The states of the generators as tensors of bytes, named "random.cpu" and "random.cuda".
 [[nodiscard]] NamedTensors random_state(Device device);
-/// Sets the generators named in `state`; other generators keep their states. Throws c10::Error if the bytes are not a
-/// generator's state.
+/// Restores the generators that are named in `state`; all other generators keep their states. Throws c10::Error if the
+/// bytes are not the state of a generator.
 void set_random_state(const NamedTensors& state, Device device);
 
-/// A hash of the state: equal states have equal hashes.
+/// A hash of the generators' states. Ranks compare hashes to find out whether their states are equal.
 [[nodiscard]] std::uint64_t random_state_hash(Device device);
 
 /// The seed of the CPU's generator.

@@ -8,12 +8,12 @@
 
 namespace mn {
 
-/// Orders a collective after the work on the caller's current stream. If the device has collectives of its own, calls
-/// enqueue(device collectives), which enqueues the collective, and the host does not wait. Otherwise calls call(),
-/// which blocks. Debug mode always takes call(), because debug mode reads the values.
+/// Makes a collective call after the work on the caller's current stream. If the device has collectives of its own,
+/// calls enqueue(device collectives), which enqueues the call, and the host does not wait. Otherwise calls call(),
+/// which blocks. Debug mode always takes call(), because debug mode must read the values.
 template <class Enqueue, class Call>
 void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
-  const bool on_host = comm.debug() || ForbiddenCalls::any();  // forbidden calls are found in blocking calls
+  const bool on_host = comm.debug() || ForbiddenCalls::any();  // only blocking calls find forbidden calls
   DeviceCollectives* device = on_host ? nullptr : comm.device_collectives();
   if (device == nullptr) return call();
   const c10::Stream stream = current_stream(comm.device());
@@ -23,7 +23,7 @@ void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& cal
 }
 
 /// Call it after work that contains collectives of the device, such as a CUDA graph, was put on the current stream.
-/// Errors are then watched for as if the collectives had been enqueued now.
+/// From then on errors of the collectives are found, as for collectives enqueued now.
 inline void watch_work_of(Communicator& comm) {
   in_stream_order(
       comm, [](DeviceCollectives&) {}, [] {});

@@ -56,7 +56,7 @@ DType element_type(const at::Tensor& tensor) {
   }
 }
 
-/// libtorch's device type for mn's GPUs: the accelerator of this libtorch.
+/// The device type by which libtorch calls mn's GPUs: the accelerator type of this libtorch.
 c10::DeviceType gpu_type() { return at::accelerator::getAccelerator().value_or(c10::kCUDA); }
 
 Device memory_device(const at::Tensor& tensor) {
@@ -65,12 +65,12 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a GPU");
 }
 
-/// Handle of the current stream; null on the CPU.
+/// The handle of the device's current stream. Null on the CPU.
 void* current_stream_handle(Device device) {
   return device.type == DeviceType::kCpu ? nullptr : current_stream(device).native_handle();
 }
 
-/// Dtype and shape, "Float [3, 4]".
+/// Describes dtype and shape of a tensor, for instance "Float [3, 4]".
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   OutText text;
@@ -78,7 +78,8 @@ std::string form_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Throws if dtypes or shapes differ between ranks: a broadcast would hang or garble values.
+/// Collective: throws an equal ArgumentError on every rank if dtypes or shapes differ between ranks. A broadcast of
+/// such tensors would hang or garble values.
 void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
@@ -97,7 +98,8 @@ void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors
                       true);
 }
 
-/// Rejects tensors whose elements share memory, as expand() makes them: they can't be written to.
+/// Throws ArgumentError for a tensor whose elements share memory, as expand() makes it: nothing can be received into
+/// it.
 void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
@@ -111,8 +113,9 @@ void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// Returns the gradient itself if it has the parameter's memory order, which is equal on all ranks. Otherwise returns a
-/// copy in the parameter's order.
+/// Returns the tensor that is reduced for the parameter's gradient. All ranks need the parameter's memory order, which
+/// is equal on all ranks: if the gradient has it, the result is the gradient itself, otherwise a copy. A missing
+/// gradient counts as zero.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   const at::Tensor& own = parameter.grad();
   if (!own.defined()) return at::zeros_like(parameter);
@@ -122,7 +125,8 @@ at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   return same_order ? own : copy.copy_(own);
 }
 
-/// Writes into the present gradient if possible: the program may hold the tensor, too.
+/// Makes `reduced` the parameter's gradient. If the parameter has a dense gradient already, its values are overwritten,
+/// because the program may hold this tensor, too.
 void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   auto& grad = parameter.mutable_grad();
   if (!grad.defined() || grad.is_sparse()) {
@@ -132,7 +136,8 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   }
 }
 
-// broadcast_data(): tensors of up to 4 MiB travel together, in messages of up to 16 MiB.
+// Sizes for broadcast_data(): a tensor of up to 4 MiB travels together with others, in messages of up to 16 MiB; a
+// larger tensor travels alone.
 constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
 constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
 
@@ -146,14 +151,14 @@ void bcast_bytes(Communicator& comm, const at::Tensor& contiguous, const std::st
              name);
 }
 
-/// Broadcasts the bytes of one tensor of any strides, elements in logical order.
+/// Broadcasts one tensor of any strides as bytes, its elements in logical order.
 void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string& name, int root) {
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   bcast_bytes(comm, dense, name, root);
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
-/// Broadcasts small tensors of one device, of any dtypes, in one message.
+/// Collects small tensors on a device, of any dtypes, to broadcast all of them in one message.
 class Bundle {
  public:
   [[nodiscard]] bool takes(const at::Tensor& tensor) const {
@@ -168,7 +173,7 @@ class Bundle {
     constexpr std::size_t kAlignment = 16;  // suits every dtype
     bytes_ += (bytes_of(tensor) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  /// Broadcasts the bundle and empties it.
+  /// Broadcasts the collected tensors. Afterwards the bundle is empty.
   void bcast(Communicator& comm, int root) {
     const Bundle sent = std::exchange(*this, Bundle());
     if (sent.parts_.size() == 1) return bcast_alone(comm, sent.parts_[0], sent.first_name_, root);

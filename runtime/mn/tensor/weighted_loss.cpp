@@ -21,17 +21,19 @@ using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
 std::mutex mutex;
-std::shared_ptr<const BackwardRecord> running;  // null: no backward has made an entry
+std::shared_ptr<const BackwardRecord> running;  // null: no backward pass has made an entry
 SamplesByOwner weighed;
 
-/// Applies `change` to a copy of the record, which replaces the record (3). With `own`, a record of another task is not
-/// continued: a new record begins. Without `own`, any task's record is continued, such as an enclosing backward's.
+/// Changes the record of the running backward pass. Invariant 3: a record is immutable, so `change` is applied to a
+/// copy, which replaces the record. If `own` is true and the record is of another task of autograd, a new record begins
+/// instead. If `own` is false, the record of any task is continued, for instance the record of an enclosing backward
+/// pass.
 template <class Change>
 void change_record(bool own, const Change& change) {
   const std::lock_guard lock(mutex);
   const int task = torch::autograd::get_current_graph_task_id();
   const bool goes_on = running && (!own || running->task == task);
-  if (!goes_on) Engine::get_default_engine().queue_callback(end_backward_record);  // (1)
+  if (!goes_on) Engine::get_default_engine().queue_callback(end_backward_record);  // invariant 1: the engine drops it
   BackwardRecord record = goes_on ? *running : BackwardRecord{.task = task};
   change(record);
   running = std::make_shared<BackwardRecord>(std::move(record));
@@ -72,13 +74,13 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
     std::vector<std::shared_ptr<Communicator>> all;
   };
 
-  /// Collective over each group: raises this rank's unit to the largest unit of the group's ranks.
+  /// Collective over each group: raises this rank's unit to the largest unit of the groups' ranks.
   static void agree_on_unit(LossUnit& unit, const std::vector<std::shared_ptr<Communicator>>& groups) {
     double most = unit.samples();
     for (const auto& group : groups) group->allreduce(std::span(&most, 1), ReduceOp::kMax);
     const auto record = backward_record();
     const bool has_begun = record && record->task == torch::autograd::get_current_graph_task_id() &&
-                           !record->losses.empty();  // another loss of this backward has begun with the old unit
+                           !record->losses.empty();  // a loss of this pass has begun with the old unit
     if (most > unit.samples() && !has_begun) unit.rise_to(most);
   }
 };
@@ -98,9 +100,9 @@ class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
   }
 };
 
-/// True if one of the last operations of this loss is a ScaledLoss.
+/// Whether the loss was scaled already: whether a ScaledLoss is among the last operations of its graph.
 bool is_scaled(const at::Tensor& loss) {
-  constexpr std::size_t kMaxOperations = 64;  // a limit keeps forward cheap: a scale lies near the end of a graph
+  constexpr std::size_t kMaxOperations = 64;  // keeps forward passes cheap; a scale is near the end
   std::vector<torch::autograd::Node*> nodes = {loss.grad_fn().get()};
   for (std::size_t i = 0; i < nodes.size() && i < kMaxOperations; ++i) {
     if (nodes[i] == nullptr) continue;

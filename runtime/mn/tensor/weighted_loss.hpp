@@ -1,16 +1,18 @@
-/// Losses that carry their weights into backward, and a record of the weights for collective calls in a backward.
+/// Losses that carry their weights into the backward pass, and a record of the weights for collective calls within a
+/// backward pass.
 ///
-/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses. A gradient on its way from rank to rank within a backward
-/// (batch normalization over all ranks, all_gather()) must carry the weight of its loss. weighted_loss() puts the
-/// weight into the gradient, and contributions of all ranks are added unscaled.
+/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses. A gradient that passes from rank to rank within a backward
+/// pass (batch normalization over all ranks, all_gather()) must carry the weight of its loss. weighted_loss() therefore
+/// multiplies the loss, and thus the gradient, by the weight; the contributions of all ranks are then added without
+/// further factors.
 ///
-/// (1) A weighted loss adds a node to autograd's graph. In backward the node runs before the rest of the loss's graph,
-///     and records the weight and the number of autograd's task. At the end of the task autograd's engine drops the
-///     record. After an exception in a backward the record stays; the next backward sees another task's number in the
-///     record, and begins a new record.
-/// (2) One backward at a time runs over an optimizer's parameters, on any threads of the engine: the record belongs to
-///     the process.
-/// (3) A record is immutable, because hooks read it on other threads: each entry makes a new record.
+/// (1) A weighted loss adds a node to autograd's graph. In the backward pass the node runs before the rest of the
+///     loss's graph, and records the weight and the number of autograd's task. At the end of the task autograd's engine
+///     drops the record. After an exception in a backward pass the record stays; the next pass finds another task's
+///     number in the record, and begins a new record.
+/// (2) One backward pass at a time runs over an optimizer's parameters, on any threads of the engine. So the record
+///     belongs to the process, not to a thread.
+/// (3) A record is immutable, because hooks on further threads read the record. Each entry makes a new record.
 #pragma once
 
 #include <map>
@@ -25,62 +27,65 @@
 
 namespace mn {
 
-/// The weight of a loss.
+/// The weight of a loss: samples / unit.
 struct LossWeight {
-  double samples = 0;  // number of samples in the loss's mean
-  double unit = 1;     // number of samples with weight 1; from shared_unit when this object was made
-  c10::intrusive_ptr<LossUnit> shared_unit = {};  // unit of all losses that the owner weighs in a step
-  double agreed_unit = 1;        // the unit that the ranks of `agreed` share; `unit` may differ on this rank
-  const void* agreed = nullptr;  // the communicator whose ranks share agreed_unit; null: none
-  const void* owner = nullptr;   // the StepWeights that weighed the loss
+  double samples = 0;                             // number of samples over which the loss is a mean
+  double unit = 1;                                // number of samples with weight 1, read from shared_unit
+  c10::intrusive_ptr<LossUnit> shared_unit = {};  // unit of all losses that `owner` weighs in a step
+  double agreed_unit = 1;                         // unit that the ranks of `agreed` share; may differ from `unit`
+  const void* agreed = nullptr;                   // communicator whose ranks share agreed_unit; null: none
+  const void* owner = nullptr;                    // the StepWeights that weighed the loss
 
   [[nodiscard]] double weight() const { return samples / unit; }
 };
 
-/// Returns loss × weight. A backward from the result records `weight`. Local.
+/// Returns loss × weight. A backward pass from the result records `weight`. Not collective.
 [[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 
-/// Returns `loss`; the backward of the result records the GradScaler `scaler`. Local.
+/// Returns `loss` unchanged. A backward pass from the result records that the GradScaler `scaler` has scaled the loss.
+/// Not collective.
 [[nodiscard]] at::Tensor scaled_loss(const at::Tensor& loss, const void* scaler);
-/// A scaled loss of a backward.
+/// The record of a scaled loss in a backward pass.
 struct LossScale {
   const void* scaler = nullptr;
-  bool is_second = false;  // the loss had a scale already
+  bool is_second = false;  // the loss had been scaled before
 };
 
-/// The state of one backward.
+/// The record of a backward pass.
 struct BackwardRecord {
-  int task = -1;                                           // the engine's task
-  std::vector<LossWeight> losses = {};                     // the weighted losses that the backward began at
-  std::vector<LossScale> scales = {};                      // the scaled losses that the backward began at
-  std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of the backward's collective calls
+  int task = -1;                                           // number of autograd's task
+  std::vector<LossWeight> losses = {};                     // the weighted losses from which the pass began
+  std::vector<LossScale> scales = {};                      // the scaled losses from which the pass began
+  std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of the pass's collective calls
   bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };
-/// The record of this process's running backward; null before the first entry. Later entries make new records.
+/// The record of the process's running backward pass. Null before its first entry. Each later entry makes a new record.
 [[nodiscard]] std::shared_ptr<const BackwardRecord> backward_record();
-/// Call it in a backward: nested backwards, as in recompute_activations(), then share the record.
+/// Call it in a backward pass whose record nested passes are to share, as in recompute_activations().
 void begin_backward_record();
-/// Drops the record, at the end of a backward or after an exception.
+/// Drops the record. Called at the end of a backward pass, or after an exception.
 void end_backward_record();
-/// Sums of samples over the weighted losses of one owner.
+/// How many samples are in the weighted losses of one owner.
 struct SamplesWeighed {
-  double made = 0;   // in losses made by weighted_loss()
-  double begun = 0;  // in losses whose backward has begun
+  double made = 0;   // in all losses that weighted_loss() made
+  double begun = 0;  // in the losses whose backward pass has begun
 };
-/// The sums of this process, by LossWeight::owner.
+/// The numbers of samples for each LossWeight::owner in this process.
 using SamplesByOwner = std::map<const void*, SamplesWeighed>;
 [[nodiscard]] SamplesByOwner samples_weighed();
-/// Drops the sums of an owner that weighs no more losses.
+/// Drops the numbers of an owner that weighs no more losses.
 void forget_samples_weighed(const void* owner);
 
-/// Call it in a backward before a collective call passes gradients over `group`. Returns this rank's unit divided by
-/// the group's: multiply sent gradients by it, and divide received gradients. No value if no weighted backward runs.
+/// Call it in a backward pass before a collective call passes gradients between the ranks of `group`. Returns the unit
+/// of this rank divided by the unit of the group: multiply gradients by it before they are sent, and divide received
+/// gradients by it. No value if no weighted loss is in a backward pass.
 [[nodiscard]] std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group);
-/// Call it after pass_gradients_over() without a value: the collective call assumes equal weights on all ranks.
+/// Call it if pass_gradients_over() returned no value: records that the collective call assumes equal weights on all
+/// ranks.
 void assume_equal_weights();
-/// True if this rank's weight equals the mean over ranks, to the precision of float32.
+/// Whether this rank's weight equals the mean over ranks, up to the precision of float32.
 [[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
-/// Throws ArgumentError: the weights differ, but a collective call assumed equal weights.
+/// Throws ArgumentError: the ranks' weights differ, but a collective call has assumed equal weights.
 [[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn

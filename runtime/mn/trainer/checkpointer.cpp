@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds the time of a scope to `sum`.
+/// Adds the time from the object's construction to its destruction to `sum`.
 class AddedTime {
  public:
   explicit AddedTime(double& sum) : sum_(sum) {}
@@ -67,7 +67,7 @@ void Checkpointer::note_resume(const fs::path& checkpoint) {
 }
 
 void Checkpointer::begin_run() {
-  if (is_saving()) return;  // a save of the current iteration began before this run()
+  if (is_saving()) return;  // the save of this iteration began before this run()
   saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration();
 }
 
@@ -80,11 +80,12 @@ void Checkpointer::log_other_runs() const {
              found.front().filename().string() +
              ": this run does not continue it, and renames them when it writes its first");
   } catch (const DataError&) {
-    // If the folder can't be read, the first save will throw the error.
+    // If the folder cannot be read, nothing is logged; the first save will throw the error.
   }
 }
 
-/// Collective, before the checkpoint of iteration `next`: rank 0 renames the checkpoints that other runs have left (3).
+/// Collective, before the checkpoint of iteration `next`. Invariant 3: before a run's first checkpoint, rank 0 renames
+/// the checkpoints that other runs have left.
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;
@@ -123,8 +124,8 @@ void Checkpointer::save(const fs::path& path) {
 
 fs::path Checkpointer::save_to_requeue() {
   const fs::path path = checkpoint_path(surroundings_.out, iteration());
-  // Other runs' checkpoints are renamed (3) even if nothing is saved here, because a requeued job resumes from the
-  // newest checkpoint. A checkpoint of the current iteration keeps its name.
+  // Invariant 3: other runs' checkpoints are renamed even if nothing is saved here, because the requeued job will
+  // resume from the newest checkpoint. A checkpoint of the current iteration keeps its name.
   rename_other_runs(is_saved() ? iteration() + 1 : iteration());
   if (!is_saved()) save(path);
   return path;
@@ -132,7 +133,7 @@ fs::path Checkpointer::save_to_requeue() {
 
 void Checkpointer::save_in_background(std::function<void()> committed, std::function<void()> root_committed) {
   if (!is_root() || !root_committed) root_committed = [] {};
-  if (is_saving() && is_saved()) {  // a second request in the same iteration joins (1)
+  if (is_saving() && is_saved()) {  // invariant 1: a second request joins
     committed_.push_back(std::move(committed));
     root_committed_.push_back(std::move(root_committed));
     return;
@@ -148,7 +149,7 @@ void Checkpointer::save_in_background(std::function<void()> committed, std::func
 void Checkpointer::begin(std::function<void()> committed, std::function<void()> root_committed) {
   const AddedTime time(stalled_s_);
   const ActivityScope activity("beginning a checkpoint");
-  assert(!is_saving() && committed_.empty() && root_committed_.empty());  // one save at a time (1)
+  assert(!is_saving() && committed_.empty() && root_committed_.empty());  // invariant 1: one save at a time
   check_held(surroundings_.folder, parts_.comm);
   surroundings_.finish_steps();
   try {
@@ -180,7 +181,7 @@ void Checkpointer::advance() {
   call_all(std::exchange(committed_, {}));
 }
 
-/// Returns true when the save is over, with or without a checkpoint.
+/// Begins the next phase of the save. Returns true if the save has ended, with or without a checkpoint.
 bool Checkpointer::advance_phase() {
   const AddedTime time(stalled_s_);
   const ActivityScope activity("committing a checkpoint");
@@ -199,12 +200,12 @@ bool Checkpointer::advance_phase() {
   return true;
 }
 
-/// Tells the time limit how long a save has taken, because the limit must leave time for one more save.
+/// Tells the time limit how long a save took. The limit must leave enough time for the last save.
 void Checkpointer::note_duration(double seconds) {
   if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
 }
 
-/// Logs a failed save as a warning, because training goes on (2).
+/// Invariant 2: after a failed save training goes on, so the failure is logged as a warning.
 void Checkpointer::warn(const SaveError& error) const {
   const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
                                                           : "; training goes on, and the checkpoint before stays";

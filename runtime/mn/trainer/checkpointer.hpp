@@ -33,7 +33,7 @@ struct TrainingParts;
 /// "Local".
 class Checkpointer {
  public:
-  /// Parts of the Trainer.
+  /// What the Trainer gives the Checkpointer.
   struct Surroundings {
     std::filesystem::path out;           ///< the output folder, absolute
     OutputFolder* folder = nullptr;      ///< on rank 0
@@ -43,15 +43,15 @@ class Checkpointer {
     std::function<bool()> is_run_over;   ///< true if training has reached a limit
   };
 
-  /// For Trainer and LoopCheckpoints, which outlive the Checkpointer.
+  /// Only Trainer and LoopCheckpoints make a Checkpointer. They must outlive it.
   Checkpointer(const TrainingParts& parts, Surroundings surroundings);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;             ///< not copyable
   Checkpointer& operator=(const Checkpointer&) = delete;  ///< not copyable
 
-  /// Writes a checkpoint to `path`; each rank writes its part. The checkpoint is complete when the call returns. Throws
-  /// the same DataError on every rank, and writes nothing, if a trained parameter has become infinite or NaN, or if a
-  /// fixed parameter or a buffer has become NaN: earlier checkpoints remain. Throws SaveError, a DataError, if writing
+  /// Writes a checkpoint to `path`; each rank writes its part. The checkpoint is complete when the call returns. If a
+  /// trained parameter has become infinite or NaN, or if a fixed parameter or a buffer has become NaN, writes nothing
+  /// and throws an equal DataError on every rank; earlier checkpoints remain. Throws SaveError, a DataError, if writing
   /// fails.
   void save(const std::filesystem::path& path);
   /// Copies the state of the training. A thread then writes the copy to checkpoint_path(out, iteration) while training
@@ -60,43 +60,44 @@ class Checkpointer {
   /// fails, rank 0 logs a warning, and neither function is called. If a save of an earlier iteration is under way, the
   /// call first waits for its end. If the training has diverged, run() throws the DataError of save().
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
-  /// Waits for the end of the save that is under way, if any.
+  /// If a save is under way, waits for its end.
   void finish();
 
   /// Local. Call it in Extension::initialize() or before run() if save_in_background() will be called. After the first
-  /// iteration, a thread of each rank then prepares the memory for the copy. Without this call, the first save waits
-  /// for its memory.
+  /// iteration, a thread of each rank then allocates the memory for the copy. Without this call, the first save waits
+  /// until the memory is allocated.
   void expect_saves() noexcept { expects_saves_ = true; }
 
-  /// Local. True from save_in_background() until the end of the save, on all ranks.
+  /// Local. Whether a save is under way: true, on all ranks, from save_in_background() until the end of the save.
   [[nodiscard]] bool is_saving() const noexcept;
-  /// Local. True on all ranks while some rank prepares memory after expect_saves(). A save may begin nevertheless.
+  /// Local. Whether some rank still allocates the memory of expect_saves(); equal on all ranks. A save may begin
+  /// nevertheless.
   [[nodiscard]] bool is_preparing() const noexcept { return is_preparing_; }
-  /// Local. True if a checkpoint of the current iteration is complete or under way. Also true before the first
-  /// iteration of a run that starts from scratch or continues a checkpoint of its output folder.
+  /// Local. Whether a checkpoint of the current iteration is complete or under way. Also true before the first
+  /// iteration of a run that starts at the beginning, or that continues a checkpoint of its own output folder.
   [[nodiscard]] bool is_saved() const noexcept;
-  /// Local. Seconds for which saves in the background have kept this rank's training waiting.
+  /// Local. For how many seconds saves in the background have kept this rank's training waiting.
   [[nodiscard]] double stalled_s() const noexcept { return stalled_s_; }
 
-  // The rest is for Trainer.
+  // Only Trainer calls the functions below.
 
-  /// After a resume from `checkpoint`: notes whether the checkpoint is in the output folder.
+  /// Called after a resume from `checkpoint`: notes whether the checkpoint is in the output folder of this run.
   void note_resume(const std::filesystem::path& checkpoint);
-  /// Local. Trainer calls it at the beginning of a run, before it initializes extensions.
+  /// Local. Called at the beginning of a run, before the extensions are initialized.
   void begin_run();
-  /// Local. Trainer calls it after it has initialized extensions. If saves are expected, rank 0 logs the checkpoints of
-  /// other runs in the output folder, for users who have forgotten --resume.
+  /// Local. Called after the extensions were initialized. If saves are expected, and the output folder has checkpoints
+  /// of other runs, rank 0 logs them: the user may have forgotten --resume.
   void log_other_runs() const;
-  /// Trainer calls it after each iteration. The first call after expect_saves() begins to prepare memory.
+  /// Called after each iteration. After expect_saves(), the first call begins to allocate memory for saves.
   void prepare();
-  /// Local. True while this rank's thread prepares, writes or commits.
+  /// Local. Whether this rank's thread is still allocating memory, writing or committing.
   [[nodiscard]] bool is_thread_busy() const noexcept;
-  /// Local. Waits for this rank's thread, at most a second.
+  /// Local. Waits for this rank's thread, but at most a second.
   void wait_for_thread() const;
-  /// Begins the next phase of the save. Trainer calls it when no rank's thread is busy.
+  /// Begins the next phase of the save. Called when no rank's thread is busy.
   void advance();
-  /// Trainer calls it when a signal or the time limit ends the run. Saves the current iteration unless it is saved, and
-  /// returns the path of the checkpoint.
+  /// Called when a signal or the time limit ends the run: saves the current iteration unless it is saved already, and
+  /// returns the path of its checkpoint.
   std::filesystem::path save_to_requeue();
 
  private:
@@ -117,11 +118,11 @@ class Checkpointer {
   Surroundings surroundings_;
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<BackgroundSave> saving_;
-  Callbacks committed_, root_committed_;      // functions to call for the save under way
-  std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint in the output folder, begun or complete
+  Callbacks committed_, root_committed_;      // what to call when the save under way is complete
+  std::int64_t saved_iteration_ = kNotSaved;  // of the last save to the output folder, complete or under way
   std::optional<std::int64_t> continued_;     // iteration of the checkpoint from which the run continues; on rank 0
   bool is_from_elsewhere_ = false;            // the run continues a checkpoint of another folder
-  bool has_renamed_others_ = false;           // (3); on rank 0
+  bool has_renamed_others_ = false;           // on rank 0: whether invariant 3 holds already
   bool expects_saves_ = false;
   bool is_preparing_ = false;
   double stalled_s_ = 0;

@@ -1,4 +1,4 @@
-/// Detects collective calls of a function that runs on each minibatch (a loss).
+/// Finds out whether a loss function, which runs on each minibatch, makes collective calls.
 ///
 /// The function is not called for a minibatch without samples. If the function makes collective calls, ranks with
 /// samples would wait in these calls forever for the ranks without samples.
@@ -6,6 +6,7 @@
 ///     has no samples. If a rank has none, the function's first collective call throws before anything is sent.
 /// (2) After the first minibatch, every rank knows, and a rank without samples ends the job if the function makes
 ///     collective calls.
+///
 /// Cost: a small allreduce before the first minibatch, and a second small allreduce after that minibatch if a rank has
 /// no samples.
 #pragma once
@@ -18,12 +19,13 @@
 
 namespace mn {
 
-/// Watches a function that runs on minibatches.
+/// Runs a function on minibatches, and finds out whether it makes collective calls.
 class CollectiveUse {
  public:
-  /// Returns function(). On a rank without samples, does not call the function and returns no value. The first run() is
-  /// collective over `comm`, unless `comm` is null (1). Throws ArgumentError if the function makes collective calls and
-  /// a rank has no samples. `where` ("training", for example) and `epoch`, which counts from 1, appear in messages.
+  /// Returns function(). On a rank without samples, does not call the function and returns no value. Invariant 1: if
+  /// `comm` is not null, the first run() is collective over `comm`, because the ranks find out whether any rank has no
+  /// samples. Throws ArgumentError if the function makes collective calls and a rank has no samples. The messages have
+  /// `where`, for example "training", and `epoch`, which counts from 1.
   template <class Function>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
     std::optional<decltype(function())> result;
@@ -42,7 +44,7 @@ class CollectiveUse {
     if (empty) agree_on_none(forbidden, *comm, *empty, where, epoch);
     return result;
   }
-  /// Returns function(), and notices whether it makes collective calls.
+  /// Returns function(), and records whether the function makes a collective call.
   template <class Function>
   auto watch(const Function& function) {
     const std::uint64_t before = collective_calls();
@@ -50,9 +52,10 @@ class CollectiveUse {
     any_ = any_ || collective_calls() != before;
     return result;
   }
-  /// True if watch() has noticed a collective call.
+  /// Whether a function that watch() ran has made a collective call.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// For a rank that does not call the function: throws ArgumentError if the function makes collective calls.
+  /// Called on a rank that has no samples and does not call the function: throws ArgumentError if the function makes
+  /// collective calls.
   void check_absence(const char* where, std::int64_t epoch) const;
 
  private:
@@ -60,7 +63,7 @@ class CollectiveUse {
   static void agree_on_none(bool forbidden, Communicator& comm, int empty, const char* where, std::int64_t epoch);
 
   bool any_ = false;
-  bool is_known_ = false;  // (2): each rank has had a minibatch
+  bool is_known_ = false;  // invariant 2: every rank has had a minibatch
 };
 
 }  // namespace mn

@@ -15,7 +15,7 @@
 namespace mn {
 namespace {
 
-/// While an object of this class lives, the model is in evaluation mode.
+/// While an EvaluationMode lives, the model is in evaluation mode. Afterwards its modules have their earlier modes.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& model) : model_(model), modes_(training_modes(model)) {
@@ -30,16 +30,16 @@ class EvaluationMode {
   std::vector<bool> modes_;
 };
 
-/// An evaluator of minibatches.
+/// An evaluator that runs through the minibatches of an iterator.
 class IteratingEvaluator : public Evaluator {
  public:
   IteratingEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model)
       : iterator_(std::move(iterator)), model_(std::move(model)) {}
 
  protected:
-  /// Calls `work` for an epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. Collective if
-  /// `comm` is not null: a rank without a minibatch takes part, too. If pauses_ throws, restores the iterator and the
-  /// random numbers.
+  /// Calls `work` for each of this rank's minibatches in an epoch, or for `most` minibatches if `most` is not 0.
+  /// Collective if `comm` is not null: a rank without a minibatch takes part, too. If pauses_ throws, the iterator and
+  /// the random numbers are as before.
   void for_each_batch(Communicator* comm, const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
     const at::NoGradGuard no_grad;
     const EvaluationMode mode(*model_);
@@ -55,8 +55,8 @@ class IteratingEvaluator : public Evaluator {
         if (pauses_) pauses_(false);
         batch = iterator_->next();
         if (!batch && done > 0) break;
-        // A rank with fewer samples than other ranks gets empty minibatches. If the model makes collective calls, a
-        // rank with an empty minibatch is an error, which calls_ finds.
+        // A rank with fewer samples than other ranks gets empty minibatches. This is an error if the model makes
+        // collective calls, because the other ranks would wait; calls_ finds this error.
         calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
         note_progress();
       } while (batch && ++done != most);
@@ -72,7 +72,7 @@ class IteratingEvaluator : public Evaluator {
   std::shared_ptr<torch::nn::Module> model_;
 
  private:
-  CollectiveUse calls_;  // collective calls that `work` makes
+  CollectiveUse calls_;  // finds out whether `work` makes collective calls
 };
 
 class BatchEvaluator final : public IteratingEvaluator {
@@ -113,8 +113,8 @@ class MultiNodeEvaluator final : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
-/// Returns `aggregate()` of rank 0 on every rank. An exception of the user's function on rank 0 must reach all ranks;
-/// otherwise they wait in the broadcast.
+/// Collective: rank 0 calls `aggregate`, and every rank returns the result. If `aggregate`, the program's function,
+/// throws, the exception must reach all ranks; otherwise they would wait in the broadcast.
 Metrics aggregate_on_root(Communicator& comm, const std::function<Metrics()>& aggregate) {
   Metrics metrics;
   on_root<ArgumentError>(
@@ -145,7 +145,7 @@ class GenericMultiNodeEvaluator final : public IteratingEvaluator {
   Summary evaluate_local() override { return summary_of(aggregate_(local_values(nullptr))); }
 
   Metrics evaluate() override {
-    // One message per rank; only rank 0 holds the values of all ranks.
+    // Every rank sends its values in one message. Only rank 0 holds the values of all ranks.
     const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
     return aggregate_on_root(*comm_, [&] {
       std::vector<nlohmann::json> values;

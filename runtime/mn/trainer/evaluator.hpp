@@ -1,4 +1,4 @@
-/// Evaluators run a model over a dataset and return metrics.
+/// Evaluators: objects that run a model over a dataset and return metrics.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace mn {
 
 class Communicator;
 
-/// Adds the metrics of a minibatch to `report`, each a mean with a weight: the number of samples, or of tokens.
+/// Adds the metrics of one minibatch to `report`. Each metric is a mean with a weight: the number of samples or tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 
 /// Evaluates a model on one rank. If a function for each minibatch is not enough, derive from Evaluator and pass the
@@ -38,17 +38,17 @@ using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
-  /// Weighted sums over this rank's samples.
+  /// Evaluates this rank's samples. Returns weighted sums.
   [[nodiscard]] virtual Summary evaluate_local() = 0;
-  /// Collective: weighted sums over this rank's samples, for create_multi_node_evaluator(). An evaluator with
+  /// Collective: does the work of evaluate_local() for create_multi_node_evaluator(). An evaluator that makes
   /// collective calls may agree with the ranks of `comm` here.
   [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
-  /// Returns the metrics of this rank's samples. A multi-node evaluator overrides the call: it is then collective, and
-  /// returns the metrics over all ranks.
+  /// Returns the metrics of this rank's samples. A multi-node evaluator overrides this function: it is then collective,
+  /// and returns the metrics of all ranks' samples.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
   /// From now on evaluations call `pauses` (Trainer::pauses()) with false before each minibatch, and with true after
-  /// the last minibatch. If `pauses` throws, the evaluation has no effect. An evaluator that wraps an evaluator passes
-  /// `pauses` on.
+  /// the last minibatch. If `pauses` throws, the evaluation has no effect. An evaluator that contains an evaluator must
+  /// pass `pauses` on.
   virtual void set_pauses(std::function<void(bool is_done)> pauses) { pauses_ = std::move(pauses); }
 
  protected:
@@ -63,9 +63,9 @@ class Evaluator {
                                                           std::shared_ptr<torch::nn::Module> model,
                                                           EvaluateBatch evaluate_batch, std::int64_t most_batches = 0);
 
-/// Returns the values of a minibatch for Aggregate: scores and targets, a maximum, …
+/// Returns the values of one minibatch for Aggregate, for instance scores and targets, or a maximum.
 using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;
-/// Returns the metrics, from the values of all minibatches.
+/// Computes metrics from the values of all minibatches.
 using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& values)>;
 
 /// Makes an evaluator for metrics that are no averages (ChainerMN's GenericMultiNodeEvaluator). evaluate() is
@@ -78,9 +78,9 @@ using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& value
                                                                              CalcLocal calc_local, Aggregate aggregate,
                                                                              std::shared_ptr<Communicator> comm);
 
-/// Returns results of a minibatch's samples, for SampleResults::add().
+/// Returns the results of each sample of a minibatch, for SampleResults::add().
 using CalcResults = std::function<std::vector<BatchField>(const Batch& batch)>;
-/// Returns the metrics, from the results of all samples in the order of the dataset (SampleResults::gather()).
+/// Computes metrics from the results of all samples, which are in the order of the dataset (SampleResults::gather()).
 using AggregateResults = std::function<Metrics(const Batch& all)>;
 
 /// Makes an evaluator for metrics that need the results of single samples (average precision, a ranking). evaluate() is
@@ -93,8 +93,8 @@ using AggregateResults = std::function<Metrics(const Batch& all)>;
                                                                   CalcResults calc_results, AggregateResults aggregate,
                                                                   std::shared_ptr<Communicator> comm);
 
-/// Extends an evaluator of a rank to all ranks: evaluate() is collective and returns, on every rank, the mean over
-/// all ranks' samples. Throws ArgumentError if an argument is null.
+/// Makes an evaluator for all ranks from `actual`, an evaluator for one rank. evaluate() is collective and returns, on
+/// every rank, the mean over the samples of all ranks. Throws ArgumentError if an argument is null.
 [[nodiscard]] std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,
                                                                      std::shared_ptr<Communicator> comm);
 

@@ -1,4 +1,4 @@
-/// Chainer's extensions: work of a Trainer besides training (reports, evaluation, snapshots, plots).
+/// Extensions, as in Chainer: work of a Trainer besides training, such as reports, evaluation, snapshots and plots.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace mn {
 class Communicator;
 class Trainer;
 
-// Chainer's priorities; the extension with the highest priority runs first.
+// Priorities of extensions, as in Chainer. The extension with the highest priority runs first.
 inline constexpr int kPriorityWriter = 300;  ///< reports values
 inline constexpr int kPriorityEditor = 200;  ///< derives values from reported values
 inline constexpr int kPriorityReader = 100;  ///< the default, also for functions and for LogReport
@@ -34,7 +34,7 @@ enum class Duration {
   kInParts,  ///< any time, with Trainer::pauses() between parts; a checkpoint due in the iteration begins before run()
 };
 
-/// Trainer::pauses() throws Interrupted on all ranks if a signal or the time limit ends training.
+/// Thrown by Trainer::pauses() on all ranks if a signal or the time limit ends training.
 class Interrupted final : public std::exception {
  public:
   /// The text that a program shows if nothing catches the exception.
@@ -60,12 +60,12 @@ class Extension {
  public:
   virtual ~Extension() = default;
 
-  /// Key of the extension's state in a checkpoint. No two extensions of a trainer may have equal names; extend() can
-  /// replace the name.
+  /// The extension's name. In a checkpoint it is the key of the extension's state. No two extensions of a trainer may
+  /// have equal names; extend() can give another name.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// When run() is called, unless extend() gives a trigger.
+  /// When run() is called. extend() can give another trigger.
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
-  /// Order among the extensions of an iteration, unless extend() gives a priority.
+  /// The place of the extension among the extensions of an iteration. extend() can give another priority.
   [[nodiscard]] virtual int priority() const { return kPriorityReader; }
 
   /// Once a signal or the time limit has asked for the end, only short extensions begin. The checkpoint then lists the
@@ -75,61 +75,62 @@ class Extension {
   /// Whether run() writes a checkpoint. If so, the extension runs before all extensions that are not short.
   [[nodiscard]] virtual bool saves() const { return false; }
 
-  /// Called once, before the first iteration and after a resumed state was loaded.
+  /// Called once, before the first iteration. After a resume, the state is loaded before.
   virtual void initialize(Trainer&) {}
-  /// Called after each forward pass, before backward; `loss` has a graph. Not collective: a rank skips minibatches
-  /// without a weight in the loss.
+  /// Called after each forward pass, before the backward pass; `loss` has its graph. Not collective: a rank skips
+  /// minibatches whose weight in the loss is 0.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
-  /// Called after after_forward() with the minibatch's loss and the loss function's metrics. Not collective.
+  /// Called after after_forward(), with the minibatch's loss and the metrics of the loss function. Not collective.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
-  /// Whether observe_all() is called.
+  /// Whether observe_all() is to be called.
   [[nodiscard]] virtual bool observes_all() const { return false; }
-  /// Called before each run() with the values of all ranks' minibatches since the last call, combined over all ranks:
+  /// Called before each run(), with the values of the minibatches since the last call, combined over all ranks:
   /// "main/loss" and "main/NAME" for each metric, as the log has them. Each run() of such an extension costs one
   /// message. Checkpoints hold the values since the last call.
   virtual void observe_all(Trainer&, const Metrics& /*values*/) {}
-  /// Called each time the trigger fires.
+  /// Does the extension's work. Called each time the trigger fires.
   virtual void run(Trainer&) {}
-  /// Reports the rest of a period. Called in the last iteration of training, before extensions of kPriorityReport,
-  /// unless run() was called in that iteration. Not called if a signal or the time limit interrupts training, because
-  /// an interrupted training will continue.
+  /// Reports what has come since the last run(). Called in the last iteration of training, before the extensions with
+  /// kPriorityReport, unless run() was called in this iteration. Not called if a signal or the time limit interrupts
+  /// training, because an interrupted training will continue.
   virtual void at_end(Trainer&) {}
-  /// Called when an extension reports a value (Trainer::report()). Returns true if the value is now in a report of the
-  /// iteration; otherwise the next take_observation() has the value.
+  /// Called when an extension reports a value (Trainer::report()). Return true if the extension has added the value to
+  /// its report of this iteration; if no extension has, the next take_observation() returns the value.
   virtual bool take_report(Trainer&, const std::string& /*name*/, double /*value*/) { return false; }
-  /// Called once, if training ends without an error.
+  /// Called once, at the end, if training ends without an error.
   virtual void finalize(Trainer&) {}
 
-  /// State for a checkpoint, which holds only rank 0's state.
+  /// The state of the extension, for a checkpoint. Only rank 0's state is stored.
   [[nodiscard]] virtual nlohmann::json state() const;
-  /// Called on all ranks with rank 0's state(), after all members that load tensors.
+  /// Called on all ranks with rank 0's state(), after the functions that load tensors.
   virtual void load_state(const nlohmann::json&) {}
-  /// Tensors for a checkpoint, which holds only rank 0's tensors, under the extension's name. Not collective.
+  /// The tensors of the extension's state, for a checkpoint. Only rank 0's tensors are stored, under the extension's
+  /// name. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
-  /// Whether tensors() are equal on all ranks. If so, each rank writes a part of the tensors to the checkpoint.
+  /// Whether tensors() are equal on all ranks. If so, each rank can write a part of them to the checkpoint.
   [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
-  /// Called on all ranks with rank 0's tensors() on the CPU, unless the checkpoint has none.
+  /// Called on all ranks with rank 0's tensors(), which are on the CPU. Not called if the checkpoint has none.
   virtual void load_tensors(const NamedTensors&) {}
 
-  /// State that differs by rank, for a checkpoint in which each rank saves its own tensors. Not collective. Undefined
-  /// tensors are left out. extensions::RankState is the extension that has nothing but such a state.
+  /// The tensors of a state that differs from rank to rank, for a checkpoint. Each rank saves its own tensors. Not
+  /// collective. Undefined tensors are left out. extensions::RankState is an extension that only has such a state.
   [[nodiscard]] virtual NamedTensors rank_tensors() const { return {}; }
-  /// Called with this rank's rank_tensors() on the CPU, unless the checkpoint has none of this rank.
+  /// Called with this rank's rank_tensors(), which are on the CPU. Not called if the checkpoint has none of this rank.
   virtual void load_rank_tensors(const NamedTensors&) {}
-  /// Called in place of load_rank_tensors(), on all ranks, if another number of ranks has saved the checkpoint: makes
-  /// the state of rank comm.rank() from the rank_tensors() of all those ranks, saved[rank]. By default throws a
-  /// DataError that names both numbers of ranks.
+  /// Called in place of load_rank_tensors(), on all ranks, if more or fewer ranks have saved the checkpoint. saved[r]
+  /// has the rank_tensors() of their rank r; the function makes the state of rank comm.rank() from all of them. By
+  /// default throws a DataError that names both numbers of ranks.
   virtual void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm);
 };
 
-/// Overrides an extension's own trigger, priority or name; see Trainer::extend().
+/// Replaces the trigger, the priority or the name that an extension itself gives; see Trainer::extend().
 struct ExtendOptions {
   std::optional<Interval> trigger = {};  ///< when run() is called
   std::optional<int> priority = {};      ///< the highest runs first; equal priorities run in the order of extend()
   std::string name = {};                 ///< key of the state in a checkpoint; empty: the extension's own name
 };
 
-/// Trigger that never fires: for an extension that only keeps a state.
+/// A trigger that never fires, for an extension that only keeps a state.
 [[nodiscard]] inline Interval never() {
   return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};
 }

@@ -10,7 +10,8 @@
 namespace mn {
 namespace {
 
-/// Returns member(). Errors of foreign libraries get the extension's name, because the texts do not name their origin.
+/// Returns member(). If `member` throws an error of libtorch or another library, its text gets the extension's name:
+/// the text itself does not say where the error happened.
 template <class Member>
 auto name_errors(const std::string& extension, const Member& member) {
   try {
@@ -27,7 +28,8 @@ auto name_errors(const std::string& extension, const Member& member) {
 
 }  // namespace
 
-// Defined here, because the header has only forward declarations of nlohmann-json and Communicator.
+// These functions are defined here, because the header has only forward declarations of nlohmann::json and
+// Communicator.
 nlohmann::json Extension::state() const { return nullptr; }
 
 void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) {
@@ -37,7 +39,7 @@ void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const C
                   true);
 }
 
-/// While an object of this class lives, an extension runs, and take_report() offers reported values to the extensions.
+/// Exists while an extension runs. During this time take_report() offers a reported value to all extensions.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -58,7 +60,8 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
       throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
     }
   }
-  // Higher priorities first; equal priorities in the order of add(), equal on all ranks.
+  // Extensions with higher priorities come first. With equal priorities they are in the order of add(), which is equal
+  // on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   const auto added = entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -126,12 +129,12 @@ nlohmann::json ExtensionList::rank_state() const {
 
 void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) entry.last_run_s = elapsed_s_();
-  restored_ = {};  // no extension is added to a training that runs
-  // By now all states are loaded, because initialize() may use the state of any extension.
+  restored_ = {};  // no extension can be added after this
+  // initialize() may use the state of any extension. All states are loaded by now.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
-/// Gives an entry the state and tensors of the checkpoint. An extension without a saved state begins anew.
+/// Gives one extension its state and tensors from the checkpoint. An extension without a saved state begins anew.
 void ExtensionList::restore(Entry& entry) const {
   const auto own_of = [&](const NamedTensors& all) {
     NamedTensors own;
@@ -173,7 +176,8 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 }
 
 void ExtensionList::find_due(const Progress& progress) {
-  // fires() must return the same on all ranks (see due()), because extensions may make collective calls.
+  // All ranks must run the same extensions, because extensions may make collective calls. fires() therefore depends
+  // only on values that are equal on all ranks (see due()).
   for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
 }
 
@@ -209,7 +213,7 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a member of an extension. Returns false if a signal or the time limit interrupted the call: the extension is
+/// Calls a function of an extension. False if a signal or the time limit interrupted the call; the extension is then
 /// pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
@@ -239,7 +243,7 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
-    // If an extension is interrupted, all later extensions still report.
+    // If one extension is interrupted, all later ones still report.
     static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }
 }
@@ -263,7 +267,8 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // Clocks of ranks differ: due() is the rank's answer, and set_due() gets the agreed answer.
+  // Clocks differ from rank to rank: due() is this rank's answer, and set_due() gets the answer on which all ranks
+  // agreed.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

@@ -12,8 +12,8 @@
 namespace mn {
 namespace {
 
-/// Returns the L2 norm of each tensor, a scalar on the tensor's device. The norm of a 16-bit tensor is float32, because
-/// 16 bits cannot hold the squares.
+/// Returns the L2 norm of each tensor, as a scalar on the tensor's device. The norm of a 16-bit tensor is float32,
+/// because 16 bits cannot hold the squares of its elements.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
   const auto is_narrow = [](const at::Tensor& tensor) { return tensor.element_size() < 4; };
   if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);

@@ -1,4 +1,4 @@
-// Weight decay and clipping, which change gradients between the reduction and the update.
+// Hooks for weight decay and clipping. They change gradients between the reduction and the update.
 #include <mn/trainer/optimizer.hpp>
 
 #include <string>
@@ -19,8 +19,8 @@ namespace {
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
 
-/// Multiplies gradients by `rate`, a scalar on their device. For 16-bit gradients the rate stays float32: libtorch
-/// would round it to 16 bits, where a rate of 1e-8 is 0.
+/// Multiplies gradients by `rate`, a scalar on their device. For 16-bit gradients the rate stays float32, because
+/// libtorch would round it to 16 bits, where for instance 1e-8 becomes 0.
 void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& gradient : gradients) {
@@ -35,8 +35,8 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
   if (!wide.empty()) at::_foreach_mul_(wide, rate);
 }
 
-/// Limits the norm of all gradients together to `max_norm`. Returns the norm before the change. If the norm is not
-/// finite, does not change the gradients. On a GPU the host does not wait.
+/// Limits the norm of all gradients together to `max_norm`. Returns the norm before the change. Gradients whose norm is
+/// not finite are not changed. On a GPU the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);

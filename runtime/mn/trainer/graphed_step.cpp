@@ -23,8 +23,8 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kAlike = 4;       // alike steps in a row before a recording
-constexpr std::int64_t kPatience = 200;  // steps without a graph before a warning
+constexpr std::int64_t kAlike = 4;       // so many alike steps in a row, then a recording
+constexpr std::int64_t kPatience = 200;  // so many steps without a graph, then a warning
 
 at::Tensor host_random_state() {
   at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCPU));
@@ -55,7 +55,7 @@ GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer)
 
 GraphedStep::~GraphedStep() = default;
 
-/// Returns the reason why there can be no graph; null if there can be one.
+/// Returns why there can be no graph. Null if there can be one.
 const char* GraphedStep::why_no_graph() const {
   const Communicator& comm = *optimizer_->comm_;
   const OptimizerOptions& options = optimizer_->options_;
@@ -76,8 +76,9 @@ const char* GraphedStep::why_no_graph() const {
   return nullptr;
 }
 
-/// The optimizer's numbers that a graph holds, and a fingerprint of parameters, hooks and states (3). Learning rates
-/// are left out, because they may change.
+/// Invariant 3: if one of these numbers changes, the step is recorded again. They are the optimizer's constants, which
+/// a graph holds, and a fingerprint of parameters, hooks and states. Learning rates are left out, because they may
+/// change.
 std::vector<double> GraphedStep::settings() {
   optimizer_->follow_parameter_set();
   std::vector<double> all = update_->constants();
@@ -103,7 +104,8 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// Collective. Returns the way of this step, equal on all ranks (1).
+/// Collective, invariant 1: decides whether this step runs without a graph, is recorded or is launched, equally on all
+/// ranks.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
@@ -111,8 +113,8 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled()) {
     way = Way::kRecord;
   }
-  // Ways are ordered from the least to the most demanding, and all ranks take the minimum: if one rank can't launch or
-  // record, no rank does.
+  // The ways are ordered from the least to the most demanding. All ranks take the minimum, so if one rank cannot launch
+  // or record, no rank does.
   auto least = static_cast<std::int64_t>(way);
   Communicator& comm = *optimizer_->communicator();
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
@@ -141,15 +143,15 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     recorded_ = kind;
   } else {
     const at::NoGradGuard no_grad;
-    // The graph reads its inputs at fixed addresses.
+    // The graph reads its inputs at fixed addresses, so the new inputs are copied there.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
-  launch(way == Way::kRecord);  // also after a recording, because the recording computed nothing
+  launch(way == Way::kRecord);  // a recording computes nothing, so it is launched, too
   return copies(results_);      // the next launch overwrites results_
 }
 
-/// Launches the graph and does the host's part of a step. `is_first` is true after a recording, because the recording
-/// has already counted the update and its bytes.
+/// Launches the graph and does the part of a step that the host must do. `is_first` is true directly after the
+/// recording, which has already counted the update and its bytes.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -163,12 +165,13 @@ void GraphedStep::launch(bool is_first) {
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
-  // First frees the memory of the old graph and its results.
+  // The old graph and its results are dropped first, to free their memory for the new ones.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // If `step` draws random numbers on the host, every launch would repeat the numbers of the recording (4).
+  // Invariant 4: `step` must not draw random numbers on the host, because every launch would repeat the numbers of the
+  // recording.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

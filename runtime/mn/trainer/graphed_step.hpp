@@ -39,10 +39,11 @@ class DeviceGraph;
 class DeviceUpdate;
 class MultiNodeOptimizer;
 
-/// Makes the steps of one optimizer, and records and launches their graph.
+/// Runs the steps of one optimizer: records a step as a graph when possible, and launches the graph.
 class GraphedStep {
  public:
-  /// A whole step on these inputs, from zero_grad() to step(). Returns the results that the program reads.
+  /// A function that makes a whole step on the given inputs, from zero_grad() to step(). Returns the tensors that the
+  /// program reads after the step.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
   /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
@@ -58,15 +59,16 @@ class GraphedStep {
   /// UsageError if the step can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
                               const Step& step);
-  /// True while `step` is being recorded: its operations then compute nothing. `step` may call this function.
+  /// Whether `step` is being recorded. Its operations then compute nothing. `step` may call this function.
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
-  /// True if the last run() launched the graph.
+  /// Whether the last run() launched the graph.
   [[nodiscard]] bool has_launched() const noexcept { return has_launched_; }
 
  private:
   enum class Way : std::int64_t { kWithoutGraph, kRecord, kLaunch };
 
-  /// Steps of equal kind are alike (2), (3).
+  /// What must be equal for two steps to be alike. Invariant 2: shapes, strides and dtypes of the inputs, and the
+  /// minibatch's numbers. Invariant 3: the settings of the optimizer and its parameters.
   struct Kind {
     std::vector<std::int64_t> shapes;
     std::vector<double> numbers;
@@ -82,9 +84,9 @@ class GraphedStep {
   void launch(bool is_first);
 
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
-  DeviceUpdate* update_;  // the optimizer's update; null: a graph cannot hold it
+  DeviceUpdate* update_;  // null: the optimizer has no update for a graph
   std::int64_t steps_ = 0;
-  std::int64_t alike_ = 0;  // steps in a row of the last kind
+  std::int64_t alike_ = 0;  // number of steps in a row like the last one
   Kind last_;
   Kind recorded_;
   std::vector<at::Tensor> inputs_, results_;  // tensors of the graph, at fixed addresses

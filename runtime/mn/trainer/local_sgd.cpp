@@ -36,7 +36,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // On all ranks the buffers will change by equal means, so they must be equal at the start.
+  // Each average will change the buffers by equal means on all ranks. To stay equal, they must be equal at the start.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -44,8 +44,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` has the weight and the flags. The reduction of `change_` averages them together with the
-  // changes.
+  // The tail of `change_` has the weight and the flags: one reduction averages them together with the changes.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -70,7 +69,7 @@ ReductionResult LocalSgd::synchronize() { return steps_ > 0 ? average(/*set_chan
 
 ReductionResult LocalSgd::average(bool set_changes) {
   const at::NoGradGuard no_grad;
-  // The mean weight of this rank's steps (2).
+  // Invariant 2: a rank's change is weighted by the rank's samples, that is, by the mean weight of its steps.
   const double weight = steps_ > 0 ? weight_ / static_cast<double>(steps_) : 0;
   fill_change(weight);
   change_->tail()[1].fill_(set_changes ? 1 : 0);
@@ -89,8 +88,8 @@ ReductionResult LocalSgd::average(bool set_changes) {
   return result;
 }
 
-/// Sets change_ to this rank's weighted change since the last average. Changes are averaged, not parameters, because
-/// changes are small and their mean is rounded less.
+/// Sets change_ to the weighted change of this rank's parameters since the last average. Changes are averaged instead
+/// of parameters, because changes are small, so their mean is rounded less.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
@@ -98,7 +97,7 @@ void LocalSgd::fill_change(double weight) {
   };
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i].buffer);
-  add_squared_means(buffers_, changes_of_buffers());  // (4): v + d²
+  add_squared_means(buffers_, changes_of_buffers());  // invariant 4: adds d² to v
   change_->tail().fill_(1);
   if (weight != 1) change_->scale(weight);
 }
@@ -115,7 +114,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // SlowMo: the mean change plays the part of a gradient in an outer optimizer with momentum.
+    // SlowMo: an outer optimizer with momentum uses the mean change as its gradient.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(exact_factor(outer_momentum_)).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
@@ -137,7 +136,7 @@ std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
 
 NamedTensors LocalSgd::state() const {
   NamedTensors state;
-  // All ranks have equal velocities: one copy in the checkpoint is enough.
+  // Only rank 0 saves the velocities, because all ranks have equal ones.
   if (comm_->rank() != 0) return state;
   for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
   return state;

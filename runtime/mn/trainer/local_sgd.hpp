@@ -30,31 +30,33 @@ namespace mn {
 
 class LocalSgd {
  public:
-  /// Collective. All ranks hold equal parameters. `outer_momentum` is in [0, 1).
+  /// Collective. All ranks must hold equal parameters. `outer_momentum` is at least 0 and less than 1.
   LocalSgd(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm, std::int64_t steps,
            double outer_momentum, std::shared_ptr<Trace> trace);
 
-  /// Collective. From now on averages include these buffers, without momentum.
+  /// Collective. From now on averages also include these buffers, but without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective. Call it after each local update; `weight` is the update's weight. Returns the faults that the ranks
-  /// tell each other in an average (5); none if the step makes no average.
+  /// Collective. Call it after each local update; `weight` is the update's weight. Invariant 5: if this step makes an
+  /// average, returns the faults that ranks tell each other in the average; otherwise returns none.
   [[nodiscard]] ReductionResult step(const StepWeight& weight);
-  /// Collective: averages now, unless there was no step since the last average.
+  /// Collective: makes an average now, unless there was no step since the last one.
   [[nodiscard]] ReductionResult synchronize();
-  /// Collective: averages now, and tells all ranks that this rank changes its parameter set.
+  /// Collective: makes an average now, and tells all ranks in the average that the calling rank changes its parameter
+  /// set.
   [[nodiscard]] ReductionResult announce_set_change() { return average(/*set_changes=*/true); }
-  /// Steps since the last average.
+  /// How many steps there were since the last average.
   [[nodiscard]] std::int64_t steps() const noexcept { return steps_; }
-  /// Starts over from the present parameters, which are equal on all ranks.
+  /// Begins anew from the present parameters, which must be equal on all ranks.
   void restart();
 
-  /// Bytes that this rank has passed to collectives.
+  /// How many bytes this rank has passed to collective calls.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// The outer momentum, for a checkpoint. Empty on all ranks but rank 0, because all ranks have equal momentum.
+  /// The state of the outer momentum, for a checkpoint. The state is equal on all ranks, and therefore empty on all
+  /// ranks but rank 0.
   [[nodiscard]] NamedTensors state() const;
-  /// Collective. Takes rank 0's `state`.
+  /// Collective: loads rank 0's `state` on all ranks.
   void load_state(const NamedTensors& state);
 
  private:
@@ -72,12 +74,12 @@ class LocalSgd {
   double outer_momentum_;
   std::shared_ptr<Trace> trace_;
 
-  std::optional<FlatBuffer> anchor_;  // parameters, then buffers, at the last average
-  std::optional<FlatBuffer> change_;  // changes since the last average; the tail has the weight and flags (5)
+  std::optional<FlatBuffer> anchor_;  // parameters and then buffers, as at the last average
+  std::optional<FlatBuffer> change_;  // changes since then; in the tail the weight and flags
   std::vector<at::Tensor> velocity_;  // [parameters]; empty without outer momentum
-  std::int64_t steps_ = 0;            // since the last average
+  std::int64_t steps_ = 0;            // number of steps since the last average
   double weight_ = 0;                 // sum of the steps' weights
-  bool assumed_equal_ = false;        // a step's backward assumed equal weights
+  bool assumed_equal_ = false;        // a backward pass assumed equal weights on all ranks
   std::uint64_t bytes_sent_ = 0;
 };
 

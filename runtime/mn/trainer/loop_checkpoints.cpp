@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOwnValue = "own";  // name of OwnValue in a checkpoint
 
-/// Holds the program's value, which a checkpoint stores as the state of an extension.
+/// An extension without work of its own. The program's value is its state, so checkpoints store the value.
 struct OwnValue final : Extension {
   std::string name() const override { return kOwnValue; }
   json state() const override { return value; }
@@ -131,7 +131,7 @@ void LoopCheckpoints::Impl::save(std::int64_t step, const json& own) {
   remove_old();
 }
 
-/// If a checkpoint can't be removed, training continues.
+/// Removes old checkpoints. If one cannot be removed, training continues.
 void LoopCheckpoints::Impl::remove_old() {
   if (!is_root()) return;
   try {
@@ -144,7 +144,7 @@ void LoopCheckpoints::Impl::remove_old() {
 LoopCheckpoints::LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                                  torch::nn::Module& model, const fs::path& out, std::size_t keep)
     : LoopCheckpoints(std::move(comm),
-                      // A pointer that owns nothing: the program keeps the optimizer.
+                      // The pointer owns nothing, because the optimizer belongs to the program.
                       {{"main", std::shared_ptr<MultiNodeOptimizer>(std::shared_ptr<void>(), &optimizer)}}, iterator,
                       model, out, keep) {}
 

@@ -29,16 +29,17 @@ class Module;
 
 namespace mn {
 
-/// Saves and restores parameters, buffers, optimizers with their learning rates, random numbers, the position in the
-/// data, and a value of the program's own. The constructor, resume() and save() are collective, and block.
+/// Saves and restores a training: parameters, buffers, optimizers with their learning rates, random numbers, the
+/// position in the data, and a value of the program's own. The constructor, resume() and save() are collective, and
+/// block.
 class LoopCheckpoints {
  public:
-  /// Borrows all arguments, which must outlive the object. Rank 0 locks the folder `out`, and keeps the `keep` newest
-  /// checkpoints, OUT/ckpt/step-N. Throws the same UsageError on every rank if `out` is not writable or is in use by
-  /// another job, and unless keep ≥ 1.
+  /// All arguments must outlive the object. Rank 0 locks the folder `out`; the `keep` newest checkpoints,
+  /// OUT/ckpt/step-N, stay there. Throws an equal UsageError on every rank if `out` is not writable, if another job
+  /// uses `out`, or if `keep` is 0.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
-  /// As the constructor above, for several optimizers.
+  /// Like the constructor above, for several optimizers.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
   ~LoopCheckpoints();
@@ -48,17 +49,17 @@ class LoopCheckpoints {
   /// Restores a checkpoint as Trainer::resume() does: `from` is a path, or "auto" for the newest undamaged checkpoint
   /// in `out`. Returns false if "auto" finds no checkpoint. Throws the errors of Trainer::resume().
   bool resume(const std::string& from);
-  /// Local. Steps of the training when the last checkpoint was saved or restored; 0 before.
+  /// Local. The number of steps at the last save() or resume(). 0 before the first of them.
   [[nodiscard]] std::int64_t step() const noexcept;
-  /// Local. The program's value in the restored checkpoint; null before resume().
+  /// Local. The program's own value in the checkpoint that resume() has restored. Null if there is none.
   [[nodiscard]] const nlohmann::json& own() const noexcept;
 
   /// Writes a checkpoint of a training that has made `step` steps, between two steps, and removes old checkpoints. The
   /// checkpoint is complete when the call returns. Applies delayed updates first (MultiNodeOptimizer::synchronize()).
   /// Throws the errors of Checkpointer::save(), and ArgumentError if `step` is below step().
   void save(std::int64_t step);
-  /// Writes a checkpoint as save(step), together with `own`, a value of the program, such as a best loss. Rank 0's
-  /// value is saved.
+  /// Like save(step), but the checkpoint also has `own`, a value of the program, such as a best loss. Rank 0's value is
+  /// saved.
   void save(std::int64_t step, const nlohmann::json& own);
 
  private:

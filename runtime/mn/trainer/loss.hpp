@@ -12,9 +12,9 @@
 
 namespace mn {
 
-/// A minibatch's loss: a mean, and its weight.
+/// The loss of one minibatch: a mean, and the weight of this mean.
 struct Loss {
-  /// A mean over the minibatch's samples, weighted by Batch::weight if the minibatch has weights.
+  /// The mean over the samples of the minibatch. If the minibatch has weights, Batch::weight is the mean's weight.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
   /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
   /// NaN. If the loss function makes collective calls, it must not return NaN, because its gradients reach other ranks.
@@ -22,7 +22,7 @@ struct Loss {
 
   at::Tensor value;                   ///< one element
   std::optional<double> weight = {};  ///< at least 0; no value: Batch::loss_weight() is used
-  /// The loss's weight in updates and in reports.
+  /// The weight with which the loss counts in updates and reports.
   [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
 };
 

@@ -26,10 +26,11 @@
 namespace mn {
 namespace {
 
-/// Makes the ranks draw different random numbers. Rank 0 draws the same numbers as a run with one rank would.
+/// Makes the ranks draw different random numbers, for instance for dropout. Rank 0 draws the numbers that a run with
+/// one rank would draw.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
-  // If the program has seeded the ranks differently, their generators do not change.
+  // If the generators' states differ between ranks, the program has seeded them differently, and nothing is changed.
   const std::uint64_t state = random_state_hash(comm.device());
   if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
   seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
@@ -45,13 +46,15 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // The check comes before the first collective call. All ranks have equal options, so all ranks throw.
+  // Options are equal on all ranks, so all ranks throw here, or none does. No collective call may come before these
+  // checks.
   check_options(options_);
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
-  // With a trace the host waits for each phase, so the host's times are right.
+  // The device measures the waits. With a trace the host waits for the device in each phase, so the host can measure
+  // them.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -63,9 +66,9 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
-/// Lets the device decide which steps to leave out, if it can; else the host waits for the decision in each step. The
-/// host must decide with compression, which keeps residuals of the steps that are made, and with optimizers whose
-/// kernels cannot leave out a step.
+/// If possible, lets the device decide which steps to leave out because of overflows; otherwise the host waits for this
+/// decision in each step. The host must decide if there is compression, which keeps residuals only of steps that are
+/// made, or if the optimizer's kernels cannot leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
   if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
   auto* const skips = dynamic_cast<DeviceUpdate*>(actual_.get());
@@ -75,7 +78,7 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 }
 
 void MultiNodeOptimizer::zero_grad() {
-  // A parameter that has left the groups may be another optimizer's now, so its gradient stays.
+  // A parameter that has left the groups keeps its gradient, because the parameter may be another optimizer's now.
   std::vector<std::pair<at::Tensor, at::Tensor>> left;
   const bool set_changes = !set_->is_current();
   if (set_changes) {
@@ -84,7 +87,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
-  reduction_->clear();  // comes first, because ranks without a change may make new buffers here
+  reduction_->clear();  // first, because ranks without a change may make new buffers here
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
     change_set(/*before_step=*/true);
@@ -94,13 +97,14 @@ void MultiNodeOptimizer::zero_grad() {
   }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
-  if (!options_.double_buffering) faults_->forget();  // the gradients with the fault are gone
+  if (!options_.double_buffering) faults_->forget();  // zero_grad() drops the gradients that had the fault
   weights_->forget();
   end_backward_record();
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  // If the set has changed, no promise is made: step() will first give the reduction the new set.
+  // If the set of parameters has changed, announce_step() does nothing: step() must first give the reduction the new
+  // set.
   if (samples <= 0 || !set_->is_current() || reduction_->gradients().set_changes()) return;
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
@@ -115,7 +119,7 @@ void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weights_->of_step(samples, [this] { join_set_change(); })) step_weighted(*weight);
 }
 
-/// Runs `work`, which waits for communication, and counts its time as exposed communication.
+/// Runs `work`, which waits for communication, and adds its time to the communication time of steps.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -133,7 +137,8 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // `finite` depends on the reduced gradients, so all ranks skip the same steps and have equal scales.
+  // `finite` depends only on reduced gradients, which are equal on all ranks. So all ranks leave out the same steps,
+  // and have equal scales.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -151,7 +156,7 @@ void MultiNodeOptimizer::update() {
   if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
-/// Applies the mean that double buffering holds back.
+/// With double buffering: applies the mean of the last step, which is not applied yet.
 void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
@@ -159,7 +164,7 @@ void MultiNodeOptimizer::apply_pending() {
   if (take_pending() || result.has_mean) update();
 }
 
-/// If leave_sparse_outside() has kept a mean, the gradients become that mean. Returns true in this case.
+/// If leave_sparse_outside() has kept a mean, makes it the gradients and returns true. False if it has kept none.
 bool MultiNodeOptimizer::take_pending() {
   if (!pending_) return false;
   for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
@@ -167,7 +172,8 @@ bool MultiNodeOptimizer::take_pending() {
   return true;
 }
 
-/// Calls `average_parameters`. If that makes an average in which a rank tells of a fault, all ranks throw.
+/// Calls `average_parameters`, which may average the parameters over ranks. If a rank tells of a fault in this average,
+/// all ranks throw.
 void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
   ReductionResult result;
   wait("wait for parameters", [&] { result = average_parameters(); });
@@ -194,7 +200,7 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
-  // Nested calls share a token. Backward sends gradients again when the last holder has dropped the token.
+  // All calls share one token. Backward passes send gradients again once nobody holds the token.
   auto token = no_sync_.lock();
   if (!token) token = std::make_shared<char>();
   no_sync_ = token;
@@ -209,7 +215,7 @@ void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook, bo
   if (taken)
     throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
   hooks_.emplace(first ? hooks_.begin() : hooks_.end(), name, std::move(hook));
-  ++adoptions_;  // a CUDA graph holds the old hooks
+  ++adoptions_;  // a CUDA graph still has the old hooks
 }
 
 void MultiNodeOptimizer::remove_hook(const std::string& name) {

@@ -33,11 +33,12 @@ class StepFaults;
 class StepWeights;
 struct ReductionResult;
 
-/// Called between the reduction and the update, with the parameters whose gradients are now the mean. A hook may change
-/// gradients in place, equally on all ranks.
+/// A function that runs between the reduction and the update. `parameters` are those whose gradients are now the mean.
+/// A hook may change gradients in place, if it changes them equally on all ranks.
 using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
 
-/// Computes a loss again: zero_grad(), forward, backward; returns the loss, a tensor of one element.
+/// A function that computes the loss again: it calls zero_grad(), the forward pass and the backward pass, and returns
+/// the loss, a tensor of one element.
 using LossClosure = std::function<at::Tensor()>;
 
 /// Wraps a torch optimizer but does not derive from torch::optim::Optimizer: give learning-rate schedulers actual().
@@ -86,8 +87,8 @@ class MultiNodeOptimizer {
   MultiNodeOptimizer(const MultiNodeOptimizer&) = delete;
   MultiNodeOptimizer& operator=(const MultiNodeOptimizer&) = delete;
 
-  /// Every gradient becomes None. libtorch's zero_grad() and model->zero_grad() may be called instead, except after a
-  /// backward that threw.
+  /// Makes every gradient None. libtorch's zero_grad() and model->zero_grad() may be called instead, except after a
+  /// backward pass that threw.
   void zero_grad();
 
   /// Local and optional; call it after scale_loss(). Promises that one backward and then step(samples) follow, and that
@@ -102,26 +103,28 @@ class MultiNodeOptimizer {
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// Local. Scales the loss as scale_loss(loss), and multiplies it by its weight. If ranks differ in their samples,
   /// collective calls within backward (mn::all_gather(), MultiNodeBatchNorm, …) need the weight. The gradients of
-  /// several losses add up by their weights. Then call step() with the sum of the losses' samples. Call it with this
-  /// sum also on each other optimizer whose parameters the losses train, even if on this rank a loss has reached none
-  /// of those parameters. `losses` is the number of losses in a step, equal on all ranks; it saves a pass over
+  /// several losses add up by their weights. Then call step() with the sum of the losses' samples. If the losses train
+  /// parameters of further optimizers, call their step() with the sum, too, even if on this rank a loss has reached
+  /// none of their parameters. `losses` is the number of losses in a step, equal on all ranks; it saves a pass over
   /// gradients in the first step. A rank without samples only calls step(0).
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
-  /// Local, between backward and step(). Multiplies this rank's gradients, e.g. sums by 1 / samples.
+  /// Local, between backward and step(). Multiplies this rank's gradients by `factor`, for example sums by 1 / samples.
   void scale_gradients(double factor);
   /// Makes the gradients their mean over ranks, all ranks with equal weight; step() then only runs the hooks and the
   /// update. Call it in code that must see the mean but is not a hook. A backward that adds to the mean makes step()
   /// throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous step's. Returns
   /// true if there is a mean, equally on all ranks: false in the first step with double buffering.
   bool reduce_gradients();
-  /// Makes the gradients their mean over ranks, as reduce_gradients(), but weighted as in step(samples). Returns false
-  /// also if no rank has samples.
+  /// Like reduce_gradients(), but the ranks have the weights of step(samples). Also returns false if no rank has
+  /// samples.
   bool reduce_gradients(double samples);
-  /// Mean of gradients over ranks → hooks → update. All ranks have equal weight.
+  /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. All ranks have
+  /// equal weight.
   void step();
-  /// Mean of gradients over ranks → hooks → update. The mean is Σ nᵢgᵢ / Σ nᵢ, where gᵢ is the gradient of rank i, a
-  /// mean over nᵢ = `samples` samples. Samples are what the loss is a mean over: images, tokens, or a sum of weights. A
-  /// rank without samples passes 0; if all ranks pass 0, no parameter changes.
+  /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. The mean is Σ
+  /// nᵢgᵢ / Σ nᵢ, where gᵢ is the gradient of rank i, a mean over nᵢ = `samples` samples. Samples are what the loss is
+  /// a mean over: images, tokens, or a sum of weights. A rank without samples passes 0; if all ranks pass 0, no
+  /// parameter changes.
   ///
   /// Throws ArgumentError if `samples` is negative or not finite, if scale_loss() or reduce_gradients() had other
   /// samples, or if the ranks' weights differ although a backward without scale_loss(loss, samples) made collective
@@ -141,8 +144,8 @@ class MultiNodeOptimizer {
   /// ranks decide alike. Returns the mean loss of the first call, a float64 on the CPU. All ranks have equal weight.
   /// Throws UsageError with double buffering, local steps or a GradScaler.
   at::Tensor step(const LossClosure& closure);
-  /// A step with a closure, as step(closure), with this rank's loss and gradients weighted by its samples. At least one
-  /// rank needs samples; the closure of a rank with 0 samples may return 0 without a backward.
+  /// Like step(closure), but this rank's loss and gradients are weighted by its samples. At least one rank needs
+  /// samples. On a rank with 0 samples the closure may return 0 without a backward pass.
   at::Tensor step(const LossClosure& closure, double samples);
 
   /// Local. While the returned token lives, backward accumulates gradients and sends none. Hold a token during all but
@@ -155,42 +158,45 @@ class MultiNodeOptimizer {
   /// are applied. Call it at the end of an epoch, before evaluation and before parameters are saved; the Trainer and
   /// its extensions do so.
   void synchronize();
-  /// With local SGD: from now on each average of the parameters also averages the model's running statistics, over the
+  /// For local SGD: from now on each average of the parameters also averages the model's running statistics over the
   /// samples of all ranks.
   void average_statistics(const torch::nn::Module& model);
 
-  /// Local. Hooks run in the order added; if `first` is true, the hook runs before the hooks added so far. Throws
-  /// ArgumentError if the name is in use.
+  /// Local. Adds a hook. Hooks run in the order in which they were added; if `first` is true, the hook runs before the
+  /// hooks added so far. Throws ArgumentError if the name is in use.
   void add_hook(const std::string& name, GradientHook hook, bool first = false);
   /// Local. Throws ArgumentError if there is no hook of that name.
   void remove_hook(const std::string& name);
 
-  /// Local, after synchronize(). The state that a checkpoint needs beside the state of actual(); equal on all ranks.
+  /// Local, after synchronize(). What a checkpoint needs of this object, beside the state of actual(). Equal on all
+  /// ranks.
   [[nodiscard]] nlohmann::json state() const;
-  /// Restores a state(). Call it after the parameters are loaded.
+  /// Restores a result of state(). Call it after the parameters were loaded.
   void load_state(const nlohmann::json& state);
-  /// Local. This rank's own state: residuals of compression, outer momentum of local SGD.
+  /// Local. The state that differs from rank to rank: residuals of compression, outer momentum of local SGD.
   [[nodiscard]] NamedTensors rank_state() const;
-  /// Throws DataError if the state belongs to a different model or to different options.
+  /// Restores a result of rank_state(). Throws DataError if it belongs to a different model or to different options.
   void load_rank_state(const NamedTensors& state);
-  /// Local. True if each rank's actual() has a state of its own, as with local SGD.
+  /// Local. Whether each rank's actual() has a state of its own, as with local SGD.
   [[nodiscard]] bool local() const noexcept { return local_ != nullptr; }
 
-  /// Local. Null without OptimizerOptions::grad_scaler.
+  /// Local. The scaler of losses. Null without OptimizerOptions::grad_scaler.
   [[nodiscard]] const GradScaler* scaler() const noexcept { return scaler_.get(); }
 
-  /// Local. The wrapped optimizer.
+  /// Local. The torch optimizer that makes the updates.
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
-  /// Local. The groups of the wrapped optimizer.
+  /// Local. The torch optimizer's groups of parameters.
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
-  /// Local. Names the groups in their order, for the log: "lr/NAME". Groups may share a name, and a name may be empty.
+  /// Local. Gives the groups, in their order, names for the log: "lr/NAME". Groups may share a name, and a name may be
+  /// empty.
   void name_groups(std::vector<std::string> names) { group_names_ = std::move(names); }
-  /// Local. The name from name_groups(); without names: empty for the first group, then "group1", "group2", …
+  /// Local. The name that name_groups() gave a group. Without such names: empty for the first group, then "group1",
+  /// "group2", …
   [[nodiscard]] std::string group_name(std::size_t group) const {
     if (group < group_names_.size()) return group_names_[group];
     return group == 0 ? "" : "group" + std::to_string(group);
   }
-  /// Local. The parameters whose gradients are reduced, each once.
+  /// Local. The parameters whose gradients are reduced. Each parameter comes once.
   [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
   /// Local. The ranks that train together.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
@@ -202,7 +208,7 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
 
  private:
-  /// The result of a reduction, for the update.
+  /// What a reduction has given, for the update that follows.
   struct Reduced {
     bool has_mean;
     StepWeight weight;
@@ -214,7 +220,7 @@ class MultiNodeOptimizer {
   void join_set_change();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;
-  /// The ranks that average gradients.
+  /// The ranks over which gradients are averaged. With local SGD this is the rank alone.
   [[nodiscard]] const std::shared_ptr<Communicator>& group() const noexcept { return local_ ? alone_ : comm_; }
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
@@ -254,15 +260,15 @@ class MultiNodeOptimizer {
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
-  DeviceUpdate* skips_ = nullptr;        // actual_, if the device decides which steps to leave out
-  bool is_recording_ = false;            // a GraphedStep records a step, which computes nothing now
+  DeviceUpdate* skips_ = nullptr;        // actual_ if the device decides which steps to leave out
+  bool is_recording_ = false;            // a GraphedStep records a step; nothing is computed
   std::uint64_t adoptions_ = 0;          // number of changes of parameters, states and hooks
   bool has_looked_ = false;              // check_alone() has run
   std::weak_ptr<void> no_sync_;          // the token of no_sync()
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // running statistics, which local_ averages
   NamedTensors left_out_;                // states of parameters that the reduction leaves out
-  /// With double buffering: a mean that is not applied yet, kept here while reduction_ is replaced.
+  /// With double buffering: a mean that is not applied yet. It is kept here while reduction_ is replaced by a new one.
   std::optional<std::vector<at::Tensor>> pending_;
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::vector<std::string> group_names_;
@@ -271,25 +277,26 @@ class MultiNodeOptimizer {
   double communication_s_ = 0;          // by the host's clock; not used if there is waits_
   std::unique_ptr<DeviceTimer> waits_;  // times waits by the device's clock; null on CPUs and with a trace
   std::uint64_t earlier_bytes_ = 0;     // sent for earlier sets of parameters
-  std::shared_ptr<void> entry_;         // among the living optimizers of this process
+  std::shared_ptr<void> entry_;         // drops the entry in the list of living optimizers
 };
 
-/// Collective. Wraps `actual`, as ChainerMN's create_multi_node_optimizer; throws as the constructor does.
+/// Collective: makes a multi-node optimizer from `actual`, like ChainerMN's function of this name. Throws as the
+/// constructor does.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
     std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
     const OptimizerOptions& options = {});
 
-/// A hook that adds rate × parameter to each gradient (Chainer's WeightDecay).
+/// Makes a hook that adds rate × parameter to each gradient (Chainer's WeightDecay).
 [[nodiscard]] GradientHook weight_decay(double rate);
-/// A hook that scales all gradients so that their global L2 norm is at most `threshold` (Chainer's GradientClipping;
-/// Pascanu et al. 2013, arXiv:1211.5063).
+/// Makes a hook that scales all gradients so that their global L2 norm is at most `threshold` (Chainer's
+/// GradientClipping; Pascanu et al. 2013, arXiv:1211.5063).
 [[nodiscard]] GradientHook gradient_clipping(double threshold);
 
 /// Collective, between backward and step(). Calls reduce_gradients(), unless it was called, then scales the gradients
 /// as gradient_clipping() does. Returns the norm before the scaling, equal on all ranks; 0 if there is no mean. Use it
 /// in place of torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
-/// Clips as clip_grad_norm(optimizer, max_norm), with this rank's gradients weighted by its samples, as in
+/// Like clip_grad_norm(optimizer, max_norm), but this rank's gradients are weighted by its samples, as in
 /// step(samples).
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples);
 

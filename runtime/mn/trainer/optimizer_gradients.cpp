@@ -53,7 +53,7 @@ bool MultiNodeOptimizer::reduce_gradients(double samples) {
   return reduced_->has_mean;
 }
 
-/// Returns the text of a fault if a frozen parameter has a gradient, else an empty text.
+/// Describes a fault if a frozen parameter has a gradient. Empty if there is no such fault.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   const auto& frozen = set_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
@@ -65,8 +65,8 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
-/// Returns an empty text if each backward has this optimizer's scale once, or, without a GradScaler, no scale (3).
-/// Otherwise returns the text of a fault.
+/// Invariant 3: each backward pass must begin at losses that this optimizer's GradScaler has scaled once or, without a
+/// GradScaler, at losses that none has scaled. Describes a fault; empty if there is none.
 std::string MultiNodeOptimizer::fault_of_scales() const {
   for (const auto& backward : reduction_->gradients().watch().backwards()) {
     for (const LossScale& scale : backward->scales) {
@@ -85,8 +85,8 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
   return "";
 }
 
-/// Returns the text of a fault if a gradient has changed since its backward (1), else an empty text. Call it once a
-/// step, because it enqueues a comparison.
+/// Invariant 1: describes a fault if a gradient has changed since its backward pass. Empty if there is no such fault.
+/// Call it once in each step, because it enqueues a comparison.
 std::string MultiNodeOptimizer::find_gradient_fault() {
   const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
@@ -99,8 +99,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Finds this rank's fault, and adds the losses to `weight`. The reduction will then tell all ranks of the fault. With
-/// double buffering, faults_ may still hold a fault of the last step.
+/// Finds a fault of this rank, and adds the losses to `weight`. The reduction will then tell all ranks whether there is
+/// a fault. With double buffering, faults_ may still have a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
@@ -109,17 +109,18 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Call it after a reduction over `ranks`. If a rank has a fault, all ranks throw the fault of the lowest such rank.
-/// Weights that differ are a fault only if a backward assumed equal weights.
+/// Called after a reduction over `ranks`. If some ranks have a fault, all ranks throw the fault of the lowest of them.
+/// Weights that differ are a fault only if a backward pass assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
-  // A rank that changes its set waits in agree_on_set() for this call. This rank changes nothing, so all ranks throw.
+  // A rank that changes its set of parameters waits for this call in agree_on_set(). This rank has no change, so the
+  // sets differ and all ranks throw.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
   faults_->throw_first(ranks);
 }
 
-/// True if the gradients are the mean that reduce_gradients() has made (2).
+/// Invariant 2: whether the gradients are the mean that reduce_gradients() has made. If so, the next step uses them.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
   const GradientWatch& watch = reduction_->gradients().watch();
@@ -152,8 +153,8 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   reduced_ = reduced;
 }
 
-/// Warns if many steps in a row were left out because of overflows. Gradients are means, equal on all ranks, so only
-/// rank 0 warns.
+/// Warns if many steps in a row were left out because of overflows. Only rank 0 warns, because gradients are means,
+/// which are equal on all ranks.
 void MultiNodeOptimizer::watch_overflows() {
   const std::int64_t skipped = scaler_->count_step();
   if (skipped == 0 || comm_->rank() != 0) return;
@@ -170,7 +171,8 @@ void MultiNodeOptimizer::watch_overflows() {
               "with --precision bf16 or fp32");
 }
 
-/// Calls the closure, reduces the gradients and runs the hooks. Returns the mean loss over ranks (5).
+/// Calls the closure, reduces the gradients and runs the hooks. Invariant 5: returns the mean loss over ranks, so the
+/// torch optimizer decides alike on all ranks.
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();
@@ -184,7 +186,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   }
   std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
-  return at::full({}, sums[0] / sums[1], at::kDouble);  // all ranks return the same dtype and device
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // equal dtype and device on all ranks
 }
 
 at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepWeight& weight) {

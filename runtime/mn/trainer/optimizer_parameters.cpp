@@ -43,7 +43,7 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
 }  // namespace
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  // (1): parameters that stay are equal on all ranks already, so only new parameters are broadcast.
+  // Invariant 1: only new parameters are broadcast, because parameters that stay are equal on all ranks already.
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
   std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });
@@ -51,13 +51,14 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // All checks are done. If one of them has thrown, the optimizer is unchanged.
+  // The checks above may throw. Nothing was changed before them, so the optimizer is then unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(rank_state(), set_->all(), parameters) : NamedTensors();
   const bool is_first = !reduction_;
-  // The set includes frozen parameters, because follow_parameter_set() compares the set with the program's groups.
+  // The set also has the frozen parameters, because follow_parameter_set() compares it with all parameters in the
+  // program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
@@ -85,7 +86,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
-  // If no step has used the present gradients, the new watch needs the weights of their losses.
+  // The present gradients may still be unused. The new watch of gradients then needs the weights of their losses.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -100,7 +101,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
   reduction_->pause_while(no_sync_);
 }
 
-/// The parameters that are known as sparse.
+/// The parameters whose gradients have turned out to be sparse.
 std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   std::vector<at::Tensor> sparse;
   for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
@@ -109,7 +110,8 @@ std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   return sparse;
 }
 
-/// After a step: makes a new reduction, if some gradients have turned out to be sparse and need no room in the buffer.
+/// Called after a step. If some gradients have turned out to be sparse, makes a new reduction without room for them in
+/// the buffer.
 void MultiNodeOptimizer::leave_sparse_outside() {
   if (!reduction_->gradients().is_too_large()) return;
   ReductionResult result;
@@ -129,8 +131,8 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// Collective. All ranks agree on a change of the set to `now`, or all throw (3). The gradients of this step do not
-/// change.
+/// Collective, invariant 3: all ranks agree on a change of the parameter set to `now`, or all ranks throw. The
+/// gradients of this step stay as they are.
 void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;
@@ -162,7 +164,8 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   }
 }
 
-/// Call it before a reduction. If the program has frozen or unfrozen parameters, all ranks agree on the change (3).
+/// Called before a reduction. Invariant 3: if the program has frozen or unfrozen parameters, all ranks agree on this
+/// change, or all throw.
 void MultiNodeOptimizer::agree_on_frozen() {
   if (!reduction_->gradients().set_changes()) return;
   agree_on_set(set_->all());
@@ -170,7 +173,7 @@ void MultiNodeOptimizer::agree_on_frozen() {
   reduction_->gradients().watch().record();  // agree_on_set() has moved the gradients
 }
 
-/// Call it once all ranks have agreed. From now on the reduction leaves out the parameters that require no gradient.
+/// Called once all ranks have agreed. From now on the reduction leaves out all parameters that require no gradient.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;
@@ -184,15 +187,16 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
 
-/// Call it if another rank changes its set before this step. Makes the same change, or throws (3).
+/// Called if another rank changes its parameter set before this step. Invariant 3: this rank makes the same change, or
+/// all ranks throw.
 void MultiNodeOptimizer::join_set_change() {
   if (!set_->is_current()) return change_set(false);
   apply_pending();
   agree_on_set(set_->all());
 }
 
-/// Changes the set to the parameters that the groups list. `before_step` is true in zero_grad(): ranks without a change
-/// may already be in a step.
+/// Changes the parameter set to the parameters that the groups list now. `before_step` is true in zero_grad(); ranks
+/// without a change may then already be in a step.
 void MultiNodeOptimizer::change_set(bool before_step) {
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
@@ -203,7 +207,8 @@ void MultiNodeOptimizer::change_set(bool before_step) {
     set_->remove_repeats();
     now = set_->listed();
   }
-  // Gradients that no step has used are put back below. Gradients whose reduction is under way are applied.
+  // Gradients that no step has used yet are kept in `unused`, and put back below. Gradients whose reduction is under
+  // way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused, holders = trained;
   for (const at::Tensor& parameter : same ? std::vector<at::Tensor>() : reduction_->parameters()) {
@@ -231,8 +236,9 @@ void MultiNodeOptimizer::change_set(bool before_step) {
   set_->sort(reduction_->parameters());
 }
 
-/// Throws if another optimizer has a parameter of this optimizer. The constructor does not call this function, because
-/// the program may still destroy the other optimizer, or remove the parameter from its groups.
+/// Throws UsageError if another optimizer has a parameter of this optimizer. The constructor does not call this
+/// function, because until the first step the program may destroy the other optimizer, or remove the parameter from its
+/// groups.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
@@ -251,7 +257,7 @@ void MultiNodeOptimizer::check_alone() {
                    "each parameter to one optimizer, or destroy the one that is done");
 }
 
-/// Returns the parameters that the groups list and whose gradients this optimizer's reduction moves to its buffer.
+/// Returns the listed parameters whose gradients the optimizer's reduction has moved to its buffer.
 std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   std::unordered_set<const c10::TensorImpl*> listed, result;
   for (const at::Tensor& parameter : set_->listed()) listed.insert(parameter.unsafeGetTensorImpl());
@@ -263,7 +269,7 @@ std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
 
 NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
 
-/// Tensors are named by the parameter's index in the groups, frozen parameters included.
+/// A tensor's name has the parameter's index in the groups. Frozen parameters count, too.
 NamedTensors MultiNodeOptimizer::rank_state() const {
   NamedTensors state = renumbered(own_state(), reduction_->parameters(), set_->all());
   state.insert(state.end(), left_out_.begin(), left_out_.end());

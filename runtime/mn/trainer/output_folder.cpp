@@ -33,11 +33,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has just locked the file to write its name
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has locked the file to write its name there
 constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job to end
-constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host to end: it may outlive its launcher
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host: it may outlive its launcher
 constexpr const char* kAdvice = ": choose another output folder (--out)";
-constexpr std::uint64_t kMinBytes = 64 << 10;  // for the files of a run beside checkpoints
+constexpr std::uint64_t kMinBytes = 64 << 10;  // for the other files of a run
 
 bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
@@ -59,13 +59,14 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// The start of a process in ticks since boot. The kernel uses process numbers again, but the pair of number and start
-/// is unique.
+/// When a process began, in ticks since the machine's start. The kernel gives process numbers again, but number and
+/// beginning together are unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): field 22. Field 2, the name, may hold blanks and parentheses: count from the last parenthesis.
+  // proc(5): this is field 22. Field 2, the name, may have blanks and parentheses in it, so the fields are counted from
+  // the last parenthesis.
   InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -80,7 +81,7 @@ json this_owner() {
           {"since", utc_text(unix_time())}};
 }
 
-/// The owner in a lock file; an empty object if the file's text is not valid.
+/// The owner that a lock file names. An empty object if the file's text is not valid.
 json read_owner(const Fd& file) {
   std::string text(4096, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
@@ -103,10 +104,11 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// Returns whether the owner's process may still run. Called only if the file system has no locks.
+/// Whether the owner's process may still run. Called only if the file system has no locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // A process of a remote host can't be looked up. Processes of our job ended before this process began.
+  // A process on another host cannot be looked up. A process of the same job has ended, because the calling process
+  // came later.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -118,7 +120,7 @@ std::string text_of(const json& owner) {
   return text + ", since " + owner["since"].get<std::string>();
 }
 
-/// True for a link whose owner is neither this user nor root.
+/// Whether `path` is a link that neither this user nor root has made.
 bool is_link_of_others(const std::filesystem::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != geteuid() && facts.st_uid != 0;
@@ -129,8 +131,8 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// Throws if a link in the folder belongs to another user (5). snapshot_best is exempt: mn replaces this link, and
-/// never writes through it.
+/// Invariant 5: throws UsageError if another user has made a link in the folder. snapshot_best may be such a link: mn
+/// replaces it, and never writes through it.
 void reject_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
   const auto reject = [](const std::filesystem::path& link) {
@@ -145,10 +147,10 @@ void reject_links_of_others(const std::filesystem::path& folder) {
   }
 }
 
-/// Reserves `bytes` bytes for the file, which also checks quotas. Returns 0, or the errno of a failure.
+/// Reserves `bytes` bytes for a file, which also checks the user's quota. Returns 0 on success, otherwise errno.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
-  // If the file system can't reserve, a small write at least detects an exhausted quota.
+  // Some file systems cannot reserve space. There a small write at least finds out whether the quota is used up.
   if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
   const std::string some(kMinBytes, '\0');
   if (pwrite(file.get(), some.data(), some.size(), 0) < 0 || fsync(file.get()) != 0) return errno;
@@ -206,7 +208,8 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// Returns false if a second process holds the lock. A lock file that was removed meanwhile is not the lock (3).
+/// Locks the folder's lock file. False if another process holds the lock. Invariant 3: also false if the locked file
+/// was removed from the folder meanwhile, because its lock no longer counts.
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
@@ -225,9 +228,10 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // A lock of flock(2) belongs to an open file, so a second lock of this process would wait for its first lock.
+    // If this process holds the folder already, that lock is enough. A lock of flock(2) belongs to an open file, so a
+    // second lock would wait for the first.
     if (is_this_process(owner)) return lock_.reset();
-    // An empty file was created by a process that has not written its name yet.
+    // If the file is empty, a process has just made it, and has not written its name yet.
     const auto patience = owner.empty()                  ? kTimeToSign
                           : is_this_job(owner)           ? kTimeToEnd
                           : owner["host"] == host_name() ? kTimeToDie

@@ -34,7 +34,7 @@ class OutputFolder {
   OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes);
   /// Releases the lock.
   ~OutputFolder();
-  /// Throws DataError if the locked file is no longer in the folder (4).
+  /// Invariant 4: throws DataError if the locked file is no longer in the folder.
   void check_held() const;
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
@@ -50,8 +50,8 @@ class OutputFolder {
   Fd lock_;  // empty if this process already held the folder
 };
 
-/// Collective: rank 0 calls check_held() of its `folder`, and every rank throws rank 0's error. On other ranks `folder`
-/// is ignored.
+/// Collective: rank 0 calls folder->check_held(). If this throws, every rank throws rank 0's error. On all other ranks
+/// `folder` is ignored.
 void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

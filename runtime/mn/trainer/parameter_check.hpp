@@ -2,8 +2,8 @@
 ///
 /// Ranks begin with equal parameters and apply equal mean gradients, so parameters stay equal without a message. A hook
 /// or an extension that depends on the rank, faulty memory or processors that round differently break this silently,
-/// and training goes on with a mixture of models. Cost of a comparison: a pass over the parameters, copied to the host,
-/// and one allreduce of 8 bytes.
+/// and training goes on with a mixture of models. This class therefore compares the parameters from time to time. Cost
+/// of a comparison: a pass over the parameters, copied to the host, and one allreduce of 8 bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,19 @@ struct DifferentParameter {
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective. Returns the first parameter that differs between the ranks; no value if all are equal.
+/// Collective: returns the first parameter that differs between ranks. No value if all parameters are equal on all
+/// ranks.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
                                                                 Communicator& comm);
 
 class ParameterCheck {
  public:
-  /// Compares after the first update and every `every` updates; 0: never.
+  /// Parameters are compared after the first update and after every `every` updates. If `every` is 0, never.
   explicit ParameterCheck(std::int64_t every) noexcept : every_(every) {}
 
-  /// Collective, after each update; in debug mode each call compares. If parameters differ, all ranks throw a DataError
-  /// that names ranks, hosts and the first parameter that differs.
+  /// Collective, called after each update. Compares the parameters if it is time, and in debug mode always. If
+  /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
+  /// differs.
   void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm);
 
  private:

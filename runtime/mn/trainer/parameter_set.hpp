@@ -1,6 +1,6 @@
 /// The parameters of a torch optimizer's groups, which a program may change between steps.
 ///
-/// (1) all() has the parameters of the last adopt(); is_current() compares all() with the groups.
+/// (1) all() has the parameters of the last adopt(); is_current() tells whether the groups still list these parameters.
 /// (2) trained() has the parameters that are reduced and have requires_grad. frozen() has the differentiable parameters
 ///     without requires_grad.
 #pragma once
@@ -20,7 +20,7 @@ namespace mn {
 
 class ParameterSet {
  public:
-  /// `optimizer` outlives this object.
+  /// `optimizer` must outlive this object.
   explicit ParameterSet(torch::optim::Optimizer& optimizer) noexcept : optimizer_(optimizer) {}
 
   /// The parameters that the optimizer's groups list now.
@@ -28,12 +28,12 @@ class ParameterSet {
   /// Removes repeated parameters from the groups: each parameter stays only where it comes first. libtorch's modules
   /// list a shared parameter twice.
   void remove_repeats();
-  /// True if the groups list all(), and no parameter's requires_grad has changed since the last sort().
+  /// Whether the groups still list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
   /// From now on, all() returns `parameters`.
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
-  /// Sorts all() into trained() and frozen(). `reduced` are the parameters that have a place in the reduction.
+  /// Divides all() into trained() and frozen(). `reduced` are the parameters whose gradients the reduction can reduce.
   void sort(const std::vector<at::Tensor>& reduced);
 
   [[nodiscard]] const std::vector<at::Tensor>& all() const noexcept { return all_; }
@@ -45,18 +45,19 @@ class ParameterSet {
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 
-/// True if both lists have equal tensor objects in equal order.
+/// Whether the two lists have the same tensor objects in the same order. Equal values are not enough.
 [[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
 
-/// The index of `tensor` in `all`, if `all` has it.
+/// The index of `tensor` in `all`. No value if `all` does not have this tensor object.
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
 
-/// Collective. Throws UsageError on all ranks if a parameter is listed or requires a gradient on some ranks only, or if
-/// the ranks differ in `change`, which says when a rank changes its set, such as "before this step".
+/// Collective. Throws UsageError on all ranks if some ranks list a parameter, or require its gradient, and other ranks
+/// do not, or if `change` differs between ranks. `change` says when a rank changes its set, such as "before this step".
 void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm);
 
-/// Returns the tensors of `state` under new names. A tensor's name is KIND.INDEX: in `state` INDEX is the parameter's
-/// index in `from`, in the result its index in `to`. Tensors of parameters that `to` lacks are left out.
+/// Returns the tensors of `state` under new names. A name is KIND.INDEX. In `state`, INDEX is the index of a parameter
+/// in `from`; in the result, it is the same parameter's index in `to`. If `to` does not have the parameter, its tensors
+/// are left out.
 [[nodiscard]] NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
                                       const std::vector<at::Tensor>& to);
 

@@ -1,8 +1,8 @@
-/// Exchanges facts that only some ranks know, such as clocks and signals, about every 0.1 s.
+/// Lets ranks exchange facts that only some ranks know, such as clocks and signals, about every 0.1 s.
 ///
 /// An exchange in every iteration would cost a collective call each. Instead, rank 0 measures how long iterations take,
 /// and tells all ranks in each exchange after how many iterations the next exchange comes.
-/// (1) All ranks know the iteration of the next exchange, so all call exchange() together.
+/// (1) All ranks know the iteration of the next exchange, so all ranks call exchange() together.
 /// (2) The distance between exchanges at most doubles each time, in case iterations become slower.
 #pragma once
 
@@ -19,7 +19,7 @@ class PeriodicAgreement {
   /// The first exchange is due at once.
   void begin(std::int64_t iteration);
   [[nodiscard]] bool is_due(std::int64_t iteration) const noexcept { return iteration >= next_; }
-  /// Collective, when an exchange is due: each flag becomes its maximum over the ranks.
+  /// Collective, called when an exchange is due: sets each flag to its maximum over the ranks.
   void exchange(std::vector<std::int64_t>& flags, std::int64_t iteration, Communicator& comm);
 
  private:

@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// With a trace, waits for the current stream, because the time of a phase includes the stream's work. Reductions that
-/// overlap in a second stream count in the phase that waits for the second stream.
+/// If there is a trace, waits for the work on the current stream, because the time of a phase includes this work.
+/// Reductions that run on a second stream meanwhile count in the phase that waits for the second stream.
 inline void end_phase(const Trace* trace, Device device) {
   if (trace != nullptr && device.type != DeviceType::kCpu) current_stream(device).synchronize();
 }

@@ -1,4 +1,4 @@
-/// Possible reasons of a slow rank: foreign work on its CPUs, slow storage, page faults, heat.
+/// Finds possible reasons why a rank is slow: foreign work on its CPUs, slow storage, page faults, heat.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// Counters of the process and of its usable CPUs at a moment; 0 if a counter can't be read.
+/// Counters of the process and of the CPUs that it may use, at one moment. A counter that cannot be read is 0.
 struct RankConditions {
   double time_s = 0;                ///< seconds on a steady clock
   double own_cpu_s = 0;             ///< CPU time of the process
@@ -24,14 +24,14 @@ struct RankConditions {
   double temperature = 0;           ///< °C of the hottest zone now
 };
 
-/// Opens some files of /proc and /sys; call it on the training thread.
+/// Reads the counters now. Opens some files of /proc and /sys. Call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// The changes between two moments, as rates per second where a rate makes sense: name → number.
+/// The changes of the counters between two moments, by name. Changes are rates per second where a rate makes sense.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
-/// Tells how the changes of rank `rank` differ from the lower median of the other ranks: "waited for a CPU 41 % of the
-/// time (others 0 %), …". Empty if no difference is large.
+/// Describes in what rank `rank` differs from the lower median of the other ranks, for instance "waited for a CPU 41 %
+/// of the time (others 0 %), …". Empty if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// Returns the number of each rank's set: [ranks].
+/// Returns, for each rank, the number of the replica set that has the rank.
 std::vector<int> numbers_of(const std::vector<std::vector<int>>& sets, int ranks) {
   std::vector<int> numbers(static_cast<std::size_t>(ranks), kNone);
   for (std::size_t set = 0; set < sets.size(); ++set) {
@@ -52,7 +52,8 @@ ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<
 }
 
 bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
-  // Only a set's first rank lists the checkpoints, because a file system may show a new folder late on other nodes.
+  // Only the first rank of each set lists the set's checkpoints, because on other nodes a file system may show a new
+  // folder late.
   const nlohmann::json own = trainer.is_root() ? nlohmann::json(iterations_in(trainer.out())) : nlohmann::json();
   std::optional<std::vector<std::int64_t>> common;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
@@ -66,7 +67,8 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  // The checkpoint's folder may have a different name, if a save was killed while it replaced the checkpoint.
+  // If a save was killed while it replaced a checkpoint, the checkpoint's folder may have another name.
+  // find_checkpoints() finds this folder, too.
   const auto paths = find_checkpoints(trainer.out());
   const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
   const auto found = std::ranges::find_if(paths, of_it);

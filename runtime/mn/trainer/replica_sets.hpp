@@ -1,4 +1,5 @@
-/// Models in parts: the ranks that hold one part are a replica set (ChainerMN's multi_node_snapshot(replica_sets)).
+/// Models that are divided into parts. The ranks that hold the same part are a replica set (ChainerMN's
+/// multi_node_snapshot(replica_sets)).
 ///
 /// Each set has its own communicator, Trainer and folder of checkpoints:
 ///
@@ -20,21 +21,21 @@ namespace mn {
 
 class Trainer;
 
-/// The replica set of this rank.
+/// The replica set to which this rank belongs.
 struct ReplicaSet {
   std::shared_ptr<Communicator> comm;  ///< the set's ranks, in rank order
   int number = 0;                      ///< index in `replica_sets`; ranks that no set lists get the next numbers
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 
-/// Collective over `comm`; all ranks pass equal `replica_sets`. A rank that no set lists becomes a set of one rank.
-/// Throws ArgumentError if two sets list a rank, or a set lists a rank that `comm` does not have.
+/// Collective over `comm`; all ranks pass equal `replica_sets`. A rank that is in none of the sets becomes a set of its
+/// own. Throws ArgumentError if two sets have the same rank, or if a set has a rank that `comm` does not have.
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`, each rank with the trainer of its set. All sets resume from the checkpoints of one
-/// iteration: the newest iteration of which every set has a checkpoint. Returns false if the sets have no common
-/// iteration: training starts at the beginning. Throws as Trainer::resume() does.
+/// Collective over `comm`; each rank passes the trainer of its set. All sets resume from the newest iteration of which
+/// every set has a checkpoint. False if there is no such iteration; training then starts at the beginning. Throws as
+/// Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

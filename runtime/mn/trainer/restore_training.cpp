@@ -28,7 +28,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The tensors whose names begin with `prefix`, named without the prefix.
+/// Selects the tensors whose names begin with `prefix`. The result has the names without `prefix`.
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   NamedTensors selected;
   for (const auto& [name, tensor] : tensors) {
@@ -43,7 +43,7 @@ TensorForms forms_of(const NamedTensors& tensors) {
   return forms;
 }
 
-/// Restores one checkpoint, part by part.
+/// Restores a training from one checkpoint, part by part.
 class Restore {
  public:
   Restore(TrainingParts& parts, CheckpointReader& checkpoint) : parts_(parts), checkpoint_(checkpoint) {}
@@ -67,8 +67,8 @@ class Restore {
 
   TrainingParts& parts_;
   CheckpointReader& checkpoint_;
-  NamedTensors own_;            // this rank's tensors of the checkpoint; empty if the number of ranks differs
-  std::vector<json> observed_;  // observations of extensions, for this rank
+  NamedTensors own_;            // this rank's own tensors; empty if the number of ranks differs
+  std::vector<json> observed_;  // what extensions have observed, for this rank
 };
 
 void Restore::model(const std::string& source) {
@@ -85,8 +85,8 @@ void Restore::model(const std::string& source) {
   frozen_parameters(checkpoint_.about().at("frozen"));
 }
 
-/// If both programs began with equal frozen parameters, the checkpoint's later changes by extensions are restored. If
-/// not, the choice of the new program wins.
+/// Freezes and unfreezes parameters as they were in the checkpoint, if the old program began with the same frozen
+/// parameters as this program. Otherwise this program's own choice stays.
 void Restore::frozen_parameters(const json& saved) {
   const auto then = saved.at("now").get<std::set<std::string>>();
   const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;
@@ -127,7 +127,7 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
   std::string prefix = state_prefix(name);
   TensorForms forms = checkpoint_.shared(prefix);
-  if (forms.empty()) {  // each rank had its own state: all take rank 0's
+  if (forms.empty()) {  // the state differed by rank: all ranks take rank 0's
     prefix = own_tensor_name(0, own_state_prefix(name));
     forms = checkpoint_.shared(prefix);
   }
@@ -140,8 +140,8 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
 }
 
-/// Reads all tensors of the checkpoint whose names begin with `prefix`. Returns them on the CPU, named without the
-/// prefix.
+/// Reads the checkpoint's tensors whose names begin with `prefix` into new tensors on the CPU. The result has the names
+/// without `prefix`.
 NamedTensors Restore::read_all(const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, form] : checkpoint_.shared(prefix)) {
@@ -151,7 +151,7 @@ NamedTensors Restore::read_all(const std::string& prefix) {
   return tensors;
 }
 
-/// Comes last, because extensions may use any other restored state.
+/// Restores the extensions. Must come last, because extensions may use every other restored state.
 void Restore::extensions() {
   ExtensionList::Restored restored{
       checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
@@ -174,8 +174,8 @@ void Restore::replicated_state() {
   parts_.observation.load(about);
 }
 
-/// Logs a change of the number of ranks or of samples per iteration, because schedules and learning rates may then be
-/// unsuitable.
+/// Logs if the number of ranks or of samples per iteration has changed, because learning rates and schedules may then
+/// no longer suit.
 void Restore::log_other_size(const json& then, const json& now) const {
   const std::int64_t ranks = checkpoint_.ranks(), own = parts_.comm.size();
   const bool are_known = then.is_number() && now.is_number();
@@ -189,8 +189,8 @@ void Restore::log_other_size(const json& then, const json& now) const {
   log_info(text);
 }
 
-/// Each rank takes its own sums over samples. If the number of ranks has changed, rank 0 takes the sums of all ranks
-/// (2).
+/// Restores the sums over samples: each rank takes its own. Invariant 2: if the number of ranks has changed, rank 0
+/// takes the sums of all ranks.
 void Restore::observation() {
   const json& records = checkpoint_.about().at("ranks");
   parts_.observation.clear_rank_state();
@@ -208,7 +208,8 @@ void Restore::rank_state() {
   has_same_ranks() ? own_tensors() : restart_random_numbers();
 }
 
-/// Seeds the random numbers of a run with a different number of ranks (2).
+/// Invariant 2: if the number of ranks has changed, random numbers are seeded from the old seed, the iteration and the
+/// rank.
 void Restore::restart_random_numbers() {
   const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
   const std::string key =
@@ -222,7 +223,7 @@ void Restore::restart_random_numbers() {
   }
 }
 
-/// If the number of ranks is unchanged, gives each rank its own tensors of the checkpoint (1).
+/// Invariant 1: if the number of ranks is unchanged, each rank takes its own tensors from the checkpoint.
 void Restore::own_tensors() {
   const std::map<std::string, at::Tensor> own(own_.begin(), own_.end());
   const at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-/// How far a run has come: a file for batch scripts and `mnlaunch supervise`, which restart the run.
+/// Writes how far a run has come to a file, for batch scripts and `mnlaunch supervise`, which restart the run.
 ///
 /// Rank 0 writes the file named by MN_STATUS_FILE. Each line has a word and a number:
 ///   began N        iterations completed when this start began
@@ -18,13 +18,13 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. Warns if the file can't be written, is a link,
-  /// or is not a regular file; training goes on without the file.
+  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. If the file cannot be written, is a link, or is not
+  /// a regular file, logs a warning; training then goes on without the file.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// After each iteration. Writes the file only so often that writing takes at most a hundredth of the time. On local
-  /// or cached storage, even iterations of a millisecond are all written, so the file shows where a run failed.
+  /// Called after each iteration. Does not write each time: writing takes at most a hundredth of the time. On local or
+  /// cached storage even iterations of a millisecond are all written, so the file shows where a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

@@ -18,20 +18,21 @@ class Module;
 
 namespace mn {
 
-/// A buffer of the model whose values are averaged over all ranks. `buffer` shares the model's memory.
+/// A buffer of the model that is averaged over all ranks. `buffer` shares the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
   std::optional<std::size_t> mean = {};  ///< for a variance: index of its buffer of means in the list
 };
 
-/// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError if a name in `also` is not
-/// the name of a floating-point buffer. Local.
+/// Local. Lists the buffers to average: the model's running_statistics(), then the buffers named in `also`. Throws
+/// ArgumentError if a name in `also` is not the name of a floating-point buffer.
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 
-/// Adds d² to v, in place. `values` holds a rank's number for each buffer: v for a variance, d for its mean.
+/// Before ranks average: adds d² to each variance v, in place. `values` has this rank's number for each buffer: v for a
+/// variance, d for its mean.
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
-/// Subtracts E[d]² from E[v + d²]; `values` are means over ranks. In place.
+/// After ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 
 }  // namespace mn

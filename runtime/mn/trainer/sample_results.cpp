@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns `field` without rows: only the dtype, the shape of a row, and whether there are offsets.
+/// Returns `field` without its rows: only the dtype, the shape of a row, and whether there are offsets.
 BatchField form_of(const BatchField& field) {
   std::vector<std::int64_t> shape = field.values.sizes().vec();
   shape[0] = 0;
@@ -45,7 +45,7 @@ BatchField form_from(const json& form) {
   return field;
 }
 
-/// "score: Float [3], box: Float [any number, 4]"
+/// Describes the fields of a rank for an error, for instance "score: Float [3], box: Float [any number, 4]".
 std::string describe(const json& forms) {
   return join(forms, ", ", [](const json& form) {
     std::vector<json> shape = form.at("shape");
@@ -72,8 +72,8 @@ void check_field(const BatchField& field, std::int64_t samples) {
   }
 }
 
-/// Collective. On rank 0 returns the rows of all ranks, in rank order; on other ranks returns no row. `own` is
-/// contiguous, on the CPU.
+/// Collective: returns the rows of all ranks on rank 0, in rank order, and no rows on other ranks. `own`, this rank's
+/// rows, is contiguous and on the CPU.
 at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   const std::int64_t rows = own.size(0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
@@ -91,13 +91,14 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   return gathered;
 }
 
-/// Returns the rows of all tensors. If there is no tensor, returns `none`, which has no row but the dtype and the shape
-/// of a row.
+/// Joins the rows of all tensors. If there is no tensor, returns `none`, which has the dtype and the shape of a row,
+/// but no rows.
 at::Tensor concatenated(const at::Tensor& none, std::vector<at::Tensor> tensors) {
   return tensors.empty() ? none : at::cat(tensors);
 }
 
-/// Returns positions in `samples`, sorted by sample, each sample once.
+/// Returns positions in `samples` in the order of the samples' numbers. If a sample comes several times, only one of
+/// its positions is returned.
 std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   const auto number = [&](std::int64_t position) { return samples[static_cast<std::size_t>(position)]; };
   std::vector<std::int64_t> order(samples.size());
@@ -108,7 +109,8 @@ std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   return order;
 }
 
-/// Returns the rows of the samples at the positions `order`. In `values` the sample at position p has counts[p] rows.
+/// Returns the rows of the samples at the positions in `order`, in this order. In `values`, the sample at position p
+/// has counts[p] rows.
 BatchField ordered(const std::string& name, const at::Tensor& values, const at::Tensor& counts,
                    const std::vector<std::int64_t>& order) {
   const at::Tensor ends = counts.cumsum(0);
@@ -154,7 +156,8 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective. A rank without results gets the fields of the other ranks, so that it takes part in their gathering.
+/// Collective: makes the ranks' fields equal, or throws if they differ. A rank without results gets empty fields like
+/// the other ranks', because it must take part when fields are gathered.
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

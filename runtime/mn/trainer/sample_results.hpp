@@ -27,8 +27,8 @@ class SampleResults {
  public:
   /// Local. Adds results of a minibatch's samples, and copies them to the host. A field has a row of `values` for each
   /// sample, or with `offsets` any number of rows: see BatchField, ragged_field(). Throws ArgumentError if the iterator
-  /// does not know the samples' numbers (Batch::indices), if a field is not of these samples, or if names, dtypes or
-  /// shapes of rows differ from those of the first minibatch.
+  /// does not know the samples' numbers (Batch::indices), if a field has more or fewer samples than the minibatch, or
+  /// if names, dtypes or shapes of rows differ from those of the first minibatch.
   void add(const Batch& batch, const std::vector<BatchField>& fields);
   /// Collective, and blocks. Returns on rank 0 the results of all ranks, on the CPU, as one minibatch: Batch::indices
   /// ascend, and each sample comes once, even if padding gave it to several ranks. Returns an empty minibatch on other
@@ -39,11 +39,11 @@ class SampleResults {
   [[nodiscard]] Batch take();
 
  private:
-  /// A field of all minibatches so far.
+  /// The results under one name, of all minibatches so far.
   struct Field {
-    BatchField form;                 // a field without rows; has offsets if add() was given offsets
-    std::vector<at::Tensor> values;  // of each minibatch
-    std::vector<at::Tensor> counts;  // of each minibatch: rows of each sample, with offsets
+    BatchField form;                 // the field without rows; with offsets if add() got offsets
+    std::vector<at::Tensor> values;  // of each minibatch so far
+    std::vector<at::Tensor> counts;  // of each minibatch, with offsets: number of rows of each sample
   };
   [[nodiscard]] nlohmann::json forms() const;
   void agree_on_fields(Communicator& comm);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --label may both forward a signal
 
-// State of the signal handler, which has no argument but the signal.
+// These variables are global, because a signal handler has no argument but the signal.
 std::atomic<int> raised_signal = 0;
 std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // 0: not yet
 std::atomic<bool> is_over = false;                        // set when all ranks end: ignore signals
@@ -33,7 +33,8 @@ std::int64_t now_ms() noexcept {
 void SignalFlag::handle(int signal) {
   if (is_over) return;
   const int saved_errno = errno;
-  // Uses only async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
+  // A signal handler may only use async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2),
+  // raise(3).
   auto& first = first_at_ms[static_cast<std::size_t>(signal)];
   const std::int64_t now = now_ms();
   std::int64_t before = 0;
@@ -41,7 +42,8 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // The signal came again, because the save takes too long. The process ends as without this handler.
+    // The same signal came again, because the save takes too long. The process now ends by SIGTERM, as it would without
+    // this handler.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }
@@ -67,13 +69,13 @@ SignalFlag::SignalFlag(bool enabled) : enabled_(enabled) {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kNotices.size(); ++i) {
     sigaction(kNotices[i], nullptr, &old_[i]);
-    // A signal that nohup or a shell ignores stays ignored.
+    // If nohup or a shell has made the program ignore a signal, the program goes on ignoring it.
     if (old_[i].sa_handler != SIG_IGN) sigaction(kNotices[i], &action, nullptr);
   }
 }
 
 SignalFlag::~SignalFlag() {
-  // With keep(), the process is about to end, and a late signal must not become its exit status.
+  // After keep() the process is about to end. Late signals are ignored, because they would become its exit status.
   if (kept_) is_over = true;
   if (!enabled_ || kept_) return;
   for (std::size_t i = 0; i < kNotices.size(); ++i) sigaction(kNotices[i], &old_[i], nullptr);

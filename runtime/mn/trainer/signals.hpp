@@ -1,4 +1,4 @@
-/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag. trainer_end.cpp
+/// Notices that a scheduler wants to end the job (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), and sets a flag. trainer_end.cpp
 /// ends a training when the flag is set.
 #pragma once
 
@@ -21,10 +21,10 @@ class SignalFlag {
   SignalFlag(const SignalFlag&) = delete;
   SignalFlag& operator=(const SignalFlag&) = delete;
 
-  /// The number of the first signal (SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP) that came; 0 if none came yet.
+  /// The number of the signal that came first (SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP). 0 if none has come yet.
   [[nodiscard]] int raised() const noexcept;
-  /// From the destructor on, the process ignores the signals. Call keep() when all ranks end because of a signal to one
-  /// rank: the signals to the other ranks may come late.
+  /// The process will ignore the signals after the destructor, too. Call it when all ranks end because of a signal to
+  /// one rank, because the signals to the other ranks may come late.
   void keep() noexcept { kept_ = true; }
 
  private:
@@ -38,7 +38,7 @@ class SignalFlag {
   std::array<struct sigaction, kNotices.size()> old_ = {};
 };
 
-/// The name of a signal: "SIGUSR1" for SIGUSR1.
+/// The name of a signal, for instance "SIGUSR1".
 [[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// Faults of a step: one rank finds a fault, and all ranks throw the error.
+/// Faults of a step. If one rank finds a fault, all ranks throw the error.
 ///
 /// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault. The step's
 /// reduction tells all ranks that a rank has a fault, and then all ranks throw equal errors.
@@ -15,20 +15,21 @@ class StepFaults {
  public:
   /// True if this rank keeps a fault.
   [[nodiscard]] bool any() const noexcept { return !fault_.what.empty(); }
-  /// Keeps a UsageError with this text, unless a fault is kept already; an empty text is no fault.
+  /// Keeps a UsageError with the text `what`. Does nothing if a fault is kept already, or if `what` is empty, which
+  /// means no fault.
   void keep(const std::string& what);
-  /// Runs `check`, and keeps the UsageError or ArgumentError that it throws, unless a fault is kept already.
+  /// Runs `check`. If it throws a UsageError or an ArgumentError, keeps this error, unless a fault is kept already.
   void keep_error_of(const std::function<void()>& check);
   /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective over `ranks`. All ranks throw the fault of the lowest rank that has a fault, and forget their own
-  /// faults. Returns if no rank has a fault.
+  /// Collective over `ranks`: if some ranks keep a fault, all ranks throw the fault of the lowest of them, and forget
+  /// their own faults. Otherwise returns.
   void throw_first(Communicator& ranks);
 
  private:
   struct Fault {
     std::string what;
-    bool is_argument = false;  // an ArgumentError, else a UsageError
+    bool is_argument = false;  // true: an ArgumentError; false: a UsageError
   };
   void keep(Fault fault);
 

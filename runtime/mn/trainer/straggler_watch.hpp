@@ -1,15 +1,15 @@
 /// Finds stragglers while training goes on, and logs possible reasons. A straggler is a rank that keeps all other ranks
 /// waiting.
 ///
-/// Each rank measures its own work in each step: the time of the step without waits for other ranks. After a window of
-/// at least kWindow steps, each rank takes the median of its times, and the periodic exchange (periodic_agreement.hpp)
-/// finds the largest and the smallest median. If the largest median is much larger than the smallest, the ranks
-/// exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow in
+/// Each rank measures its own work in each step: how long the step takes, without waits for other ranks. After a window
+/// of at least kWindow steps, each rank takes the median of its times, and the periodic exchange
+/// (periodic_agreement.hpp) finds the largest and the smallest median. If the largest median is much larger than the
+/// smallest, the ranks exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow in
 /// StragglerDetector::kWindows windows in a row gets one line in the log.
 ///
 /// (1) Every decision follows from numbers that are equal on all ranks, so all ranks make the same calls.
 /// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.
-/// (3) A median ignores single long steps, such as the first.
+/// (3) The median ignores single long steps, such as the first step of a run.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@
 
 namespace mn {
 
-/// Finds stragglers in the ranks' times of each window; is_slow_rank() decides for a single window.
+/// Finds stragglers from the ranks' times in each window. is_slow_rank() decides who is slow in one window.
 class StragglerDetector {
  public:
   static constexpr int kWindows = 2;        ///< slow windows in a row that make a straggler
   static constexpr int kQuietWindows = 20;  ///< fast windows in a row, after which a straggler may be named again
 
-  /// A rank that keeps the others waiting.
+  /// A rank that keeps all other ranks waiting.
   struct Straggler {
     std::size_t rank;
     double seconds;  ///< the straggler's time for a step in the last window
     double median;   ///< the ranks' lower median in the last window
   };
 
-  /// `seconds` has each rank's time for a step of the window. It is empty if no rank was slow. Returns the stragglers
-  /// to name now.
+  /// Adds a window, and returns the stragglers that are to be named now. `seconds` has each rank's time for a step of
+  /// the window; it is empty if no rank was slow.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
-  /// True if a rank was slow in the last window.
+  /// Whether a rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }
 
  private:
   struct Record {
     int slow = 0;   // slow windows in a row
-    int quiet = 0;  // windows until the rank may be named again
+    int quiet = 0;  // number of windows until the rank may be named again
   };
   std::vector<Record> ranks_;
   bool suspects_ = false;
@@ -57,13 +57,15 @@ class StragglerWatch {
   static constexpr std::size_t kNumbers = 2;  ///< numbers that append_to() appends
 
   StragglerWatch() = default;
-  /// Construct it at the beginning of a run of `ranks` ranks, after the same iteration on all ranks.
+  /// Construct the object at the beginning of a run with `ranks` ranks, after the same iteration on all ranks.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
-  /// Adds this rank's times of a step.
+  /// Adds the times of one step of this rank.
   void add(double data_s, double compute_s);
-  /// Appends this rank's numbers for the periodic exchange, which takes their maxima.
+  /// Appends this rank's numbers to the flags of the periodic exchange, which then takes the maximum over ranks of
+  /// each.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective, after the periodic exchange; `largest` has the maxima of the numbers from append_to().
+  /// Collective, called after the periodic exchange: decides whether a rank is slow. `largest` has the maxima over
+  /// ranks of the numbers from append_to().
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:
@@ -71,7 +73,7 @@ class StragglerWatch {
   void report(const std::vector<StragglerDetector::Straggler>& slow, Communicator& comm) const;
 
   int ranks_ = 1;
-  std::vector<double> own_s_, data_s_;  // times of the window's steps
+  std::vector<double> own_s_, data_s_;  // of each step in the window
   StragglerDetector detector_;
   std::optional<RankConditions> before_;  // counters at the end of the first slow window
 };

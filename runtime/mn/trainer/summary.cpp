@@ -18,17 +18,18 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
-// Names of Summary's kinds, in the order of the enumeration. Errors and states use them; in a state() a mean has its
-// weight in place of a name.
+// The names of the kinds of values, in the order of Summary's enumeration, for errors and for state(). In a state() a
+// mean has its weight instead of this name.
 constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
-/// Returns the tensor without its autograd graph, because the graph would keep the step's activations in memory.
+/// Returns a tensor of one element without its autograd graph, because the graph would keep the step's activations in
+/// memory.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.numel() == 1) return tensor.detach().reshape({});
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");
 }
 
-/// Returns the tensors' numbers. Makes one copy to the host, and waits once, for each device and dtype.
+/// Returns the numbers in the tensors. There is one copy to the host, and one wait, for each device and dtype.
 std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
   std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -166,7 +167,7 @@ void Summary::load_state(const nlohmann::json& state) {
   entries_.clear();
   on_device_.clear();
   for (const auto& [name, saved] : state.items()) {
-    // A checkpoint's JSON text has null where a value is not finite.
+    // JSON has no NaN and no infinity, so a checkpoint has null for a value that is not finite.
     const auto& number = saved.at(0);
     Entry entry{Kind::kMean, number.is_null() ? std::numeric_limits<double>::quiet_NaN() : number.get<double>()};
     if (saved.at(1).is_string()) {

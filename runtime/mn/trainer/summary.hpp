@@ -12,7 +12,7 @@ namespace mn {
 
 class Communicator;
 
-/// Name → value, e.g. "main/loss" → 0.31.
+/// Values by name, for instance "main/loss" → 0.31.
 using Metrics = std::map<std::string, double>;
 
 /// Weighted means, sums, minima and maxima by name. A name has one kind: a call for another kind throws ArgumentError.
@@ -28,37 +28,38 @@ class Summary {
   void add(const std::string& name, double value, double weight = 1);
   /// Adds the value of a tensor of one element. Throws ArgumentError for larger tensors.
   void add(const std::string& name, const at::Tensor& value, double weight = 1);
-  /// Adds a value with a weight in a tensor of one element, such as the minibatch's number of labeled pixels.
+  /// Adds a value with a weight, both in tensors of one element, such as a minibatch's mean and its number of labeled
+  /// pixels.
   void add(const std::string& name, const at::Tensor& value, const at::Tensor& weight);
-  /// Adds to a sum, such as a count. A log shows the sum over all ranks since the log's last entry; an evaluator
-  /// returns the sum over all ranks and an epoch.
+  /// Adds to a sum, such as a count. A log has the sum over all ranks since its last entry; an evaluator returns the
+  /// sum over all ranks and a whole epoch.
   void add_sum(const std::string& name, double value) { combine(name, {Kind::kSum, value}); }
-  /// Adds the value of a tensor of one element to a sum.
+  /// Adds the value of a tensor of one element to the sum `name`.
   void add_sum(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kSum, name, value); }
-  /// Keeps the least of all values; NaN, once added, stays.
+  /// Keeps the least of all values. If one of them is NaN, the result is NaN.
   void add_min(const std::string& name, double value) { combine(name, {Kind::kMin, value}); }
-  /// Keeps the least value of tensors of one element.
+  /// Like add_min() above, for the value of a tensor of one element.
   void add_min(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kMin, name, value); }
-  /// Keeps the greatest of all values; NaN, once added, stays.
+  /// Keeps the greatest of all values. If one of them is NaN, the result is NaN.
   void add_max(const std::string& name, double value) { combine(name, {Kind::kMax, value}); }
-  /// Keeps the greatest value of tensors of one element.
+  /// Like add_max() above, for the value of a tensor of one element.
   void add_max(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kMax, name, value); }
-  /// Waits for values on a GPU, and reads them.
+  /// Reads all values that are still on a GPU, and waits for them.
   void read();
-  /// A copy with its own tensors on the GPU.
+  /// Returns a copy whose values on a GPU are copied, too.
   [[nodiscard]] Summary copied() const;
-  /// Adds the values of `other`, with `prefix` before their names.
+  /// Adds all values of `other`. Their names get `prefix` at the beginning.
   void merge(const Summary& other, const std::string& prefix = "");
   /// Returns a number for each name: the weighted mean, or the value of a sum, a minimum or a maximum.
   [[nodiscard]] Metrics mean() const;
-  /// True if there is no name.
+  /// Whether there is no value under any name.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty() && on_device_.empty(); }
-  /// Collective: mean() over all ranks. A name may be missing on some ranks. Throws the same ArgumentError on every
-  /// rank if a name has several kinds.
+  /// Collective: returns mean() over the values of all ranks. Some ranks may have no value of a name. Throws an equal
+  /// ArgumentError on every rank if a name has several kinds.
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
-  /// All values, for a checkpoint.
+  /// Returns all values, for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces all values by the values in a state().
+  /// Replaces all values by those in `state`, a result of state().
   void load_state(const nlohmann::json& state);
 
  private:
@@ -68,7 +69,7 @@ class Summary {
     double value = 0;   // of a mean: the sum of weight × value
     double weight = 0;  // of a mean: the sum of weights
   };
-  /// A value on a GPU that has not been read.
+  /// A value that is still on a GPU, and was not read yet.
   struct Value {
     Kind kind = Kind::kMean;
     std::string name;

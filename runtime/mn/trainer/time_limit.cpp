@@ -29,7 +29,7 @@ constexpr seconds kAskEvery(20);
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
   if (!job || job->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  // squeue prints a line for each job of an array, and for each part of a heterogeneous job.
+  // squeue prints a line for each job of a job array, and for each part of a heterogeneous job.
   InText lines(command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%A %L"}, seconds(5)));
   for (std::string id, left; lines >> id >> left;) {
     if (id == *job) return parse_time_left(left);
@@ -37,8 +37,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Seconds until the time in the variable. No value if the variable is not set, or if the time has passed: then the
-/// variable belongs to an earlier job, or the job was extended.
+/// How many seconds are left until the time in the variable `name`. No value if the variable is not set, or if the time
+/// has passed: the variable then belongs to an earlier job, or the job was extended.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;
@@ -95,12 +95,12 @@ void TimeLimit::tick() {
   last_tick_ = now;
   if (!is_slurms_ || !end_) return;
   take_answer();
-  // squeue is asked one tick earlier than needed, because the next tick reads the answer.
+  // squeue is asked one tick before its answer is needed, because only the next tick reads the answer.
   const bool is_time = *left_s() <= needed_s() + longest_tick_s_ + kAskAhead_s;
   if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }
 
-/// Asks squeue in a new thread, which may outlive this object.
+/// Asks squeue for the end of the job, in a new thread that may outlive this object.
 void TimeLimit::ask_squeue() {
   asked_ = Clock::now();
   auto answer = std::make_shared<std::promise<std::optional<std::int64_t>>>();
@@ -109,7 +109,7 @@ void TimeLimit::ask_squeue() {
   try {
     std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
   } catch (const std::system_error&) {
-    answer_ = {};  // the process can't start a thread: the known end of the job still counts
+    answer_ = {};  // no thread can be started: the known end still counts
   }
 }
 

@@ -1,4 +1,4 @@
-/// The time limit of the job: when a run must write its last checkpoint.
+/// Knows the time limit of the job, and decides when a run must write its last checkpoint.
 ///
 /// Rank 0 has a TimeLimit; its trainer tells the other ranks.
 #pragma once
@@ -13,22 +13,22 @@ namespace mn {
 
 class TimeLimit {
  public:
-  /// The end of the job is MN_END_TIME, or SLURM_JOB_END_TIME (Slurm 23.02), both in seconds since 1970, or the answer
-  /// of squeue for the job SLURM_JOB_ID within five seconds. If all are missing, there is no limit. A variable whose
-  /// time has already passed is ignored, with a warning. Until a save has been measured, a save is assumed to write 100
-  /// MB/s. Throws UsageError if a variable is not a number.
+  /// Finds out when the job ends: the time is in MN_END_TIME or SLURM_JOB_END_TIME (Slurm 23.02), in seconds since
+  /// 1970, or squeue tells it for the job SLURM_JOB_ID within five seconds. If none of these gives a time, there is no
+  /// limit. A variable whose time has already passed is ignored, with a warning. Until a save has been measured, a save
+  /// is assumed to write 100 MB/s. Throws UsageError if a variable is not a number.
   explicit TimeLimit(std::uint64_t checkpoint_bytes);
 
-  /// Notes the time of a save.
+  /// Takes note of how long a save has taken.
   void add_save(double seconds);
-  /// Call it in each iteration. is_near() reserves the longest time between two calls, because as much time may pass
-  /// before the next call. In the last minute before is_near() becomes true, a thread asks squeue whether the job's
-  /// time was extended.
+  /// Call it in each iteration. It measures the longest time between two calls, and is_near() leaves this much time,
+  /// because the next call may come so late. In the last minute before is_near() becomes true, a thread asks squeue
+  /// whether the job was extended.
   void tick();
-  /// True if the last checkpoint must begin now: the time left is at most twice the slowest save, plus the longest time
-  /// between two ticks, plus ten seconds.
+  /// Whether the last checkpoint must begin now. True if the time left is at most twice the slowest save, plus the
+  /// longest time between two ticks, plus ten seconds.
   [[nodiscard]] bool is_near() const;
-  /// Seconds until the end; no value if there is no limit.
+  /// How many seconds are left. No value if there is no limit.
   [[nodiscard]] std::optional<double> left_s() const;
 
  private:
@@ -49,7 +49,8 @@ class TimeLimit {
   std::future<std::optional<std::int64_t>> answer_;
 };
 
-/// The seconds in squeue's time left, "1-02:03:04", "03:04" or "4"; ten years for UNLIMITED, no value for other words.
+/// Converts the time left that squeue prints, "1-02:03:04", "03:04" or "4", to seconds. Ten years for UNLIMITED. No
+/// value for other words.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
 }  // namespace mn

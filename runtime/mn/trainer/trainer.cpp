@@ -48,11 +48,11 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Warns if the output folder would be lost with rank 0's node, so that no resume would be possible. There is no
-/// warning for a disk that rank 0's node exports to all nodes: such a disk survives the loss of any other node.
-/// Collective, after rank 0 has locked the folder.
+/// Collective, after rank 0 has locked the folder: warns if the output folder would be lost with rank 0's node, because
+/// then no run could resume. There is no warning for a disk that rank 0's node exports to all nodes: it survives the
+/// loss of any other node.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
-  OutText owner;  // text of the lock file; equal on all nodes if they share the folder
+  OutText owner;  // the lock file's text, equal on all nodes that share the folder
   owner << std::ifstream(out / ".lock").rdbuf();
   const bool is_shared = comm.inter_size() > 1 && same_on_all_ranks(hash64(owner.str()), comm);
   if (comm.rank() != 0 || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
@@ -141,7 +141,7 @@ void Trainer::prepare_out() {
     if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
     room = checkpoint + weights;  // room for weights, which the program may write beside the checkpoint
   }
-  options_.out = std::filesystem::absolute(options_.out);  // the current folder may change
+  options_.out = std::filesystem::absolute(options_.out);  // because the program may change the current folder
   status_ = std::make_unique<RunStatus>(is_root());
   on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, room); });
   warn_of_volatile_storage(options_.out, *comm_);
@@ -164,8 +164,8 @@ void Trainer::check_iterator() const {
 void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
-  // Only states of iterators with a dataset are compared: iterators without a dataset may differ between ranks. The
-  // rest of a Sampler's keys follow from the data, and a rank may have no data (create_empty_dataset).
+  // Only iterators with a dataset are compared; all others may differ between ranks. The keys left out here follow from
+  // the data of a rank, and a rank may have no data (create_empty_dataset), so these keys may differ.
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }
@@ -184,7 +184,7 @@ void Trainer::make_parts(StepProgram program) {
     parts_->initial_settings.push_back(optimizer_settings(optimizer->actual()));
   }
   parts_->initially_frozen = frozen_parameters(*model_);
-  comm_->broadcast_data(*model_);  // optimizers broadcast their own parameters only
+  comm_->broadcast_data(*model_);  // optimizers broadcast only their own parameters
   checkpointer_ =
       std::make_unique<Checkpointer>(*parts_, Checkpointer::Surroundings{.out = options_.out,
                                                                          .folder = folder_.get(),
@@ -243,7 +243,7 @@ std::optional<double> Trainer::initial_rate(std::size_t group, const std::string
 }
 
 Metrics Trainer::take_observation() {
-  check_held(folder_.get(), *comm_);  // because the caller will write the log in this folder
+  check_held(folder_.get(), *comm_);  // the caller will write the log in this folder
   wait_for_losses();
   Metrics metrics = observation_->take(*comm_, iteration(), parts_->bytes_sent());
   if (const auto rest = rest_.lock()) *observation_ = *rest;

@@ -48,7 +48,7 @@ class TimeLimit;
 class TrainingStep;
 struct StepProgram;
 
-/// A rank's times of a step. The sum of the three times is the time of the step without extensions.
+/// How long a step took on a rank, in three parts. Their sum is the time of the step without extensions.
 struct StepTimes {
   double data_s = 0;           ///< seconds of waiting for the minibatch
   double compute_s = 0;        ///< seconds of forward, backward, hooks and update
@@ -56,7 +56,7 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< bytes passed to collectives
 };
 
-/// This rank's time of extensions, which training waits for.
+/// How long extensions have kept this rank's training waiting.
 struct ExtensionTimes {
   double validation_s = 0;  ///< seconds of extensions that may take long, such as validations
   double checkpoint_s = 0;  ///< seconds of extensions that save; of a save in the background only the time of the copy
@@ -94,8 +94,8 @@ class Trainer {
     add(std::move(extension), std::move(options));
     return added;
   }
-  /// Adds a function without state, such as a learning-rate schedule, as an extension. Unless it runs in each
-  /// iteration, the function may take long (Duration::kLong), as a validation on rank 0 does.
+  /// Adds a function, such as a learning-rate schedule, as an extension without state. Unless it runs in each
+  /// iteration, it may take long (Duration::kLong), as a validation on rank 0 does.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
   /// Trains until a limit is reached or stop() is called, and returns 0. If a signal or the time limit ends training,
@@ -104,21 +104,21 @@ class Trainer {
   /// Puts the model into training mode if it is in evaluation mode; single modules in evaluation mode
   /// (frozen batch normalization) are left alone.
   [[nodiscard]] int run();
-  /// For extensions: ends training after this iteration, as a limit does. Every rank calls stop() in the same
-  /// iteration; broadcast facts of a single rank first. Rank 0 logs `why`. Call stop() from an extension with a
-  /// priority above kPriorityReport: then the extensions that read the log still get the last report.
+  /// For extensions: ends training after this iteration, as a limit does. Every rank must call stop() in the same
+  /// iteration; if only one rank knows the reason, broadcast it first. Rank 0 logs `why`. Call stop() from an extension
+  /// with a priority above kPriorityReport, so that the extensions that read the log still get the last report.
   void stop(const std::string& why);
 
-  /// For Extension::initialize(): whether run() of this extension was due in the iteration of the checkpoint, but had
-  /// not begun when the checkpoint was written.
+  /// For Extension::initialize() after a resume: whether run() of this extension was due in the iteration of the
+  /// checkpoint, but had not begun when the checkpoint was written.
   [[nodiscard]] bool is_pending(const Extension& extension) const;
 
   /// Why training has ended: the limit, the text of stop(), or a signal. Empty while training goes on.
   [[nodiscard]] std::string end_reason() const;
 
-  /// Writes a checkpoint while training waits: Checkpointer::save().
+  /// Writes a checkpoint to `path`, while training waits; see Checkpointer::save().
   void save(const std::filesystem::path& path) { checkpointer_->save(path); }
-  /// Writes checkpoints in the background.
+  /// The object that writes checkpoints, also in the background.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
   /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint
@@ -129,32 +129,33 @@ class Trainer {
   /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
   /// the new program's choice wins.
   bool resume(const std::string& from);
-  /// The absolute path given to resume(); empty after resume("auto") and without a resume.
+  /// The path that was given to resume(), as an absolute path. Empty after resume("auto"), and if there was no resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
-  /// For an extension in parts (Duration::kInParts): returns a function for run() to call before each part with false,
-  /// and after the last part with true. Each call is collective, though ranks may have different numbers of parts. The
-  /// function advances a save in the background. If a signal or the time limit asks for the end, the function throws
-  /// Interrupted on all ranks; run() must then leave no effects of the parts so far.
+  /// For an extension whose run() works in parts (Duration::kInParts): returns a function that run() calls before each
+  /// part with false, and after the last part with true. Each call is collective, though ranks may have different
+  /// numbers of parts. The function lets a save in the background go on. If a signal or the time limit asks for the
+  /// end, the function throws Interrupted on all ranks; run() must then leave no effects of the parts so far.
   [[nodiscard]] std::function<void(bool is_done)> pauses();
 
-  /// Completes all steps: applies delayed updates of the optimizer, and waits for this rank's device. The wait counts
-  /// as training time. For extensions that read the parameters.
+  /// For extensions that read the parameters: completes all steps. Applies delayed updates of the optimizer, and waits
+  /// for this rank's device. The wait counts as training time.
   void finish_steps();
   /// Returns and forgets the observations since the last call. These are means over all ranks' samples ("main/…"),
   /// reported values, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (bytes
   /// of gradients or parameters passed to collectives by this rank). Only LogReport calls it, because each call forgets
   /// the observations.
   [[nodiscard]] Metrics take_observation();
-  /// Names of the observations since the last take_observation(), on any rank.
+  /// The names of all values that any rank has observed since the last take_observation().
   [[nodiscard]] std::vector<std::string> observed_names();
-  /// Adds a value that is equal on all ranks (an evaluator's result); a later value of `name` replaces it. The value
-  /// belongs to this iteration's entry of the log, even if the log has already run.
+  /// Adds a value to the report of this iteration. The value must be equal on all ranks, as an evaluator's result is. A
+  /// later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has already
+  /// run.
   void report(const std::string& name, double value);
 
-  /// The training ranks.
+  /// The communicator of the ranks that train together.
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
-  /// True on rank 0, which writes and prints.
+  /// Whether this is rank 0, which writes files and prints.
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
   /// The first optimizer.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
@@ -162,40 +163,40 @@ class Trainer {
   [[nodiscard]] MultiNodeOptimizer& optimizer(const std::string& name) const;
   /// All optimizers. A single optimizer is named "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
-  /// The learning rate that parameter group `group` of optimizer `name` (default: the first) had when the trainer was
-  /// made, whatever schedules and resume() have set since. No value for groups added later, and for optimizers that are
-  /// neither libtorch's nor mn's.
+  /// The learning rate of parameter group `group` when the trainer was made, whatever schedules and resume() have set
+  /// since. `name` names the optimizer; empty: the first. No value for groups that were added later, and for optimizers
+  /// that are neither libtorch's nor mn's.
   [[nodiscard]] std::optional<double> initial_rate(std::size_t group, const std::string& name = "") const;
   /// The iterator over the training data.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
-  /// The model in training.
+  /// The model that is trained.
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// The constructor's options, with an absolute path as `out`.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// This rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only with a
-  /// trace: without a trace, the host does not wait for the GPU. times() has the GPU's sums in both cases.
+  /// This rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only if there
+  /// is a trace, because otherwise the host does not wait for the GPU. times() always includes the GPU's work.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
-  /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device and returns the
-  /// device's times; call it only for reports. Steps of a CUDA graph count as computing.
+  /// The sums of this rank's times over all iterations of this process. On a GPU, the call waits for the device and
+  /// returns the device's times, so call it only for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
-  /// This rank's times of extensions, summed over the process's iterations.
+  /// The sums of the times of extensions on this rank, over all iterations of this process.
   [[nodiscard]] ExtensionTimes extension_times() const;
-  /// Seconds until the job's time limit. No value without a limit, on ranks other than 0, and without
-  /// TrainerOptions::checkpoint_on_signal.
+  /// How many seconds are left until the job's time limit. No value if there is no limit, on ranks other than 0, and
+  /// without TrainerOptions::checkpoint_on_signal.
   [[nodiscard]] std::optional<double> time_left_s() const;
-  /// The folder for all output.
+  /// The folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// Iterations completed, including those before a resume. Each iteration is one update of the parameters.
+  /// How many iterations are completed, including those before a resume. Each iteration updates the parameters once.
   [[nodiscard]] std::int64_t iteration() const noexcept;
-  /// Iterations of one epoch: the iterator's steps, or fewer if iterations accumulate several minibatches.
+  /// How many iterations an epoch has: the iterator's steps, or fewer if an iteration accumulates several minibatches.
   [[nodiscard]] std::int64_t iterations_per_epoch() const;
-  /// Epochs completed, including those before a resume.
+  /// How many epochs are completed, including those before a resume.
   [[nodiscard]] std::int64_t epoch() const noexcept;
-  /// Epochs completed, with the fraction of the current epoch.
+  /// How many epochs are completed, plus the completed fraction of the current epoch.
   [[nodiscard]] double epoch_detail() const noexcept;
   /// Seconds since run() began, plus the seconds of training before a resume.
   [[nodiscard]] double elapsed_s() const;
-  /// The fraction of the whole training that is done, 0 … 1.
+  /// How much of the whole training is done, 0 to 1.
   [[nodiscard]] double progress() const noexcept;
 
  private:
@@ -251,7 +252,7 @@ class Trainer {
   double previous_epoch_detail_ = 0;
   StepTimes last_step_;
   StepTimes all_steps_;                // sum of last_step_
-  std::unique_ptr<DeviceTimer> work_;  // times all but the wait for minibatches; null on CPUs and with a trace
+  std::unique_ptr<DeviceTimer> work_;  // times a step without the wait for data; null on CPUs and with a trace
   bool is_stopped_ = false;
   std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number or kTimeLimit; 0: the run goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs

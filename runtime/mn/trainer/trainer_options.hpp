@@ -1,4 +1,4 @@
-/// The arguments of a Trainer: optimizers, a program's own update, limits and output.
+/// What a Trainer is made from: optimizers, a program's own update, limits and output.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace mn {
 
 class Trace;
 
-/// An optimizer with its name in checkpoints.
+/// An optimizer, and the name under which checkpoints have its state.
 struct NamedOptimizer {
   std::string name;                               ///< not empty, different for each
   std::shared_ptr<MultiNodeOptimizer> optimizer;  ///< not null
@@ -36,18 +36,18 @@ struct TrainerOptions {
   /// of k · b samples (but for batch normalization and dropout), with one reduction and the memory of b samples. The
   /// last iteration of an epoch may have fewer minibatches.
   std::int64_t accumulate = 1;
-  /// After some iterations, records an iteration's work on the GPU as a CUDA graph. Each iteration with a minibatch of
-  /// the recorded shape then launches the graph with one call (graphed_step.hpp). The loss must not read values of
-  /// the GPU.
+  /// If true: after some iterations, the work of an iteration on the GPU is recorded as a CUDA graph. Each later
+  /// iteration whose minibatch has the recorded shape launches the graph with one call (graphed_step.hpp). The loss
+  /// function must not read values of the GPU.
   bool cuda_graph = false;
   /// Folder for the files of all extensions; created if absent. The trainer locks the folder.
   std::filesystem::path out = "result";
-  /// On SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before the end of the job), and before
-  /// the job's time limit (from Slurm or MN_END_TIME): all ranks finish the iteration and write a checkpoint, and run()
-  /// returns kExitRequeue. The same signal again ends the process at once.
+  /// If true: on SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before the end of the job), and
+  /// before the job's time limit (from Slurm or MN_END_TIME), all ranks finish the iteration and write a checkpoint,
+  /// and run() returns kExitRequeue. The same signal again ends the process at once.
   bool checkpoint_on_signal = false;
-  /// If not null, records the phases of each step. Each step then waits for the device, so the times include the
-  /// device's work. Give the Trace to the optimizer, too.
+  /// If not null, the phases of each step are recorded in it. Each step then waits for the device, so the times include
+  /// the device's work. Give the Trace to the optimizer, too.
   std::shared_ptr<Trace> trace = {};
 };
 

@@ -1,4 +1,4 @@
-// The loop of a Trainer, and the agreement of the ranks between iterations. trainer_end.cpp has the reasons to end.
+// The loop of a Trainer, and what the ranks tell each other between iterations. trainer_end.cpp has the reasons to end.
 #include <mn/trainer/trainer.hpp>
 
 #include <algorithm>
@@ -43,13 +43,13 @@ int Trainer::run() {
   const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
   signal_ = signal;
   begin_run();
-  note_iteration(iteration());  // comes before the scope, because this run has made no step yet
+  note_iteration(iteration());  // before the scope, because this run has made no step yet
   const ActivityScope activity("training");
-  if (extensions_->any_pending()) run_extensions();  // they were due in the iteration of the checkpoint
+  if (extensions_->any_pending()) run_extensions();  // due in the iteration of the checkpoint
   while (!is_over() && end_reason_ == kNoReason) {
     advance();
     note_iteration(iteration());
-    checkpointer_->prepare();  // from the first iteration on, the optimizers have their state
+    checkpointer_->prepare();  // after the first iteration, when optimizers have a state
     status_->stepped(iteration());
     end_reason_ = agree(own_end_reason());
     extensions_->find_due({iteration(), previous_epoch_detail_, epoch_detail()});
@@ -63,7 +63,7 @@ int Trainer::run() {
   if (requeue) checkpoint_to_requeue();
   extensions_->finalize(*this);
   checkpointer_->finish();
-  comm_->barrier();  // waits until every file of rank 0 is complete
+  comm_->barrier();  // until rank 0 has written every file
   return requeue ? kExitRequeue : 0;
 }
 
@@ -99,7 +99,8 @@ void Trainer::advance() {
   last_step_.bytes = parts_->bytes_sent() - bytes_before;
   add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
-  // The host's times include the device's work only if the host waits for the device in each step.
+  // Stragglers are found by the host's times. These include the device's work only if the host waits for the device in
+  // each step.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
     stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
@@ -107,8 +108,8 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // The first minibatch may take long until files are open, and any minibatch may take long in a loader of the
-  // program's own.
+  // Waiting is shown as an activity of its own, because it may take long: the first minibatch until files are open, and
+  // any minibatch in a loader of the program's own.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -140,7 +141,7 @@ void Trainer::finish_steps() {
   wait_for_losses();
 }
 
-/// Reads the losses, which waits for the device. The wait counts as training time.
+/// Reads the losses and metrics, which waits for the device. The wait counts as training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
   observation_->read();
@@ -166,8 +167,8 @@ ExtensionTimes Trainer::extension_times() const {
   return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
 }
 
-/// In the last iteration of training, extensions also report their unfinished periods. A checkpoint still holds the
-/// observations of these periods, so a run that continues can report the whole periods.
+/// Runs the extensions that are due. In the last iteration of training, extensions also report what has come since
+/// their last run(). Checkpoints still hold the observations, for a run that continues and reports the whole period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
@@ -188,9 +189,9 @@ bool Trainer::may_begin(Duration duration) {
   return true;
 }
 
-/// Collective: the ranks exchange why to stop, which periods of seconds are over by rank 0's clock, how fast the
-/// slowest and the fastest rank are, and whether any rank's thread is busy with a save or with its memory. Returns why
-/// training stops on all ranks.
+/// Collective: the ranks exchange why to stop, which triggers in seconds are due by rank 0's clock, how fast the
+/// slowest and the fastest rank are, and whether any rank's thread is busy with a save or with memory for saves.
+/// Returns, on all ranks, why training stops; kNoReason if it goes on.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =
@@ -214,8 +215,8 @@ std::function<void(bool)> Trainer::pauses() {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
     const auto is_saving = [this] { return checkpointer_->is_saving(); };
-    // The condition is equal on all ranks. A save needs two exchanges to end. If the save is quick, both exchanges come
-    // before the first part, because there may be no second part.
+    // All ranks evaluate this condition equally. A save needs two exchanges to end. If a save is quick, both exchanges
+    // come before the first part, because there may be no second part.
     for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
       if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;
       if (is_first && is_saving()) checkpointer_->wait_for_thread();
@@ -225,7 +226,8 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Returns true if all ranks are done. A rank that is done waits here until the other ranks reach their next exchange.
+/// Collective: returns true if all ranks have done their parts. A rank that is done waits here until the other ranks
+/// reach their next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

@@ -30,13 +30,13 @@ struct TrainingCounters {
   double earlier_s = 0;                    ///< seconds of training before the resume
   Clock::time_point start = Clock::now();  ///< when run() began
 
-  /// Seconds of training, including those before a resume.
+  /// How many seconds training has taken, including the time before a resume.
   [[nodiscard]] double elapsed_s() const {
     return earlier_s + std::chrono::duration<double>(Clock::now() - start).count();
   }
 };
 
-/// References into a Trainer, its counters, and the settings of the program when it made the trainer.
+/// References to the parts of a Trainer, its counters, and the program's settings when the trainer was made.
 struct TrainingParts {
   Communicator& comm;
   const std::vector<NamedOptimizer>& optimizers;
@@ -49,13 +49,13 @@ struct TrainingParts {
   std::vector<std::string> initially_frozen = {};     ///< parameters that were frozen when the trainer was made
   TrainingCounters counters = {};
 
-  /// Bytes passed to collectives by this rank's optimizers.
+  /// How many bytes this rank's optimizers have passed to collective calls.
   [[nodiscard]] std::uint64_t bytes_sent() const {
     std::uint64_t sum = 0;
     for (const NamedOptimizer& each : optimizers) sum += each.optimizer->bytes_sent();
     return sum;
   }
-  /// Samples of an iteration on all ranks; null if the iterator does not know its batch size.
+  /// How many samples an iteration has on all ranks. Null if the iterator does not know its batch size.
   [[nodiscard]] nlohmann::json samples_per_iteration() const;
 };
 

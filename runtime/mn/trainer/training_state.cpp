@@ -36,7 +36,8 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Warns at the first save if an optimizer's save() stores nothing, because a warning at a resume would come too late.
+/// Warns, already at the first save, if an optimizer's save() stores nothing. At a resume the warning would come too
+/// late.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;
@@ -82,7 +83,8 @@ json TrainingState::replicated_state() const {
   return about;
 }
 
-/// Collective.
+/// Collective: adds the model's buffers. If they are equal on all ranks, they are shared tensors; otherwise rank 0's
+/// buffers are, and each rank with other buffers stores its own.
 void TrainingState::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(parts_.model);
   const std::uint64_t own = hash_of(buffers);
@@ -113,14 +115,14 @@ Checkpoint TrainingState::checkpoint() {
 Checkpoint TrainingState::tensors() const {
   Checkpoint checkpoint;
   add_tensors(checkpoint);
-  // Some extensions may not have made their tensors yet.
+  // Undefined tensors are left out, because some extensions may not have made their tensors yet.
   for (NamedTensors* const all : {&checkpoint.shared, &checkpoint.root}) {
     std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
   }
   return checkpoint;
 }
 
-/// Collective.
+/// Collective: adds all tensors of the training to a checkpoint.
 void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.shared, kModelPrefix, named_parameters(parts_.model));
   checkpoint.own = random_state(parts_.comm.device());
@@ -136,8 +138,9 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }
 
-/// "weight holds NaN or infinity on rank 1"; empty if all numbers are finite. Only trained parameters diverge by
-/// themselves: a buffer may hold infinities, as masks do.
+/// Why the training must not be saved, for instance "weight holds NaN or infinity on rank 1". Empty if it may be saved.
+/// A buffer and a frozen parameter may hold infinities, as masks do, but not NaN; tensors that were not finite at the
+/// start are exempt.
 std::string TrainingState::objection() const {
   std::string found;
   const auto check = [&](const std::string& name, const at::Tensor& tensor, bool or_infinity) {

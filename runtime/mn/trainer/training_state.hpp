@@ -28,27 +28,29 @@ namespace mn {
 
 class CheckpointReader;
 
-// State that is equal on all ranks.
+// Prefixes of the names of tensors that are equal on all ranks.
 inline const std::string kModelPrefix = "model/";
 inline const std::string kExtensionPrefix = "extensions/";
-/// Prefix of the torch optimizer's state, if it is equal on all ranks.
+/// The prefix for the torch optimizer's state, if all ranks have an equal state.
 inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
 
-// State of one rank.
+// Prefixes of the names of tensors that belong to one rank.
 inline const std::string kOwnBufferPrefix = "buffer.";
-/// Prefix of the multi-node optimizer's state of each rank.
+/// The prefix for MultiNodeOptimizer::rank_state().
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-/// Prefix of the torch optimizer's state, if it differs between ranks.
+/// The prefix for the torch optimizer's state, if each rank has a state of its own.
 inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
 
 class TrainingState {
  public:
-  /// Notes the tensors of the model that hold NaN or infinity now: a later checkpoint does not object to these tensors.
+  /// Takes note of the model's tensors that hold NaN or infinity now, because checkpoints do not object to these
+  /// tensors.
   explicit TrainingState(const TrainingParts& parts);
 
-  /// Collective. The whole checkpoint, with borrowed tensors.
+  /// Collective: makes the whole checkpoint. Its tensors share the memory of the training.
   [[nodiscard]] Checkpoint checkpoint();
-  /// Collective. The tensors that exist now, without "about"; their size is the memory that a save needs.
+  /// Collective: the checkpoint's tensors as far as they exist now, without "about". Their size shows how much memory a
+  /// save needs.
   [[nodiscard]] Checkpoint tensors() const;
 
  private:
@@ -62,8 +64,8 @@ class TrainingState {
   bool has_checked_optimizers_ = false;  // the first save has checked whether optimizers store a state
 };
 
-/// Collective. `source` names the checkpoint in errors. Throws the same DataError on every rank if the model or the
-/// optimizer does not match the checkpoint.
+/// Collective: restores a training from a checkpoint. `source` names the checkpoint in errors. Throws an equal
+/// DataError on every rank if the model or the optimizer does not match the checkpoint.
 void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 
 }  // namespace mn

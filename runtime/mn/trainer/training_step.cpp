@@ -24,7 +24,7 @@ std::vector<at::Tensor*> tensors_of(Batch& batch) {
   return all;
 }
 
-/// The tensors of a minibatch without duplicates (`data` and the first field may be equal).
+/// The tensors of a minibatch, each once: `data` and the first field may be one tensor.
 std::vector<at::Tensor> distinct_tensors(Batch batch) {
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* tensor : tensors_of(batch)) {
@@ -34,16 +34,17 @@ std::vector<at::Tensor> distinct_tensors(Batch batch) {
   return distinct;
 }
 
-/// Returns the numbers of a minibatch that are constants in a graph.
+/// Returns the numbers of a minibatch that a graph holds as constants.
 std::vector<double> numbers_of(const Batch& batch) {
   std::vector<double> all = {static_cast<double>(batch.samples), batch.loss_weight()};
   for (const BatchField& field : batch.fields) all.push_back(static_cast<double>(field.longest));
   return all;
 }
 
-/// Returns `batch` with each tensor before[i] replaced by after[i]. `before` is distinct_tensors(batch).
+/// Returns a copy of `batch` in which each tensor before[i] is replaced by after[i]. `before` is
+/// distinct_tensors(batch).
 Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
-  batch.indices.clear();  // the sample numbers are those of the original minibatch only
+  batch.indices.clear();  // they are numbers of the original minibatch's samples
   for (at::Tensor* tensor : tensors_of(batch)) {
     const auto found = std::ranges::find_if(before, [&](const at::Tensor& other) { return other.is_same(*tensor); });
     *tensor = after[static_cast<std::size_t>(found - before.begin())];
@@ -98,7 +99,7 @@ void TrainingStep::run_minibatches() {
   update(all);
 }
 
-/// An iteration with a single minibatch.
+/// Runs an iteration that has only one minibatch.
 void TrainingStep::run_batch(const Batch& batch) {
   optimizer().zero_grad();
   Accumulated all;
@@ -115,13 +116,13 @@ void TrainingStep::run_graph() {
   }));
   if (!graph_->has_launched()) return;
   assert(recorded_);
-  const ForwardResult result = {Loss(recorded_->loss.value.clone(), recorded_->weight),  // copies (4)
+  const ForwardResult result = {Loss(recorded_->loss.value.clone(), recorded_->weight),  // invariant 4: a copy
                                 recorded_->metrics.copied()};
   observe(batch, result);
   observe_update(batch.samples);
 }
 
-/// Makes the whole step while the graph records it. Nothing is computed yet.
+/// Makes a whole step while the graph records it. During the recording nothing is computed.
 void TrainingStep::record(const Batch& batch) {
   optimizer().zero_grad();
   ForwardResult result = forward(batch);
@@ -150,16 +151,16 @@ void TrainingStep::observe_update(std::int64_t samples) {
 void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last) {
   const auto result = loss_calls_.run(batch.samples, &parts_.comm, "training", parts_.counters.epoch + 1,
                                       [&] { return forward(batch); });
-  if (!result) return;  // a rank without samples (2)
+  if (!result) return;  // invariant 2: this rank steps with weight 0
   const at::Tensor& loss = result->loss.value;
   const double weight = result->loss.weight_in(batch);
   observe(batch, *result);
   all.samples += batch.samples;
   all.weight += weight;
-  if (weight == 0 && !loss_calls_.any()) return;  // a mean over 0 items
+  if (weight == 0 && !loss_calls_.any()) return;  // the loss is a mean over 0 items, and may be NaN
   const Trace::Scope scope(trace_.get(), "backward", Trace::Lane::kCompute);
   const auto more_follow = is_last ? nullptr : optimizer().no_sync();
-  const at::Tensor weighted = optimizer().scale_loss(loss, weight, parts_.accumulate);  // (1)
+  const at::Tensor weighted = optimizer().scale_loss(loss, weight, parts_.accumulate);  // invariant 1: weighted
   if (is_last) optimizer().announce_step(all.weight);
   weighted.backward();
   end_phase(trace_.get(), parts_.comm.device());

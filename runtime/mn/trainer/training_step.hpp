@@ -22,7 +22,7 @@ namespace mn {
 
 class GraphedStep;
 
-/// The program's part of a step: a loss function or an update function. Only one of the two is set.
+/// What the program gives for a step: either a loss function or an update function.
 struct StepProgram {
   ComputeLoss compute_loss;
   UpdateParameters update;
@@ -31,31 +31,32 @@ struct StepProgram {
 class TrainingStep {
  public:
   using NextBatch = std::function<Batch()>;
-  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false for a loss of weight 0 (NaN).
+  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false if the loss has weight 0; it may
+  /// then be NaN.
   using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
 
-  /// Throws UsageError if the options ask for a CUDA graph and the step cannot be recorded.
+  /// Throws UsageError if the options ask for a CUDA graph, but a graph cannot hold the step.
   TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options, NextBatch next_batch,
                AfterForward after_forward);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
-  /// Collective. Updates the parameters once.
+  /// Collective: runs one iteration, which updates the parameters once.
   void run();
 
  private:
-  /// Sums over the minibatches of an iteration so far.
+  /// What the minibatches of an iteration so far have together.
   struct Accumulated {
     std::int64_t samples = 0;
     double weight = 0;
   };
-  /// Results of the loss function for a minibatch.
+  /// What the loss function has returned for a minibatch.
   struct ForwardResult {
     Loss loss;
     Summary metrics;
   };
-  /// Tensors that each launch of graph_ overwrites (4).
+  /// Invariant 4: each launch of graph_ overwrites these tensors, so observations hold copies.
   struct RecordedResult : ForwardResult {
     double weight;
   };

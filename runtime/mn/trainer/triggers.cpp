@@ -57,7 +57,7 @@ std::string Interval::str() const {
 }
 
 bool Interval::passed(double before, double now) const {
-  constexpr double kRounding = 1 + 1e-12;  // as a double, 3 · 0.1 is a little more than 0.3
+  constexpr double kRounding = 1 + 1e-12;  // allows rounding: in doubles 3 · 0.1 is a little more than 0.3
   return std::floor(now / every * kRounding) > std::floor(before / every * kRounding);
 }
 

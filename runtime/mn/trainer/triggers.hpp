@@ -1,4 +1,4 @@
-/// Intervals of triggers: a number of epochs, iterations or seconds.
+/// The intervals at which triggers fire: a number of epochs, iterations or seconds.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,33 @@
 
 namespace mn {
 
-/// The unit of an Interval.
+/// What an Interval counts.
 enum class IntervalUnit : std::uint8_t {
   kEpoch,      ///< passes over the training data, also fractions of one
   kIteration,  ///< steps, whole numbers
   kSecond      ///< seconds by rank 0's clock
 };
 
-/// A period of training, e.g. {1, "epoch"}, {100, "iteration"}, {60, "second"}.
+/// A period of training, for instance {1, "epoch"}, {100, "iteration"} or {60, "second"}.
 struct Interval {
   double every = 1;                          ///< the period, > 0
   IntervalUnit unit = IntervalUnit::kEpoch;  ///< unit of the period
 
   /// Throws UsageError if `every` is not finite, is not > 0, or is not a whole number of iterations.
   Interval(double every, IntervalUnit unit);
-  /// Chainer's form: the unit is "epoch", "iteration" or "second". Throws UsageError for other units.
+  /// As in Chainer, the unit is a text: "epoch", "iteration" or "second". Throws UsageError for other units.
   Interval(double every, std::string_view unit);
 
-  /// "5e" means 5 epochs, "100i" means 100 iterations, "60s" means 60 seconds; a number without a letter means epochs.
-  /// For any other text, throws a UsageError that lists the forms.
+  /// Converts a text to an interval: "5e" means 5 epochs, "100i" 100 iterations, "60s" 60 seconds; a number without a
+  /// letter means epochs. For any other text, throws a UsageError that lists these forms.
   [[nodiscard]] static Interval parse(std::string_view text);
-  /// The interval as a text for parse().
+  /// The interval as a text that parse() takes.
   [[nodiscard]] std::string str() const;
 
-  /// True if a multiple of the period lies in (before, now], both in this interval's unit.
+  /// Whether the trigger fires between `before` and `now`, both in this interval's unit. True if a multiple of the
+  /// period is greater than `before` and at most `now`.
   [[nodiscard]] bool passed(double before, double now) const;
-  /// Equal periods in the same unit.
+  /// Whether period and unit are equal.
   bool operator==(const Interval&) const = default;
 };
 

@@ -32,7 +32,8 @@ std::string name_of(std::int64_t iteration) {
   return std::string(kPrefix) + digits;
 }
 
-/// The iteration in a name that name_of() makes. No value for other names, such as "step-5" and "step--0000005".
+/// The iteration in the name of a checkpoint's folder. No value unless name_of() makes the name: "step-5" and
+/// "step--0000005" have none.
 std::optional<std::int64_t> iteration_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
@@ -41,17 +42,19 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// A checkpoint's name, found in the name of its folder during a replacement: "step-00000003" for ".step-00000003" +
-/// `end`.
+/// While a checkpoint is replaced, its old and its new folder have the checkpoint's name between a dot and an ending.
+/// Returns the checkpoint's name: "step-00000003" for ".step-00000003" + `end`. No value for all other names.
 std::optional<std::string> name_before(const std::string& name, std::string_view end) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
 }
 
-/// The name of a checkpoint that commit_save() was replacing when its process ended.
+/// The name of a checkpoint, from the name of its old folder: commit_save() was replacing the checkpoint when the
+/// process ended. No value for all other names.
 std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
 
-/// The name of a checkpoint that is being replaced, from the name of its old or its new folder.
+/// The name of a checkpoint, from the name of its old or its new folder during a replacement. No value for all other
+/// names.
 std::optional<std::string> name_beside(const std::string& name) {
   const auto replaced = name_of_replaced(name);
   return replaced ? replaced : name_before(name, kReplacingEnd);
@@ -61,7 +64,7 @@ bool is_absent(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
 }
 
-/// The entries of a folder; none if the folder is absent. Throws FileError if the folder can't be read.
+/// The files and folders in a folder. Empty if the folder is absent. Throws FileError if the folder cannot be read.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
@@ -79,7 +82,7 @@ bool is_checkpoint(const fs::path& path) {
   return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
 
-/// The target of the link OUT/snapshot_best; empty if mark_best() has made no such link.
+/// Where the link OUT/snapshot_best points. Empty if there is no link that mark_best() has made.
 fs::path best_of(const fs::path& out) {
   std::error_code error;
   const fs::path best = fs::read_symlink(out / kBest, error);
@@ -93,7 +96,7 @@ fs::path best_of(const fs::path& out) {
 
 bool is_pinned(const fs::path& checkpoint) { return fs::exists(status_of(checkpoint / kPinName)); }
 
-/// A free path, old_step-N, for a checkpoint of a run that is not continued.
+/// A free name, old_step-N, for a checkpoint of an earlier run that this run does not continue.
 fs::path path_aside(const fs::path& checkpoint) {
   const std::string name = std::string(kAsidePrefix) + name_of(*checkpoint_iteration(checkpoint));
   fs::path free = checkpoint.parent_path() / name;
@@ -111,11 +114,12 @@ void remove_with_warning(const fs::path& path) {
   }
 }
 
-/// Removes folders without a manifest, and both folders of a replacement that was stopped.
+/// Removes what stopped saves have left: folders without a manifest, and both folders of a stopped replacement.
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
-    // `beside`: a folder of a save that was killed between the two renames of a replacement.
+    // `beside`: a folder beside the checkpoint, left by a save that was killed between the two renames of a
+    // replacement.
     const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
@@ -164,8 +168,8 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
   const fs::path best = best_of(out);
   std::string names;
   const std::vector<fs::path> paths = find_checkpoints(out);
-  // The oldest is renamed first. If the process ends before the last rename, the newest checkpoint still has its name,
-  // for a resume.
+  // The oldest checkpoint is renamed first. If the process ends before the last rename, the newest checkpoint still has
+  // its name, and a run can resume from it.
   for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
     const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));
@@ -191,7 +195,7 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
-  remove_unfinished(out / kFolder);  // first, while the successor of a replaced checkpoint is still there
+  remove_unfinished(out / kFolder);  // first, because a replaced checkpoint's successor may be removed below
   std::vector<fs::path> paths = find_checkpoints(out);
   std::erase_if(paths, [](const fs::path& path) { return !is_own(path); });
   for (std::size_t i = keep; i < paths.size(); ++i) {
@@ -209,7 +213,7 @@ void mark_best(const fs::path& out, const fs::path& checkpoint) {
   try {
     fs::remove(link);
     fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);
-    // rename(2) replaces the old link in a single step: readers always find a link.
+    // rename(2) replaces the old link in a single step, so readers always find a link.
     fs::rename(link, out / kBest);
   } catch (const fs::filesystem_error& error) {
     throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());

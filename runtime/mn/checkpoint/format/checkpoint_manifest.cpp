@@ -22,7 +22,8 @@ constexpr std::string_view kFormat = "mn-checkpoint-3";
 
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// Checks the checksum of a manifest's text, and returns its BODY (1).
+/// Returns the BODY of a manifest's text, in the form that is described in checkpoint_manifest.hpp, (1). Throws
+/// DataError if the text has another form, or if the checksum of BODY is wrong.
 std::string_view body_of(std::string_view text, const std::string& source) {
   constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
   const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
@@ -48,7 +49,7 @@ SavedTensor read_tensor(const json& entry) {
   return tensor;
 }
 
-/// A piece with its tensor.
+/// A piece of a tensor, together with the tensor.
 struct Part {
   const std::string* name;
   const SavedTensor* tensor;
@@ -58,14 +59,15 @@ struct Part {
   }
 };
 
-/// The pieces of each shard by ascending offset.
+/// The pieces that each shard holds, by ascending offset in the shard.
 std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
   std::vector<std::vector<Part>> shards(manifest.shards.size());
   for (const auto& [name, tensor] : manifest.tensors) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
-    // A part without elements has the same offset as the next part, and comes first.
+    // A piece without elements has the same offset as the piece behind it. Sorting by size, too, puts the empty piece
+    // first.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
@@ -85,7 +87,7 @@ std::string header_of(const std::vector<Part>& parts) {
   return safetensors_header(header);
 }
 
-/// Throws DataError unless the pieces of the tensor cover each element once, in ascending order (2).
+/// Invariant 2: throws DataError unless the pieces of the tensor cover each of its elements once, in ascending order.
 void check_tensor(const std::string& name, const SavedTensor& tensor, const Manifest& manifest,
                   const std::string& source) {
   const std::uint64_t elements =
@@ -108,7 +110,8 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// Throws DataError unless the pieces of each shard cover each byte of its data once (3).
+/// Invariant 3: throws DataError unless the pieces in each shard cover each byte of its data once, and its header has
+/// the size that the pieces need.
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {

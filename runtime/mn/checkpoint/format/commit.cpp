@@ -39,7 +39,8 @@ bool is_own_file(const std::string& name) {
 
 bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
-/// The files of a checkpoint or of a stopped save. Throws DataError if the path holds anything else (3).
+/// The files in the folder of a checkpoint or of a stopped save. Invariant 3: only such files may be removed, so the
+/// function throws DataError if `path` holds anything else.
 std::vector<fs::path> own_files(const fs::path& path) {
   constexpr const char* kRemedy = ": give another name, or remove it";
   if (!fs::is_directory(fs::symlink_status(path))) {
@@ -63,8 +64,8 @@ std::vector<fs::path> own_files(const fs::path& path) {
   return files;
 }
 
-/// `folder` takes the place of the checkpoint `path` (2), in one step if the file system can exchange two names.
-/// Otherwise `path` is absent for a moment.
+/// Invariant 2: `folder`, the new checkpoint, takes the place of the old checkpoint `path`. If the file system can
+/// exchange two names, this is one step. Otherwise `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -73,7 +74,7 @@ void take_place(const fs::path& folder, const fs::path& path) {
     if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
     if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
   }
-  sync_folder(path.parent_path());  // else, after a power cut, the old name might lead to a folder without files
+  sync_folder(path.parent_path());  // after a power cut, the old name must not lead to an empty folder
   remove_checkpoint(old);
 }
 
@@ -93,7 +94,8 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // An old checkpoint stays until the new checkpoint is complete (2). Files of a stopped save are removed.
+  // Invariant 2: an old checkpoint stays until the new checkpoint is complete, so the new one is written to a folder
+  // beside it. Files of a stopped save are removed.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
@@ -102,11 +104,11 @@ fs::path begin_save(const fs::path& path) {
 }
 
 void commit_save(const fs::path& folder, const fs::path& path, const Manifest& manifest) {
-  // All ranks have synced their shards. If a size is wrong here, a resume would find the shard damaged.
+  // All ranks have written and synced their shards. A wrong size here means that a resume would find the shard damaged.
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / checkpoint_shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
-  write_file(folder / kCheckpointManifestName, manifest_text(manifest));  // commits the checkpoint (1)
+  write_file(folder / kCheckpointManifestName, manifest_text(manifest));  // invariant 1: commits the checkpoint
   folder != path ? take_place(folder, path) : sync_folder(path.parent_path());
 }
 
@@ -114,7 +116,7 @@ void abandon_save(const fs::path& folder) noexcept {
   try {
     remove_checkpoint(folder);
   } catch (const std::exception&) {
-    // The next save of this path removes the folder, or reports why it can't.
+    // The folder stays. The next save of the path removes the folder, or reports an error.
   }
 }
 
@@ -131,7 +133,7 @@ bool is_own(const fs::path& path) {
 
 void remove_checkpoint(const fs::path& path) {
   try {
-    const std::vector<fs::path> files = own_files(path);  // (3): throws before the first file is removed
+    const std::vector<fs::path> files = own_files(path);  // invariant 3: throws before the first removal
     fs::remove(path / kCheckpointManifestName);
     for (const fs::path& file : files) fs::remove(file);
     fs::remove(path);

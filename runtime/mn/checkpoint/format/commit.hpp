@@ -1,5 +1,5 @@
-/// The commit of a checkpoint. Whenever a process stops, either the new checkpoint is complete, or the old checkpoint
-/// is still there.
+/// How written files become a checkpoint (the commit). Whenever a process stops, either the new checkpoint is complete,
+/// or the old checkpoint is still there.
 ///
 ///   rank 0      begin_save(): removes the files of a stopped attempt, makes the folder
 ///   every rank  TensorShardWriter: creates, writes, syncs and closes its shard
@@ -19,22 +19,24 @@
 
 namespace mn {
 
-/// Ends of names during a replacement (2). The new folder is named ".step-00000003.replacing" until it takes its path;
-/// if the file system cannot exchange two names, the old folder is named ".step-00000003.replaced" until it is removed.
+/// Endings of folders' names while a checkpoint is replaced. The new folder is called ".step-00000003.replacing" until
+/// it takes the checkpoint's path. If the file system cannot exchange two names, the old folder is called
+/// ".step-00000003.replaced" until it is removed.
 inline constexpr const char* kReplacingEnd = ".replacing";
 inline constexpr const char* kReplacedEnd = ".replaced";
 
-/// Called by one rank. Makes and returns the folder for the shards: `path`, or a folder beside it if `path` is a
-/// checkpoint (2). Throws DataError if the folder can't be made, or if `path` holds other files (3).
+/// Called by one rank: makes the folder for the shards of a save, and returns its path. Invariant 2: this is `path`, or
+/// a folder beside it if `path` is a checkpoint already. Throws DataError if the folder cannot be made, or if `path`
+/// holds files that are not a checkpoint's.
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);
-/// Called by one rank after all shards were written: `folder` becomes the checkpoint `path`. Throws DataError if a
-/// shard is missing.
+/// Called by one rank after all shards were written: makes `folder` the checkpoint `path`. Throws DataError if a shard
+/// is missing.
 void commit_save(const std::filesystem::path& folder, const std::filesystem::path& path, const Manifest& manifest);
-/// Called by one rank: removes the folder of a failed save, if possible.
+/// Called by one rank after a failed save: removes its folder, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn removes,
-/// renames and replaces no other paths.
+/// Whether `path` is a folder, not a link, with no other files than those of a checkpoint or of a stopped save. mn
+/// removes, renames and replaces no other paths.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
 /// Removes a checkpoint, or the files of a stopped save. The manifest is removed first, so that no checkpoint ever

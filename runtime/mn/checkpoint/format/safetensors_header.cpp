@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {
     {"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},     {"I16", 2},     {"I8", 1},
     {"U8", 1},  {"BOOL", 1}, {"U64", 8}, {"U32", 4},  {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"C64", 8}};
 
-/// Parses one file. Every message names the file.
+/// Parses the header of one file. The text of every error names the file.
 class Parser {
  public:
   Parser(std::string_view file, const std::string& source) : file_(file), source_(source) {}
@@ -33,7 +33,8 @@ class Parser {
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    // header_bytes may be any 64-bit number. It is compared with a difference, because a sum could wrap around.
+    // A damaged file may have any 64-bit number here. The comparison uses a difference, because a sum could wrap
+    // around.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -45,8 +46,8 @@ class Parser {
   }
 
  private:
-  /// Throws if the file is of a known kind, such as PyTorch's weights. Call it only if no header follows the length,
-  /// because a valid length may look like the mark of a kind.
+  /// If the file is of another known kind, for instance PyTorch's weights, throws an error with the kind's name. Call
+  /// it only if no header follows the length: a valid length may look like the first bytes of another kind of file.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;
@@ -66,7 +67,7 @@ class Parser {
     fail("is not a safetensors file but " + kind->name + ": " + kind->remedy);
   }
 
-  /// Marks the tensors that the metadata lists as complex.
+  /// Sets is_complex of the tensors that the file's metadata lists as complex.
   void mark_complex(const json& header, std::vector<SafetensorsEntry>& entries) const {
     const json metadata = header.value("__metadata__", json::object());
     if (!metadata.is_object() || !metadata.contains(kComplexKey)) return;
@@ -90,7 +91,8 @@ class Parser {
     std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
     });
-    // In the order of their bytes, the tensors must follow each other without a gap, up to the end of the file.
+    // The tensors are sorted by the place of their bytes. They must follow each other without a gap, up to the end of
+    // the file.
     const char* covered = data_.data();
     for (const SafetensorsEntry& entry : entries) {
       if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
@@ -145,7 +147,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
   }
   bool is_empty = false;
   for (const std::int64_t extent : shape) {
-    // An extent of 0 counts as 1 in the product, and the overflow check covers all extents.
+    // An extent of 0 counts as 1 here, so the product checks all extents for overflow.
     const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
     if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
       throw DataError(source + " gives tensor " + json_quoted(name) + " an impossible shape");
@@ -158,7 +160,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
 
 std::string safetensors_header(const nlohmann::json& header) {
   std::string text = header.dump();
-  // Blanks up to a multiple of 8 bytes align the data, as in the reference implementation.
+  // Blanks lengthen the header to a multiple of 8 bytes, so the data are aligned, as in the reference implementation.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;

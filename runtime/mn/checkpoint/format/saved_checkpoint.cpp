@@ -60,8 +60,8 @@ void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
-  // One open file is enough, because tensors are read in the order of their names, and neighbors are mostly in the same
-  // shard.
+  // At most one shard is open at a time. This is enough: tensors are read in the order of their names, and tensors with
+  // neighboring names mostly lie in the same shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
   const auto open_file = [&] {
@@ -75,7 +75,7 @@ const File& SavedCheckpoint::open(std::size_t shard) {
     throw DataError("the checkpoint " + folder_.string() + " is damaged: " + error.what() + kRemedy);
   }
   const std::uint64_t bytes = opened_->second.size();
-  // Detects a wrong length before the data are read.
+  // A wrong size of the shard is found here, before its data are read.
   if (bytes != manifest_.shards[shard].bytes) {
     damaged(shard,
             "has " + std::to_string(bytes) + " bytes in place of " + std::to_string(manifest_.shards[shard].bytes));
@@ -83,8 +83,8 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   return opened_->second;
 }
 
-/// Reads chunks into room_for(begin, bytes), and checks the checksum. `begin` counts bytes from the beginning of the
-/// piece.
+/// Reads a piece of a tensor in chunks, and checks its checksum. Each chunk is read into room_for(begin, bytes), where
+/// `begin` counts bytes from the beginning of the piece.
 template <class RoomFor>
 void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece,
                                  const RoomFor& room_for) {
@@ -119,7 +119,7 @@ void SavedCheckpoint::check_header(std::size_t shard) {
   std::string header(expected.size(), '\0');
   const File& file = open(shard);
   with_retries([&] { file.read_at(0, std::as_writable_bytes(std::span(header))); });
-  // The manifest determines the header, so the header has no checksum.
+  // The header needs no checksum: the manifest determines each of its bytes.
   if (header != expected) damaged(shard, "has another header than the manifest says");
 }
 
@@ -139,14 +139,14 @@ void SavedCheckpoint::check() {
 }
 
 fs::file_status status_of(const fs::path& path) {
-  std::error_code error;  // set for an absent file, too
+  std::error_code error;  // is also set if nothing is at the path
   const fs::file_status status = fs::symlink_status(path, error);
   if (status.type() != fs::file_type::none) return status;
   throw FileError(with_errno("cannot see " + path.string(), error.value()), error.value());
 }
 
 bool is_committed(const fs::path& folder) {
-  // A symbolic link does not count, because the file would belong to a different checkpoint.
+  // A symbolic link does not count as a manifest, because its target would belong to a different checkpoint.
   return fs::is_regular_file(status_of(folder / kCheckpointManifestName));
 }
 

@@ -14,16 +14,15 @@
 
 namespace mn {
 
-/// True if the error means that the storage fails, or that this process has no permission to read. False if the file is
-/// absent or damaged.
+/// True if the storage fails, or if the process has no permission to read. False if the file is absent or damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
-/// Call it in the catch block of `error`. Logs a warning and waits before the next attempt. Rethrows after the last
-/// attempt, and if is_of_storage(error) is false.
+/// Called in the catch block of `error`. Logs a warning and waits before the next attempt. Rethrows the error after the
+/// last attempt, or if is_of_storage(error) is false.
 void wait_to_retry(const FileError& error, int attempt);
 
-/// Returns work(). If the storage fails, logs a warning, and calls work() again after half a second, and once more
-/// after two seconds.
+/// Calls `work` and returns its result. If the storage fails, logs a warning and calls `work` again, after half a
+/// second, and a last time after two more seconds.
 template <class Work>
 decltype(auto) with_retries(const Work& work) {
   for (int attempt = 0;; ++attempt) {
@@ -42,9 +41,9 @@ class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.
   explicit SavedCheckpoint(const std::filesystem::path& folder);
-  /// Takes the text of the manifest that a different rank has read, and checks the text.
+  /// Checks the text of a manifest after a different rank has read the text.
   SavedCheckpoint(std::filesystem::path folder, std::string_view text);
-  /// Reads the text of the manifest. Throws DataError if `folder` has no manifest, and therefore is not a checkpoint.
+  /// Reads the text of the manifest. A folder without a manifest is not a checkpoint: throws DataError.
   [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
@@ -70,14 +69,14 @@ class SavedCheckpoint {
 
   std::filesystem::path folder_;
   Manifest manifest_;
-  std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
+  std::optional<std::pair<std::size_t, File>> opened_;  // the shard that was read last
 };
 
-/// The status of the file, folder or link at `path`. Throws FileError if the storage fails: a file must not count as
-/// absent only because a file server fails for a moment.
+/// Returns the status of the file, folder or link at `path`. Throws FileError if the storage fails: a file must not
+/// look absent only because a file server fails for a moment.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
-/// True if the folder holds a manifest. Throws FileError if the storage fails.
+/// Whether the folder is a checkpoint, that is, holds a manifest. Throws FileError if the storage fails.
 [[nodiscard]] bool is_committed(const std::filesystem::path& folder);
 
 }  // namespace mn

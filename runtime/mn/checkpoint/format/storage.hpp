@@ -1,4 +1,4 @@
-/// Whether the files of a folder survive the loss of the node.
+/// Finds out whether the files of a folder survive the loss of the node.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,12 @@
 
 namespace mn {
 
-/// If the file system of `folder` is lost with the node or the container, returns its kind: "tmpfs", "overlay", "ext4",
-/// …. Returns an empty text for file servers, and for unknown kinds.
+/// Finds whether the file system of `folder` is lost with the node or the container. If so, returns the kind of file
+/// system: "tmpfs", "overlay", "ext4", …. Empty for file servers, and for unknown kinds.
 [[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
 
-/// True for kinds on a disk, which the node may export; false for kinds in memory.
+/// Whether a file system of the given kind lies on a disk of the node: the node may export it to further nodes. False
+/// for kinds in memory and for a container's "overlay".
 [[nodiscard]] bool is_disk(const std::string& kind);
 
 }  // namespace mn

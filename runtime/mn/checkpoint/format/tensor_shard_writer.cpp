@@ -39,8 +39,8 @@ std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_elem
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
-  // All parts are known before the first byte is written, so the header has its final size, and parts follow without a
-  // gap.
+  // All parts are known before the first byte is written. The header therefore has its final size, and the parts follow
+  // it without a gap.
   const std::string header = header_for(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
@@ -58,7 +58,7 @@ void TensorShardWriter::write(std::span<const std::byte> bytes) {
 }
 
 json TensorShardWriter::finish() {
-  // A shard must be on stable storage before the manifest names it.
+  // The shard must be on stable storage before a manifest names it.
   assert(checksums_.size() == parts_.size());  // finish() comes after the last part
   file_.sync();
   file_ = File();
@@ -85,7 +85,8 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
-/// Shards were added in the order of ranks, but the writers of a tensor's pieces may have any order.
+/// Shards are added in the order of ranks, but a tensor's pieces may be in the shards in any order; they are sorted
+/// here.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }

@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// Elements [begin, end) of a tensor, which a rank writes.
+/// Elements [begin, end) of a tensor, as a part of one rank's shard.
 struct ShardPart {
   std::string tensor;
   std::string dtype;  ///< the name in safetensors
@@ -25,16 +25,16 @@ struct ShardPart {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// Writes a new file, which is on stable storage when finish() returns. Throws a FileError that names the file if a
-/// write fails or if the file already exists. Needs memory only for the header.
+/// Writes a new file, which is on stable storage when finish() returns. If a write fails, or if the file already
+/// exists, throws a FileError that names the file. Memory holds only the header.
 class TensorShardWriter {
  public:
-  /// Creates the file and writes its header. `parts` are in the order of their data in the file. Wide elements must
-  /// come first, so that each part is aligned.
+  /// Creates the file and writes its header. `parts` are in the order of their data in the file: parts with wide
+  /// elements must come first, so that each part is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
-  /// Appends the next bytes of the current part, at most up to its end. An empty part needs a call, too.
+  /// Appends the next bytes of the current part, at most up to the end of the part. Call it for an empty part, too.
   void write(std::span<const std::byte> bytes);
-  /// Call it after the last part. Returns the description for add_shard().
+  /// Call it after the last part was written. Returns a description of the shard for add_shard().
   [[nodiscard]] nlohmann::json finish();
 
  private:
@@ -43,13 +43,13 @@ class TensorShardWriter {
   std::uint64_t header_bytes_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t written_of_part_ = 0;
-  std::uint32_t checksum_ = 0;  // CRC-32C of the current part so far
+  std::uint32_t checksum_ = 0;  // CRC-32C of what was written of the current part
   std::vector<std::uint32_t> checksums_;
 };
 
-/// Adds the next shard to the manifest. Call it once for each rank's description, in the order of ranks.
+/// Adds a rank's shard to the manifest. Call it once for each rank, in the order of ranks.
 void add_shard(Manifest& manifest, const nlohmann::json& description);
-/// Call it after the last add_shard(): sorts the pieces of each tensor.
+/// Called after the last add_shard(): sorts the pieces of each tensor.
 void complete(Manifest& manifest);
 
 }  // namespace mn

@@ -14,7 +14,7 @@
 namespace mn {
 namespace {
 
-constexpr char kSeparator = '\0';  // between a rank's rejection and its call
+constexpr char kSeparator = '\0';  // between the text of a rank's rejected argument and the text of its call
 
 thread_local std::uint64_t thread_calls = 0;
 
@@ -49,7 +49,7 @@ std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
-/// First line in which two calls differ, as each call has it.
+/// The first line in which the texts of two calls differ: the line of `a`, and the line of `b`.
 std::pair<std::string, std::string> difference(const std::string& a, const std::string& b) {
   auto left = lines_of(a);
   auto right = lines_of(b);
@@ -59,7 +59,8 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
   return {*x, *y};
 }
 
-/// Values that ranks agree on by a maximum: modes, and the name that rank 0 gives the group.
+/// What all ranks of a new group must know. Each value is the maximum over the ranks' values: the modes, and the
+/// group's name, which only rank 0 knows (all other ranks pass -1).
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
@@ -67,7 +68,7 @@ struct AgreedModes {
   std::int64_t ordinal;  // -1 on ranks other than rank 0
 };
 
-std::atomic<int> groups_made{0};  // number of groups whose first rank is this process
+std::atomic<int> groups_made{0};  // number of groups with this process as rank 0
 
 }  // namespace
 
@@ -76,10 +77,10 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   group_.size = size_of(comm);
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
-  // Only rank 0 knows the group's name. The other ranks pass -1, so the maximum is rank 0's name.
+  // Only rank 0 knows the group's name (leader and ordinal). All other ranks pass -1, and the maximum is rank 0's name.
   AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1,
                      leads ? ++groups_made : -1};
-  // One rank is enough to switch debug mode on, and the longest time-out counts.
+  // The maximum over ranks switches debug mode on if one rank asks for it, and picks the longest time-out.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   const bool is_of_one_world = std::ranges::find(world_ranks_, -1) == world_ranks_.end();
@@ -94,7 +95,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // This call would wait forever for the ranks that do not make it.
+  // Inside a ForbiddenCalls only some ranks run the code. A call made here would wait forever for the remaining ranks.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
@@ -107,26 +108,28 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
   const std::string text = operation + details;
   log_debug(number + text.substr(0, text.find('\n')));
-  // A time-out cannot end allgather_texts(), so a call with a time-out first waits for all ranks in this barrier.
+  // A time-out cannot end allgather_texts(). So a call with a time-out first waits for all ranks in a barrier, which
+  // the time-out can end.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
-  // (2): each rank sends its call, after its rejection if the arguments are wrong. So all ranks learn of all
-  // rejections.
-  const bool begins = rejection.starts_with(call.operation);  // as in "bcast: ..." for an ibcast
+  // Invariant 2: before the comparison a rank sends nothing but this text: why the rank rejects an argument (empty if
+  // it rejects none), and its call. So all ranks learn of all rejections.
+  const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
   const auto ranks = allgather_texts(
       comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
   const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or no rank does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejections are reported before differences, because a rejected argument also causes a difference.
+  // Rejected arguments are reported first: a rejected argument is also a difference between the calls.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // (1): all ranks hold equal texts, so all name the same rank: the first rank whose text differs from rank 0's.
+  // Invariant 1: all ranks throw an equal error. All ranks compare equal texts and find an equal `r`, the first rank
+  // with a call unlike rank 0's.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
-    const auto at = hosts();  // all ranks call it, with equal r (1)
+    const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
     const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"",
@@ -139,7 +142,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // Kept, because MPI may still write to this memory after the call has given up.
+    // The memory is kept for MPI: if the call gives up at its time-out, MPI may still write to this memory.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);

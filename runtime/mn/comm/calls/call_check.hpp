@@ -1,16 +1,16 @@
-/// The steps of every call of a communicator before it sends: checks of the arguments, a record, the time-out and, in
-/// debug mode, a comparison between ranks. Communicator's public members call CallCheck first.
+/// What every call of a communicator does before it sends: it checks its arguments, is recorded, starts its time-out
+/// and, in debug mode, is compared between ranks. Communicator's public members call CallCheck first.
 ///
 /// Invariants of debug mode:
 /// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
-/// 2. Before the comparison no rank sends anything else, so even ranks in different calls meet in the comparison.
-/// Invariant with and without debug mode:
-/// 3. A collective call has the same number on all ranks, because a rank counts a call only after checking its
-///    arguments.
+/// 2. The comparison is the first message of every collective call, so ranks that make different calls meet in the
+///    comparison.
+/// 3. A collective call has the same number on all ranks, because a rank that rejects an argument does not count the
+///    call. In debug mode all ranks count the call, and all throw. This invariant holds without debug mode, too.
 ///
-/// Cost: a record (flight_recorder.hpp). Debug mode: two small MPI_Allgather for each collective call, two more before
-/// an error. match() costs a message to the next rank (call_match.hpp), or an MPI_Iallgather of 48 bytes if the call
-/// has a time-out.
+/// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small
+/// MPI_Allgather, and two more before it throws an error. match() sends a message to the next rank (call_match.hpp), or
+/// makes an MPI_Iallgather of 48 bytes if the call has a time-out.
 #pragma once
 
 #include <chrono>
@@ -32,13 +32,14 @@
 
 namespace mn {
 
-/// A call of a communicator, from construction to destruction. CallCheck returns it.
+/// A call of a communicator, which lasts from the construction of the object to its destruction. CallCheck makes the
+/// object.
 class CallScope {
  public:
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
     if (limits.timeout().count() > 0) limited_.emplace(limits, call);
   }
-  /// For a blocking call. Calls `compare()`, where the call may wait for other ranks for the first time.
+  /// Begins a blocking call. `compare()` is the first step in which the call may wait for other ranks.
   template <class Compare>
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(limits, group, call) {
@@ -55,17 +56,18 @@ class CallScope {
 /// make it, and throw equal errors if calls differ, if a rank rejects an argument, or if gradients are not finite.
 class CallCheck {
  public:
-  /// The modes that one rank asks for. The ranks of a new group agree on common modes.
+  /// The modes that one rank asks for. The ranks of a new group agree on modes for the whole group.
   struct Modes {
     bool debug = false;                    ///< on for the group if any rank asks for it
     std::chrono::milliseconds timeout{0};  ///< the group gets the longest of all ranks; 0: none
   };
 
-  /// Collective over `comm`, which is borrowed.
+  /// Collective over `comm`, which the caller keeps and frees.
   CallCheck(MPI_Comm comm, const Modes& modes);
 
-  /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the call's
-  /// count and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
+  /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
+  /// and the dtype of the call's elements. `checks()` throws ArgumentError if an argument is wrong; `details()` returns
+  /// lines that must be equal on all ranks.
   template <class Checks, class Details>
   [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                      const Details& details) {
@@ -86,13 +88,13 @@ class CallCheck {
               compare({operation, call}, details(), rejection);
             }};
   }
-  /// Begins a collective call without arguments that could differ.
+  /// Begins a blocking collective call whose arguments need no comparison between ranks.
   [[nodiscard]] CallScope collective(std::string_view operation) {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// Begins a nonblocking collective call. `by_thread`: a background thread makes the call and, in debug mode, checks
-  /// and compares it.
+  /// Begins a nonblocking collective call. If `by_thread`, a background thread makes the call, and the thread also
+  /// checks and compares the call in debug mode.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -101,14 +103,15 @@ class CallCheck {
     count_call();
     return {*limits_, group_, next_call(operation, what)};
   }
-  /// Begins a reduction of the buffers that were passed to Communicator::share(), which has compared them.
+  /// Begins a reduction of the buffers that were passed to Communicator::share(). Nothing is compared here, because
+  /// share() has compared the buffers between ranks.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*limits_, group_, next_call("allreduce_grad", what)};
   }
-  /// Collective, for calls that have no other exchange between ranks before they send data. Throws CallMismatch unless
-  /// the ranks make the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks have reached
-  /// this call when it returns.
+  /// Collective, for calls that would otherwise send data without comparing their arguments between ranks. Throws
+  /// CallMismatch unless the ranks make the call with equal count, dtype, root (-1: none) and op. If the call has a
+  /// time-out, all ranks have reached this call when match() returns.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
   /// Makes `call()`. If it throws CallMismatch, the communicator is given up.
   template <class Call>
@@ -120,14 +123,15 @@ class CallCheck {
       throw;
     }
   }
-  /// Begins a message to or from `peer` (-1: any rank), after checks of its arguments.
+  /// Begins a message to or from rank `peer` (-1: any rank). The caller has checked the message's arguments.
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*limits_, group_, message_name(operation, what, peer)};
   }
-  // The next three record work that DeviceCollectives enqueues, and waits for the work. They check nothing, and have no
-  // time-outs.
+  // The next three functions make records for DeviceCollectives, which enqueues collective calls and waits for them.
+  // Arguments are not checked, and there is no time-out.
 
-  /// Records a collective call. The record ends when the call's work is enqueued.
+  /// Records a collective call that is enqueued on the device. The record ends when the call is enqueued, not when its
+  /// work is done.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
     CallName call = next_call(operation, what);
     call.on_device = true;
@@ -136,12 +140,13 @@ class CallCheck {
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {group_, message_name(operation, what, peer)};
   }
-  /// Records a wait for the collective call `number` and all calls before it.
+  /// Records a wait for collective call number `number` and all calls before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
   /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// The next collective call gets the name and number of `call`, a call of another communicator.
+  /// For the communicator of a background thread: its next collective call is recorded with the name and the number of
+  /// `call`, the program's nonblocking call.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
@@ -169,8 +174,8 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// A call's operation on this communicator, and its name in records. After stand_for(call), the name is that of
-  /// `call`.
+  /// How a call is compared and recorded: its operation on this communicator, and its name in records. After
+  /// stand_for(call), the name in records is the name of `call`.
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;
@@ -188,7 +193,8 @@ class CallCheck {
   std::optional<CallName> stands_for_;
 };
 
-// Checks that throw ArgumentError. `operation` ("bcast") and `role` ("send") name call and argument in messages.
+// The check_ functions throw ArgumentError. In its text, `operation` ("bcast") names the call, and `role` ("send") the
+// wrong argument.
 
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
 /// `peer` must be a rank of the communicator, but not the calling rank.
@@ -204,21 +210,23 @@ void check_same_dtype(std::string_view operation, const ConstBufferView& send, c
 /// `whole` must hold parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// Whether `part` already is part number `own` of `whole`, so nothing must be copied; false if `part` is empty.
+/// Whether `part` already is part number `own` of `whole`, so nothing must be copied. False if `part` is empty.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
-/// `part` may be exactly part number `own` of `whole` (an in-place call); any other overlap of the two is an error.
+/// `part` may be exactly part number `own` of `whole` (an in-place call). Every other overlap of `part` and `whole` is
+/// an error.
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
 /// Passed as `checks` or `details` of a call that has none.
 [[nodiscard]] inline std::string nothing() { return {}; }
-/// " of 7 float32", " of 7 float32 on a GPU"
+/// The text for a buffer in the name of a call, for instance " of 7 float32" or " of 7 float32 on a GPU".
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
-/// For the second buffer of a call: ", recv on a GPU"; empty if the buffer lies on the host.
+/// The text for the second buffer of a call, for instance ", recv on a GPU". Empty if the buffer lies on the host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
-/// ", root 3"
+/// The text for the root of a call, for instance ", root 3".
 [[nodiscard]] std::string from_root(int root);
 
-/// The first element of a host buffer that is not finite: "nan at element 3"; empty if all are finite, or integers.
+/// The first element of a host buffer that is not finite, for instance "nan at element 3". Empty if all elements are
+/// finite, or integers.
 [[nodiscard]] std::string first_non_finite(const ConstBufferView& buffer);
 
 }  // namespace mn

@@ -22,7 +22,8 @@ HostCopies* CallHostCopies::after(const ConstBufferView& first, const ConstBuffe
 
 HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
   HostCopies* const copies = after(first, second);
-  // A call with a time-out is one of MPI's nonblocking collectives, which Open MPI does not offer for device buffers.
+  // A call with a time-out uses MPI's nonblocking collectives, and Open MPI has none for device buffers. So only a call
+  // without a time-out can pass its device buffers to MPI.
   if (copies == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return copies;
   copies->wait();  // MPI knows no streams
   return nullptr;

@@ -1,4 +1,4 @@
-/// Chooses the host copies that a communicator's calls use for device buffers. A call needs none if all its buffers lie
+/// Gives a communicator's calls the host copies of their device buffers. A call needs no copies if all its buffers lie
 /// on the host, or if MPI takes device memory and the call has no time-out.
 #pragma once
 
@@ -11,20 +11,19 @@ namespace mn {
 
 class CallHostCopies {
  public:
-  /// The constructor allocates nothing. `device` is the GPU's index; it is ignored if the communicator computes on the
-  /// CPU.
+  /// The constructor allocates nothing. `device` is the index of the GPU; communicators on the CPU ignore it.
   explicit CallHostCopies(int device);
 
   /// The host copies of calls that block.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Returns the host copies for the buffers `first` and `second`. Copies begin after the work on the buffers' streams.
-  /// Null if neither buffer lies on the device.
+  /// Returns the host copies for the buffers `first` and `second`; null if neither buffer lies on the device. Copying
+  /// begins after the work on the buffers' streams.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Like after(first, second). If MPI takes device memory and the call has no time-out, waits instead for the work on
-  /// the buffers' streams, and returns null.
+  /// Like after(first, second), but returns null if MPI itself can take the buffers: it takes device memory, and the
+  /// call has no time-out. In this case the function waits for the work on the buffers' streams.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// The pool from which a request takes the host copy of this buffer. If the buffer needs no copy, waits for the work
-  /// on its stream and returns null.
+  /// Returns the pool from which a nonblocking message takes the host copy of this buffer. If the buffer needs no copy,
+  /// waits for the work on the buffer's stream and returns null.
   [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:

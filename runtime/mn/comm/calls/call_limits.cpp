@@ -12,7 +12,7 @@ using Clock = LimitedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
-constexpr auto kSpinTime = std::chrono::milliseconds(20);    // then a wait for MPI sleeps between looks
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // after this time a wait sleeps between looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;
@@ -23,12 +23,13 @@ std::string described(const CallName& call) {
   return text;
 }
 
-/// ", call 12 of this communicator,"
+/// The text for the number of a call, for instance ", call 12 of this communicator,". Empty if the call has no number.
 std::string numbered(const CallName& call) {
   return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
 }
 
-/// "rank 2", "ranks 2, 5 and 7"; of many ranks the first ten.
+/// The text for a list of ranks: "rank 2" or "ranks 2, 5 and 7". A long list ends after ten ranks, with the number of
+/// all others.
 std::string listed(const std::vector<int>& ranks) {
   constexpr std::size_t kMaxListed = 10;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -58,13 +59,13 @@ void CallLimits::abort(const std::string& reason) {
 
 void CallLimits::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // The first reason is the cause; later reasons follow from it.
+  // The first reason is kept, because it is the cause; later reasons follow from it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallLimits::has_failed() {
-  // Other notices, such as questions, stay until the rank waits in a call.
+  // Only the news that a rank gave up is taken here. Questions and answers stay until the calling rank waits in a call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -110,14 +111,14 @@ void LimitedCall::look(Clock::time_point now) {
   for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // Compared in milliseconds, because a long time-out would overflow in nanoseconds.
+  // Times are compared in milliseconds: a long time-out in nanoseconds would exceed the range of its integer.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++limits_.questions_;
     asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
-  // Checked last, after all notices were taken, because an answer that has come in time proves that its rank is not
+  // The time-out is checked after all arrived notices were taken, because a rank whose answer came in time is not
   // missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
@@ -130,7 +131,7 @@ void LimitedCall::take(const Notice& notice) {
       return limits_.notices_.send(notice.rank,
                                    {Notice::Kind::kAnswer, limits_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
-      if (notice.question != question_) return;  // (2): an answer to an earlier call
+      if (notice.question != question_) return;  // invariant 2: an answer to an earlier call's question
       others_.resize(static_cast<std::size_t>(limits_.group_.size));
       others_names_.resize(others_.size());
       const auto rank = static_cast<std::size_t>(notice.rank);
@@ -182,7 +183,8 @@ LimitedCall* limited_call() noexcept { return current; }
 
 namespace {
 
-/// A pause between two looks: at first the rank yields the CPU, later it sleeps.
+/// A wait polls its condition and pauses after each look at the condition. Early pauses yield the CPU; later pauses
+/// sleep.
 class Pauses {
  public:
   void operator()() const {
@@ -201,7 +203,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall would not return at the time-out, so the requests are polled.
+  // MPI_Waitall would not return when the time-out is over, so this loop polls the requests.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

@@ -1,13 +1,14 @@
-/// How a call ends before it completes: by its time-out, or because another rank has given up.
+/// How a call of a communicator ends before it completes: by its time-out, or because another rank has given up.
 ///
 /// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. A wait within the
-/// call polls its condition; each time (a look) it calls check_limits(). To find out which ranks are missing, ranks
-/// send each other small messages, called notices (notices.hpp).
+/// call polls its condition, and calls check_limits() each time (each time is a "look"). To find out which ranks are
+/// missing, ranks send each other small messages, called notices (notices.hpp).
 ///
 /// Invariants:
-/// 1. In a collective call, a rank asks all other ranks after half of its time-out; waiting ranks answer with the call
-///    in which they wait. When the time-out is over, and answers have had time to arrive, the rank tells all other
-///    ranks that it gives up, and why. Waiting ranks then throw that reason at once.
+/// 1. If a collective call takes longer than half of its time-out, the rank asks all other ranks for their call; ranks
+///    that wait in a call answer with its name. When the time-out is over, and answers have had time to arrive, the
+///    rank tells all other ranks that it gives up, and why. Waiting ranks then throw a CommError with this reason at
+///    once.
 /// 2. A rank that does not answer counts as missing, because it is in no call with a time-out. Questions are numbered.
 ///    An answer carries the number of its question, and a rank ignores answers to questions of earlier calls.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
@@ -44,7 +45,7 @@ class LimitedCall;
 
 class CallLimits {
  public:
-  /// `comm` and `group` as for Notices. `timeout` 0: none.
+  /// `comm` and `group` are passed to Notices. If `timeout` is 0, calls have no time-out.
   CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
@@ -52,12 +53,12 @@ class CallLimits {
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
-  /// Takes the notices that have arrived from other ranks, then returns failed().
+  /// Takes the notices of ranks that gave up, then returns failed().
   [[nodiscard]] bool has_failed();
-  /// Why the communicator cannot be used any more; empty if it can be used. May be called on any thread.
+  /// Why the communicator cannot be used any more. Empty if it can be used. Any thread may call failure().
   [[nodiscard]] std::string failure() const;
-  /// Gives up the communicator: all ranks are told, and the calling rank's call that has a time-out ends. May be called
-  /// on any thread.
+  /// Gives up the communicator: tells all ranks, and ends the calling rank's call if the call has a time-out. Any
+  /// thread may call abort().
   void abort(const std::string& reason);
 
  private:
@@ -67,18 +68,18 @@ class CallLimits {
   Notices notices_;
   GroupName group_;
   std::chrono::milliseconds timeout_;
-  mutable std::mutex mutex_;  // guards the reason
+  mutable std::mutex mutex_;  // guards failure_
   std::string failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t questions_ = 0;  // number of questions asked by the rank
+  std::uint64_t questions_ = 0;  // how many questions this rank has asked
 };
 
-/// A call with a time-out, from construction to destruction, on the thread that makes it. Until destruction every wait
-/// on this thread checks this call's limit.
+/// A call with a time-out, which lasts from the construction of the object to its destruction, on one thread. Until the
+/// destruction, every wait on this thread checks the time-out of the call.
 class LimitedCall {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Why a call gives up before it completes.
+  /// What may end a call before it completes.
   enum class End {
     kTimeout,  ///< its time-out is over, or another rank gives up
     kFailure,  ///< another rank gives up; the time-out is left to another thread's call
@@ -91,9 +92,9 @@ class LimitedCall {
   LimitedCall(const LimitedCall&) = delete;
   LimitedCall& operator=(const LimitedCall&) = delete;
 
-  /// Throws CommError if the time is over, or if another rank has given up.
+  /// Throws CommError if the time-out is over, or if another rank has given up.
   void check();
-  /// Whether a rank has given up. Functions that check a call without waiting, such as Request::is_done(), call it.
+  /// Whether a rank has given up. For functions that do not wait for a call, such as Request::is_done().
   [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
 
  private:
@@ -113,24 +114,27 @@ class LimitedCall {
   Clock::time_point asked_;
   std::uint64_t question_ = 0;             // number of the call's question; 0: not asked yet
   std::vector<CallName> others_;           // [rank] the call in which the rank waits
-  std::vector<std::string> others_names_;  // [rank] text of others_[rank].operation; empty: no answer
+  std::vector<std::string> others_names_;  // [rank] operation of that call; empty: no answer
 };
 
 /// The calling thread's call that has a time-out; null if there is none.
 [[nodiscard]] LimitedCall* limited_call() noexcept;
 
-/// Long waits call check_limits() each time they poll their condition. Throws CommError as LimitedCall::check() does.
+/// Long waits call check_limits() each time they poll their condition. If the calling thread's call is past its
+/// time-out, or another rank has given up, check_limits() throws CommError.
 inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
 
-/// Memory that MPI uses during a wait that may be given up. If an exception ends the scope, the memory is never freed.
+/// Owns memory that MPI uses in a call with a time-out. If an exception ends the scope of the object, the memory is
+/// never freed, because MPI may still use it.
 template <class T>
 class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // (3): MPI may still write to the memory of a call that was given up.
+    // Invariant 3: the exception may come from a call that gave up, and MPI may still write to the memory of this call.
+    // So the memory is never freed.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
@@ -143,7 +147,7 @@ class KeptForMpi {
   int exceptions_ = std::uncaught_exceptions();  // number of exceptions that were unwinding the stack at construction
 };
 
-/// Text and source line of a call of MPI, for messages.
+/// Names a call of MPI in error messages: a text, and the line in the source.
 struct Operation {
   template <std::convertible_to<std::string_view> Text>
   Operation(const Text& text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
@@ -152,14 +156,14 @@ struct Operation {
   std::source_location where;
 };
 
-/// Returns when the requests are done; all requests are null then. Polls the requests in a call with a time-out;
-/// otherwise blocks in MPI.
+/// Waits for the requests, and leaves each request null. In a call with a time-out the wait polls the requests;
+/// otherwise it blocks in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
-/// mpi_wait() for one request; `status` gets MPI's status.
+/// Like mpi_wait() above, for one request. `status` gets MPI's status.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// Makes a call of MPI: the nonblocking form if the calling thread is in a call with a time-out, otherwise the blocking
-/// form. All ranks must choose the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
+/// Makes a call of MPI in one of two forms: nonblocking if the calling thread is in a call with a time-out, otherwise
+/// blocking. All ranks must choose the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

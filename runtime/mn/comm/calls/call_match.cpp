@@ -8,14 +8,15 @@
 namespace mn {
 namespace {
 
-/// Rank in MPI_COMM_WORLD of a rank of `comm`.
+/// Converts a rank of `comm` to its rank in MPI_COMM_WORLD. Returns the rank unchanged if MPI_COMM_WORLD does not
+/// contain it.
 int rank_in_job(MPI_Comm comm, int rank) {
   const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
   return found < 0 ? rank : found;
 }
 
-/// Text of `call` for an error. Names op and scale only if they differ from those of `other`, and elements only if
-/// `call` has any.
+/// Describes `call` in the text of an error. The text has the op and the scale only if `other` has different ones, and
+/// leaves out a count of 0 unless the counts or dtypes of equal operations differ.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

@@ -1,12 +1,13 @@
 /// Checks, outside debug mode, whether the ranks of a group make equal collective calls. With unequal counts, ranks
-/// would read beyond their memory or compute nonsense. A reducer compares the call's shape (CallShape) without a
-/// message of its own: small messages carry the shape, or it lies in shared memory beside the data.
+/// would read beyond their memory or compute nonsense. A reducer compares the shapes of calls (CallShape) and needs no
+/// further message for this: small messages carry the shape beside the data, or the shape lies in shared memory beside
+/// the data.
 ///
 /// Invariants:
-/// 1. A rank that differs from the rank before it sends nothing to any rank: Open MPI may write a message that is
-///    longer than expected beyond the receiver's buffer. If several neighboring ranks make the same wrong call, only
-///    the first of them notices. To the others, a later message of wrong length is an error (MessageSteps, mpi_check())
-///    if MPI notices the length.
+/// 1. If a rank's call differs from the call of the rank before it, the rank sends no data to any rank: Open MPI may
+///    write a message that is longer than expected beyond the receiver's buffer. If several neighboring ranks make the
+///    same wrong call, only the first of them notices. To the others, a later message of wrong length is an error
+///    (MessageSteps, mpi_check()) if MPI notices the length.
 /// 2. If one rank makes a different call, that rank and the next rank throw. With a time-out or shared memory every
 ///    rank throws; without them, other ranks may wait until the job ends.
 ///
@@ -39,12 +40,12 @@ struct CallShape {
         call(call_),
         dtype(reduction.dtype),
         op(reduction.op) {}
-  /// Whether the two are equal bit by bit, because a scale may be NaN.
+  /// Whether the two shapes are equal bit by bit. Operator == would not do, because a scale may be NaN.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);
 
-/// A collective call, as ranks compare it.
+/// The arguments of a collective call that ranks compare.
 struct CallSignature {
   CallShape shape;
   std::int32_t root = -1;  ///< -1: none
@@ -57,16 +58,16 @@ struct CallSignature {
   [[nodiscard]] bool is(const CallSignature& other) const noexcept;
 };
 
-/// Throws CallMismatch unless rank `other` of `comm` makes the calling rank's call.
+/// Throws CallMismatch if `theirs`, the call of rank `other` of `comm`, differs from `own`, the calling rank's call.
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own);
 
-/// Collective: compares the calling rank's call with the call of the rank before it. The constructor sends the
-/// messages.
+/// Collective: compares the calling rank's call with the call of the rank before it. The constructor starts the
+/// messages, finish() waits for them.
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Waits for the call of the rank before. Call it once, before sending anything else. Throws CallMismatch if the
-  /// calls differ.
+  /// Waits for the call of the rank before. Throws CallMismatch if that call differs from the calling rank's call. Call
+  /// finish() once, before any data is sent.
   void finish();
 
  private:

@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// `entry` is 4 × the number of the record + its State. Fields are atomic because a reader may come at any time;
-/// relaxed accesses cost no more than plain ones.
+/// The record of one call. `entry` is 4 × the number of the record + its State. All fields are atomic, because a thread
+/// may read a field while it changes; relaxed accesses cost no more than ordinary ones.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> entry;
   std::atomic<const char*> operation;
@@ -35,12 +35,13 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// Static, because a signal handler takes no argument. A zeroed slot counts as a call that has returned.
+// The ring is static, because a signal handler reads it and takes no argument. Memory starts as zeros, and a slot of
+// zeros counts as a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 
-/// Text for write_calls(), prepared in advance. Has two copies, because a handler may read one while set() writes the
-/// other.
+/// A text for write_calls(), prepared in advance. The object has two copies, because a signal handler may read one copy
+/// while set() writes the other.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -56,8 +57,8 @@ class Text {
   std::atomic<std::size_t> current_{0};
 };
 constinit Text<4096> folder_path;
-constinit Text<4096> file_path;  // empty: stderr, if folder_path is not empty
-constinit Text<512> writer;      // "rank":3,"size":4,"host":"n1","pid":812
+constinit Text<4096> file_path;  // empty: no file (then stderr if folder_path is not empty)
+constinit Text<512> writer;      // for instance "rank":3,"size":4,"host":"n1","pid":812
 constinit std::atomic<int> writer_rank{0};
 constinit std::atomic_flag is_writing;
 
@@ -125,7 +126,7 @@ void add_call(Lines& lines, const Slot& slot) {
   if (entry % kStates != kRunning) lines.add_field(",\"ended_us\":", get(slot.ended_ns) / 1000);
   lines.add("}");
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // (3): the slot did not change
+  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // invariant 3: read whole
   lines.drop();
 }
 
@@ -139,7 +140,7 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
-/// No value for a call in a different state, or if the slot changes during the read.
+/// Reads the call in a slot. Returns no value if the call is not in `state`, or if the slot changes during the read.
 std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   if (entry / kStates == 0 || entry % kStates != state) return {};
@@ -153,7 +154,7 @@ std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
                     .seconds = static_cast<double>(now_ns() - get(slot.started_ns)) * 1e-9,
                     .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // (3): the slot has changed
+  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // invariant 3: the slot has changed
   return call;
 }
 
@@ -192,7 +193,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
     record = last_record.fetch_add(1, std::memory_order_relaxed) + 1;
     Slot& slot = ring[record % kCalls];
     std::uint64_t entry = slot.entry.load(std::memory_order_relaxed);
-    if (entry % kStates >= kWriting) continue;  // (2): the call in the slot has not ended
+    if (entry % kStates >= kWriting) continue;  // invariant 2: the call in the slot has not ended
     if (slot.entry.compare_exchange_strong(entry, record * kStates + kWriting, std::memory_order_acq_rel)) {
       slot_ = &slot;
     }
@@ -218,7 +219,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
 
 RecordedCall::~RecordedCall() {
   if (slot_ == nullptr) return;
-  // (3): the new state is stored last, so a reader that sees the new state also sees the end time.
+  // Invariant 3: `entry` changes last, so a reader of the new state also sees the end time.
   slot_->ended_ns.store(now_ns(), std::memory_order_relaxed);
   const std::uint64_t record = slot_->entry.load(std::memory_order_relaxed) / kStates;
   const State state = std::uncaught_exceptions() > exceptions_ ? kThrown : kReturned;
@@ -241,7 +242,7 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
-  // A signal handler must preserve errno.
+  // errno is restored at the end, because a signal handler may run write_calls() and must not change errno.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

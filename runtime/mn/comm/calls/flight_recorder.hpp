@@ -1,7 +1,7 @@
-/// Records the last calls of the process's communicators, to be written to a file when a job hangs or fails.
+/// Records the last calls of the process's communicators. The records are written to a file when a job hangs or fails.
 ///
-/// CallCheck records each call. mn::Job, or a signal handler, writes the records: one JSON document per line, first the
-/// process, then its calls. `mnreport --calls` reads the files of all ranks.
+/// CallCheck records each call. mn::Job, or a signal handler, writes one JSON document per line: the first line
+/// describes the process, and each further line one call. `mnreport --calls` reads the files of all ranks.
 ///
 /// Invariants:
 /// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, and one atomic
@@ -29,7 +29,7 @@
 
 namespace mn {
 
-/// Name of a communicator's group in records.
+/// Name of a communicator's group in records, equal on all ranks of the group.
 struct GroupName {
   int leader = 0;   ///< rank in MPI_COMM_WORLD of the first rank; -1: some rank is not in MPI_COMM_WORLD
   int ordinal = 0;  ///< number of the group among the leader's groups
@@ -37,7 +37,7 @@ struct GroupName {
   int size = 1;     ///< number of ranks of the group
 };
 
-/// A call, in the form in which ranks compare it.
+/// A call's operation and arguments, as records show them.
 struct CallName {
   std::string_view operation;  ///< must be a literal, because only its address is stored
   std::uint64_t number = 0;    ///< number of the collective call in the group, from 1; 0: a message between two ranks
@@ -48,7 +48,8 @@ struct CallName {
   bool on_device = false;  ///< the call ends when its work is enqueued on the device
 };
 
-/// Records a call from construction to destruction. If an exception ends the scope, the call counts as failed.
+/// Records a call, from the construction of the object to its destruction. If an exception ends the scope, the call
+/// counts as failed.
 class RecordedCall {
  public:
   RecordedCall(const GroupName& group, const CallName& call) noexcept;
@@ -63,7 +64,8 @@ class RecordedCall {
 
 /// While a BackgroundWait lives, the main thread waits for a call that another thread makes.
 using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
-/// While a MessageInBackground lives, a message of isend() or irecv() is under way for which no thread waits yet.
+/// While a MessageInBackground lives, a message of isend() or irecv() is under way, and the program has not called the
+/// message's wait() yet.
 using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
 /// A call that has not ended.
@@ -82,9 +84,9 @@ struct CallUnderWay {
 };
 /// All calls under way in the process. May be called on any thread.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// Returns the main thread's call under way, or else the oldest call under way of another thread. If no call is under
-/// way, returns the last call that the main thread has enqueued on the device, provided that no call has followed. May
-/// be called on any thread.
+/// Returns the main thread's call under way; if it has none, the oldest call under way of another thread. If no call is
+/// under way, returns the last call, provided that it was enqueued on the device and has returned. Any thread may call
+/// call_under_way().
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;

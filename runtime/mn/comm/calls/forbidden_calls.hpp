@@ -1,11 +1,11 @@
-/// Finds collective calls in code that only some ranks run. Such calls would wait forever for the remaining ranks.
+/// Finds collective calls in code that only some ranks run. Such a call would wait forever for the remaining ranks.
 #pragma once
 
 #include <mn/core/error.hpp>
 
 namespace mn {
 
-/// A communicator was called during the life of a ForbiddenCalls.
+/// Thrown by a call of a communicator that is made while a ForbiddenCalls lives.
 class ForbiddenCall : public Error {
  public:
   using Error::Error;

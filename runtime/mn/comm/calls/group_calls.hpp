@@ -1,5 +1,6 @@
-/// Counts the collective calls of the process in each group. CallCheck counts each call, and mn::Job's survey reads all
-/// counts (job/hang_report.hpp) and compares them between ranks, to find the rank that has not made a call.
+/// Counts the collective calls that the calling process makes in each group of ranks. CallCheck counts each call. If a
+/// job hangs, mn::Job's survey (job/hang_report.hpp) compares the counts between ranks and so finds the rank that has
+/// not made a call.
 ///
 /// Invariants:
 /// 1. All ranks give a group the same name and its calls the same numbers (flight_recorder.hpp), so a rank whose count
@@ -23,7 +24,7 @@ struct GroupCalls {
   std::uint64_t number = 0;  ///< number of the process's last call
 };
 
-/// Count of a group's calls. Groups of one rank, and groups without a leader, are not listed.
+/// The number of calls in one group. group_calls() leaves out groups of one rank, and groups without a leader.
 class GroupCount {
  public:
   explicit GroupCount(const GroupName& group);
@@ -33,10 +34,10 @@ class GroupCount {
   std::shared_ptr<std::atomic<std::uint64_t>> number_;
 };
 
-/// Counts one more creation of a communicator over all ranks, and returns its number.
+/// Counts the creation of a communicator over all ranks of the job. Returns its number: 1 for the first such creation.
 [[nodiscard]] std::uint64_t count_creation() noexcept;
 
-/// Returns the counts of all groups; the count of creations comes first. May be called on any thread.
+/// Returns the counts of all groups. The first entry is the count of creations. Any thread may call group_calls().
 [[nodiscard]] std::vector<GroupCalls> group_calls();
 
 }  // namespace mn

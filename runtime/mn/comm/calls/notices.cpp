@@ -17,15 +17,15 @@ constexpr int kTag = 0;
 
 }  // namespace
 
-/// Carries the notices of all groups with equal ranks in equal order.
+/// Carries the notices of all groups that have the same ranks in the same order.
 class NoticeChannel {
  public:
   explicit NoticeChannel(Mpi comm) : comm_(std::move(comm)) {}
 
-  /// Collective if the ranks have no channel yet.
+  /// Finds the channel for the ranks of `comm`. If there is none yet, makes the channel, in a collective call.
   static NoticeChannel& of_ranks(MPI_Comm comm) {
     static auto& mutex = *new std::mutex;  // threads may outlive main()
-    // (1): never freed.
+    // Invariant 1: a channel is never freed, so MPI cannot give its number to a new communicator.
     static auto& channels = *new std::vector<std::unique_ptr<NoticeChannel>>;
     {
       const std::lock_guard lock(mutex);
@@ -35,8 +35,8 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // The lock is not held during the duplication, which is collective: another rank may come only after a second
-    // thread of this process has taken the lock.
+    // The lock is not held while `comm` is duplicated, because the duplication waits for all ranks. Another rank may
+    // arrive only after a second thread of the calling process has gone on, and that thread may need the lock.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));
@@ -88,7 +88,7 @@ class NoticeChannel {
       found->second->waiting_.push_back(notice);
     } else if (std::abs(notice.group) > newest_ || groups_.contains(std::abs(notice.group))) {
       early_.push_back(notice);
-    }  // (2): otherwise the group has ended, and the notice is dropped
+    }  // invariant 2: the group has ended, so the notice is dropped
   }
 
   Mpi comm_;
@@ -120,7 +120,7 @@ Notices::~Notices() { channel_.remove(*this); }
 
 void Notices::send(int rank, const Notice& notice) {
   static_assert(std::is_trivially_copyable_v<Notice>);
-  auto* const kept = new Notice(notice);  // (3): for the life of the process
+  auto* const kept = new Notice(notice);  // invariant 3: kept for the life of the process
   kept->group = group_.ordinal;
   channel_.send(rank, *kept);
 }

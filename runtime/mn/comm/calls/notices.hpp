@@ -2,16 +2,16 @@
 /// These messages are called notices. CallLimits sends and takes them, on any thread.
 ///
 /// Invariants:
-/// 1. Notices have a communicator of MPI of their own. All groups with the same ranks in equal order share the
-///    communicator. It is never freed, because MPI would give its number to the next communicator, which would then
-///    receive late notices.
-/// 2. A rank may receive a notice while it is in a call of another group. It keeps the notice for the group named in
-///    the notice, even if the rank has not made the group yet. Notices of ended groups are dropped.
+/// 1. Notices travel on an MPI communicator that carries nothing else. All groups with the same ranks in the same order
+///    share this communicator. It is never freed, because MPI would give its number to the next communicator, and late
+///    notices would arrive there.
+/// 2. A rank may receive a notice while it is in a call of another group. The rank keeps the notice for the group that
+///    the notice names, even if the rank has not made this group yet. Notices of ended groups are dropped.
 /// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes and cannot be cancelled,
 ///    so its memory cannot be freed.
 ///
-/// Cost: one communicator of MPI for each set of ranks, made with its first group. Looking for notices takes a lock and
-/// one MPI probe.
+/// Cost: one MPI communicator for each set of ranks, made with their first group. Each look for notices takes a lock
+/// and an MPI probe.
 #pragma once
 
 #include <cstdint>
@@ -47,19 +47,19 @@ class NoticeChannel;
 
 class Notices {
  public:
-  /// `comm` is borrowed. Collective over `comm` if this is the first group of its ranks. No other group may have the
-  /// name `group`.
+  /// The caller keeps and frees `comm`. Collective over `comm` if the ranks had no group yet. No other group may have
+  /// the name `group`.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // The next functions do not wait for other ranks. They ignore errors, because the rank already has an error to
-  // report.
+  // send() and send_all() do not wait for other ranks. They ignore errors, because the calling rank already has an
+  // error to report.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// Takes the next notice, or the next notice of the given kind. Returns false if no such notice has arrived.
+  /// Takes the next notice, or the next notice of the given kind. False if no such notice has arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

@@ -11,7 +11,7 @@ class RecordedMark final : public DeviceMark {
   RecordedMark(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls)
       : mark_(std::move(mark)), calls_(std::move(calls)), number_(calls_->number()) {}
   void wait() override {
-    const RecordedCall call = calls_->device_wait(number_);  // (2): number of the last enqueued call
+    const RecordedCall call = calls_->device_wait(number_);  // invariant 2: the last call before the mark
     mark_->wait();
   }
   [[nodiscard]] bool is_done() override { return mark_->is_done(); }
@@ -30,7 +30,7 @@ class RecordedCollectives final : public DeviceCollectives {
   void after(void* stream) override { device_.after(stream); }
   void join(void* stream) override { device_.join(stream); }
   void wait() override {
-    const RecordedCall call = calls_->device_wait(calls_->number());  // (2): number of the last enqueued call
+    const RecordedCall call = calls_->device_wait(calls_->number());  // invariant 2: the last enqueued call
     device_.wait();
   }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return recorded(device_.mark(), calls_); }
@@ -47,7 +47,7 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.alltoall(send, recv);
   }
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
-    // The record has no count, because the counts of alltoallv differ from rank to rank.
+    // The record shows no number of elements, because in alltoallv this number differs from rank to rank.
     const RecordedCall call = calls_->enqueued("alltoallv", {});
     device_.exchange(sent, received);
   }
@@ -65,7 +65,8 @@ class RecordedCollectives final : public DeviceCollectives {
   }
   void sum_gradients(std::span<const BufferView> gradients, double scale) override {
     ConstBufferView what;
-    // The record describes one call for all gradients: the number of their elements, and the last gradient's dtype.
+    // One record stands for the call on all gradients. It shows the number of all their elements, and the dtype of the
+    // last gradient.
     for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
     const RecordedCall call = calls_->enqueued("allreduce_grad", what);
     device_.sum_gradients(gradients, scale);

@@ -17,26 +17,26 @@ struct MessageHeader {
   std::uint64_t count = 0;
 
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// Whether the header was received whole and comes from MessageHeader::of(). `bytes` is the size of the received
-  /// message.
+  /// Whether the received bytes are a whole header, and a header that MessageHeader::of() made. `bytes` is the size of
+  /// the received message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
-  /// Whether the sender has sent elements, or is about to.
+  /// Whether elements follow this header. `bytes` is the size of the received message.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
-  /// Throws CommError, whose text begins with `what`, unless the header is whole and describes a message like
-  /// `expected`.
+  /// Throws CommError unless the header is whole and has the count and dtype of `expected`. `what` begins the text of
+  /// the error.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };
 static_assert(sizeof(MessageHeader) == 16);
 
 [[nodiscard]] int received_bytes(const MPI_Status& status);
-/// "send of 7 float32 to rank 1"
+/// The name of a send in errors, for instance "send of 7 float32 to rank 1".
 [[nodiscard]] std::string describe_send(const ConstBufferView& buffer, int dest);
-/// "recv from rank 1"; "recv from any rank" if `source` is MPI_ANY_SOURCE.
+/// The name of a receive in errors: "recv from rank 1", or "recv from any rank" if `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
 
-/// The send of debug mode. Waits for the receiver whatever the size of the message, because a program that relies on
-/// MPI's buffers would hang with larger messages. Logs a line if the receiver is late; `what` names the send in that
-/// line.
+/// Sends a message in debug mode. Waits for the receiver whatever the size of the message: MPI buffers small messages,
+/// and a program that relies on the buffers would hang with larger messages. Logs a line if the receiver is late; The
+/// line names the send by `what`.
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what);
 

@@ -12,8 +12,8 @@
 namespace mn {
 namespace {
 
-/// A rank gathers at most kGatherBytes in all or, with very many ranks, kGatherBytesOfRank of each rank. A CPU reduces
-/// this in little time.
+/// Buffers are gathered only if a rank receives at most kGatherBytes in all or, with very many ranks,
+/// kGatherBytesOfRank from each rank. A CPU reduces so few bytes in little time.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -43,7 +43,7 @@ std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
 std::byte* MessageReducer::scratch(std::size_t bytes) {
   if (device_) return device_->reserve(bytes);
   if (bytes > scratch_bytes_) {
-    // Free the old block first: memory may not hold both.
+    // The old block is freed first, because memory may not hold the old and the new block together.
     scratch_.reset();
     scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
     scratch_bytes_ = bytes;
@@ -63,7 +63,8 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // All ranks measure the costs together. The measurement takes time, and is made only if there is a choice.
+  // The network's costs are needed only if both kinds of exchange are possible. Measuring takes time, and all ranks
+  // measure together.
   if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -72,12 +73,12 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
-  // All ranks must choose alike, and the count is equal on all ranks.
+  // All ranks must choose the same exchange. They do, because the count is equal on all ranks.
   const bool gathers = may_gather(count, element_bytes);
-  // Without a time-out, MPI_Allgather reports a mismatch as an error. With a time-out, MPI_Iallgather would end the
-  // process, and the calls are compared first.
+  // Without a time-out, MPI_Allgather reports different counts as an error. With a time-out, MPI_Iallgather would end
+  // the process, so the ranks compare their calls first.
   if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
-  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5): before any slice is sent
+  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before slices are sent
   if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
@@ -88,7 +89,7 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
-  // in_pipeline() with three actions has three pieces under way.
+  // Three pieces are under way at a time, because in_pipeline() gets three actions.
   std::array<Piece, 3> under_way;
   in_pipeline(
       (count + most - 1) / most,
@@ -108,7 +109,7 @@ MessageReducer::Piece MessageReducer::begin(std::byte* data, std::size_t count, 
   Piece piece;
   piece.data = data;
   piece.slices = slices_of_piece(0, count);
-  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // (4): the piece before last has been reduced
+  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // invariant 4: the piece before last is reduced
   piece.exchanging = exchange(data, piece.slices, piece.received, element_bytes);
   return piece;
 }
@@ -150,15 +151,17 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // (5): each rank's elements follow its CallShape, whose size keeps them aligned.
+  // Invariant 5: elements follow the CallShape of their rank, and a rank compares the shapes before it uses the
+  // elements. The size of a CallShape keeps the elements aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // (5): Open MPI may write the longer message of a rank with a larger count, so there is room for the longest message.
+  // Invariant 5: if a rank passes a larger count, Open MPI may write its longer message here before the error is found.
+  // So there is room for the longest message.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
   std::memcpy(block_of(rank_) + sizeof own, data, bytes);
-  // Every rank gets all inputs, and reduces all elements in rank order.
+  // Each rank gathers the buffers of all ranks, and reduces all elements in rank order.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, MPI_IN_PLACE, 0, MPI_BYTE, all,
            static_cast<int>(block), MPI_BYTE, comm_);
   std::vector<const void*> inputs;
@@ -171,28 +174,29 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-/// J. Bruck's exchange: the slice that rank r sends to rank r + i takes one hop for each binary digit 1 of i. A
-/// reduction in rank order follows, and an MPI_Allgather of the results.
+/// The logarithmic exchange of J. Bruck: the slice that rank r sends to rank r + i takes one hop for each 1 in the
+/// binary form of i. Then each rank reduces its slices in rank order, and an MPI_Allgather spreads the results.
 void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
-  // Blocks are equally long, as J. Bruck's exchange requires; the last slices are shorter.
+  // The last slices may be shorter than the first. J. Bruck's exchange needs blocks of equal length, so each slice gets
+  // a block of the longest slice's length.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // bytes of the longest slice
-  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is the block for rank + i
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] first holds the slice for rank + i
   std::byte* const packed = blocks + ranks * block;
   for (std::size_t i = 0; i < ranks; ++i) {
     const Slice& slice = slices[(rank + i) % ranks];
     std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
   }
   for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
-  // Block i came from rank - i, and holds the calling rank's slice.
+  // After the exchange, block i came from rank - i, and holds the calling rank's slice of the sender's buffer.
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // The rank's own result already lies in its place in `packed`, as MPI_IN_PLACE requires.
+  // MPI_IN_PLACE requires the rank's result at its place in `packed`: reduce_in_order() has written the result there.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -202,7 +206,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
 
 void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<std::size_t> moved;  // blocks whose remaining distance includes this hop (bit i set)
+  std::vector<std::size_t> moved;  // blocks that take this hop: bit `hop` of i is 1
   for (std::size_t i = hop; i < ranks; ++i) {
     if ((i & hop) != 0) moved.push_back(i);
   }

@@ -1,5 +1,5 @@
-/// Reductions over MPI messages, every element in rank order. Communicator uses these reductions, also for the backends
-/// naive and flat; NodeReducer and GpuNodeSum use them between nodes.
+/// Reductions over MPI messages; every element is reduced in rank order. Communicator uses these reductions, also for
+/// the backends naive and flat; NodeReducer and GpuNodeSum use them between nodes.
 ///
 /// If buffers are small, every rank gathers the buffers of all ranks, and reduces them. A larger buffer is cut into
 /// slices, one for each rank. A rank receives its slice of every other rank's buffer, reduces these slices, and sends
@@ -11,7 +11,7 @@
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
 ///    and depend neither on the count nor on MPI's choice of algorithm.
-/// 2. In step s rank r sends to rank r + s: no two ranks send to one rank in a step. A few steps are in flight at a
+/// 2. In step s rank r sends to rank r + s, so no two ranks send to one rank in a step. A few steps are in flight at a
 ///    time (MessageSteps), to hide latency on large networks.
 /// 3. All ranks post their messages in equal order with the same tag, so each message matches the right receive.
 /// 4. A piece is received into scratch memory that the previous piece does not use.
@@ -44,8 +44,9 @@
 
 namespace mn {
 
-/// Calls every action for pieces 0 to pieces - 1, in rounds. Round t calls the first action for piece t, the second
-/// action for piece t - 1, and so on, and work begun for one piece overlaps the work on its neighbors.
+/// Runs `actions` as the stages of a pipeline over pieces 0 to pieces - 1. In round t the first action works on piece
+/// t, the second action on piece t - 1, and so on. So messages begun for one piece travel while neighboring pieces are
+/// reduced.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -58,7 +59,7 @@ void in_pipeline(std::size_t pieces, const Actions&... actions) {
   }
 }
 
-/// The functions of a reducer whose buffers and messages lie in device memory.
+/// Memory and sums on a device, for a reducer whose buffers and messages lie in device memory.
 struct DeviceSum {
   /// Returns device memory of at least `bytes`, valid until the next call.
   std::function<std::byte*(std::size_t bytes)> reserve;
@@ -70,17 +71,17 @@ class MessageReducer {
  public:
   /// Size of slices: large enough to hide a message's latency, and small enough for a few slices to fit the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
-  /// Most bytes of the slices of all ranks together; with very many ranks slices are smaller.
+  /// Largest size of the slices of all ranks together. With very many ranks slices are smaller than kSliceBytes.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, the first reduction that has to
-  /// choose an algorithm measures the network's costs.
+  /// The caller keeps and frees `comm`. Slices hold at most `count_limit` elements. If `costs` is empty, the network's
+  /// costs are measured by the first reduction that has to choose an algorithm.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
-  /// For buffers in device memory; MPI must take device memory. Only begin(), reduce(Piece&) and finish() may be
-  /// called, and no scale is applied.
+  /// For buffers in device memory, which MPI must be able to send. Only begin(), reduce(Piece&) and finish() may be
+  /// called, and they apply no scale.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device);
 
-  /// Collective, in place.
+  /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
   /// Collective: on `root`, `recv` gets the reduction and may be `send`; on other ranks `recv` is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
@@ -94,7 +95,7 @@ class MessageReducer {
   };
   using Slices = std::vector<Slice>;  ///< [rank] the slice that rank `rank` reduces
 
-  /// A piece of an allreduce whose messages are under way. in_pipeline() keeps three pieces under way.
+  /// A piece of a buffer while the ranks reduce it. in_pipeline() keeps three pieces under way.
   struct Piece {
     std::byte* data = nullptr;
     Slices slices;                  ///< the piece, cut for the ranks
@@ -109,7 +110,7 @@ class MessageReducer {
   void reduce(Piece& piece, const Reduction& reduction) const;
   /// Collective: returns when the piece holds the result.
   static void finish(Piece& piece) { piece.spreading.finish(); }
-  /// Most elements of a piece for begin() if `ranks` ranks reduce it.
+  /// Largest number of elements that begin() takes in a piece if `ranks` ranks reduce it.
   [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit);
 
  private:
@@ -123,7 +124,7 @@ class MessageReducer {
   [[nodiscard]] ExchangeKind kind_for(std::size_t count, std::size_t element_bytes);
   void allreduce_gathered(void* data, std::size_t count, const Reduction& reduction);
   void allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction);
-  /// Sends the blocks whose remaining distance includes `hop`, and puts received blocks in their place.
+  /// Sends the blocks that take the hop of length `hop` (a power of two), and puts received blocks in their place.
   void forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const;
   void allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] Slices slices_of_piece(std::size_t first, std::size_t count) const;

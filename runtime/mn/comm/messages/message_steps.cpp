@@ -11,8 +11,8 @@
 namespace mn {
 namespace {
 
-/// Number of steps in flight. Messages of 1 MiB in all fill a network of 400 Gbit/s whose messages take microseconds. 8
-/// to 64 messages are enough to hide latency, and few enough not to flood the receiver (incast).
+/// The number of steps in flight at a time if each message has `bytes` bytes. Messages of 1 MiB in all keep a network
+/// of 400 Gbit/s busy. 8 to 64 messages are enough to hide latency, and few enough not to flood the receiver.
 std::size_t steps_in_flight(std::size_t bytes) {
   constexpr std::size_t kBytes = 1024 * 1024;
   return std::clamp<std::size_t>(kBytes / std::max<std::size_t>(bytes, 1), 8, 64);
@@ -21,7 +21,7 @@ std::size_t steps_in_flight(std::size_t bytes) {
 void require_length(const MPI_Status& received, std::size_t expected, std::string_view what) {
   int bytes = 0;
   mpi_check(MPI_Get_count(&received, MPI_BYTE, &bytes), "MPI_Get_count");
-  // MPI_UNDEFINED stands for more than INT_MAX bytes, which MPI cannot count.
+  // MPI reports more than INT_MAX bytes as MPI_UNDEFINED, so the length of such a message cannot be checked.
   if (bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == expected) return;
   throw CallMismatch(std::string(what) + ": rank " + std::to_string(received.MPI_SOURCE) + " of the group sends " +
                      std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) + ": " +
@@ -69,7 +69,7 @@ void MessageSteps::finish() {
     MPI_Status received = {};
     mpi_wait({&requests[1], 1}, what_);
     mpi_wait(requests[0], &received, what_);
-    if (expected > 0) require_length(received, expected, what_);  // (2): MPI accepts shorter messages
+    if (expected > 0) require_length(received, expected, what_);  // invariant 2: MPI accepts shorter messages
     if (posted_ < size_ - 1) post_next();
   }
   size_ = 1;

@@ -1,12 +1,12 @@
 /// Messages between every two ranks of a group, a few of them in flight at a time.
 ///
 /// MessageReducer and exchange_parts() make a MessageSteps on all ranks at once. In step s rank r sends to rank r + s
-/// and receives from rank r - s: no two ranks send to one rank in a step.
+/// and receives from rank r - s, so no two ranks send to one rank in a step.
 ///
 /// Invariants:
 /// 1. The number of steps in flight depends only on `bytes`, which is equal on all ranks, and only the constructor and
-///    finish() post steps. All ranks therefore post the messages of several objects in the same order, in which MPI
-///    matches them.
+///    finish() post steps. All ranks therefore post the messages of several objects in the same order, and MPI matches
+///    messages in this order.
 /// 2. A message of unexpected length, shorter or longer, is an error: CallMismatch.
 #pragma once
 
@@ -30,7 +30,8 @@ class MessageSteps {
     std::span<std::byte> in;
     std::span<const std::byte> out;
   };
-  /// The step that receives from rank `source` and sends to rank `dest`.
+  /// Finds the buffers of a step: the step in which the calling rank receives from rank `source` and sends to rank
+  /// `dest`.
   using Find = std::function<Step(std::size_t source, std::size_t dest)>;
 
   MessageSteps() = default;

@@ -37,7 +37,7 @@ double shortest(const Call& call) {
   return best;
 }
 
-/// The ranks that exchange messages, and memory for a part of each rank.
+/// The ranks whose messages are timed. The argument `memory` has room for `bytes` bytes of each rank.
 struct Peers {
   /// Every rank sends `bytes` to every other rank.
   void exchange_all(std::size_t bytes, std::span<std::byte> memory) const {
@@ -46,8 +46,8 @@ struct Peers {
     };
     MessageSteps(comm, bytes, "measuring the network", step).finish();
   }
-  /// Seconds that the slowest rank takes for an exchange: equal on all ranks, which choose their message size by this
-  /// time.
+  /// Returns the time, in seconds, that the slowest rank takes for an exchange. All ranks get this time and compute a
+  /// message size from it, equal on all ranks.
   [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
     const double begin = MPI_Wtime();
     exchange_all(bytes, memory);
@@ -87,7 +87,8 @@ NetworkCosts measure(MPI_Comm comm) {
   return costs;
 }
 
-/// Collective over `comm`: returns the greatest costs of all ranks whose `counts` is true.
+/// Collective over `comm`: returns the greatest costs that a rank with `counts` has measured. A rank without `counts`
+/// takes part, but measured nothing.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   const KeptForMpi<std::array<double, 3>> most({});
   if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
@@ -119,7 +120,7 @@ NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
   environment("MN_NETWORK").value_or("").copy(given->data(), given->size() - 1);
   call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given->size(), given->data(), kTextBytes, MPI_CHAR,
            0, comm);
-  if (given->front() != '\0') return parse(given->data());  // (1): rank 0's variable holds for all ranks
+  if (given->front() != '\0') return parse(given->data());  // invariant 1: rank 0's variable holds for all ranks
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }
@@ -140,8 +141,8 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // k pieces take k × messages_s for their messages, and transfer_s / k for work on the first and the last piece that
-  // overlaps no exchange. The sum is least at k = sqrt(transfer_s / messages_s).
+  // k pieces take k × messages_s for their messages. Work on the first and the last piece overlaps no exchange, and
+  // takes transfer_s / k. The sum of the two times is least at k = sqrt(transfer_s / messages_s).
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

@@ -1,6 +1,6 @@
-/// Costs of messages between ranks. They decide how a reduction exchanges its data, and in how many pieces.
-/// SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer measures them in its
-/// first reduction of more than a few bytes.
+/// How much time messages between ranks take. These costs decide how a reduction exchanges its data, and in how many
+/// pieces. SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer measures
+/// them in its first reduction of more than a few bytes.
 ///
 /// Invariants:
 /// 1. All ranks hold equal numbers, and so make equal choices.
@@ -20,7 +20,7 @@
 
 namespace mn {
 
-/// Constants of the model. The defaults describe a network of 50 Gbit/s.
+/// How long messages take, by three constants. The defaults describe a network of 50 Gbit/s.
 struct NetworkCosts {
   double latency_s = 5e-6;   ///< time until a single message has arrived
   double message_s = 1e-6;   ///< time that each of many messages in flight adds
@@ -32,14 +32,15 @@ struct NetworkCosts {
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 
-/// How an allreduce moves slices to the rank that reduces them, and results to all ranks.
+/// How the ranks of an allreduce exchange data: each slice goes to the rank that reduces it, and each result to all
+/// ranks.
 enum class ExchangeKind {
   kLogarithmic,  ///< by way of other ranks: 2 log n messages in a row, (log n) / 2 + 1 times the buffer's bytes
   kPairwise,     ///< directly: 2 (n - 1) messages, 2 (n - 1) / n times the buffer's bytes
 };
 
-/// If an exchange of `bytes` per rank took `seconds`, returns the bytes per rank of an exchange that takes a few
-/// milliseconds, at most 1 MiB.
+/// The message size for the next measurement: a first exchange of `bytes` per rank took `seconds`, and an exchange of
+/// the returned size takes a few milliseconds. At most 1 MiB.
 [[nodiscard]] std::size_t bytes_to_measure(double seconds, std::size_t bytes);
 
 /// The quicker kind of exchange if each of `ranks` ranks has a buffer of `bytes`.

@@ -21,8 +21,7 @@ void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // (1): header and elements are sent one directly after the other. No other message to `dest` with this tag may come
-  // between.
+  // Invariant 1: the elements directly follow the header, with no message to `dest` with this tag in between.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, channel.comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -35,7 +34,8 @@ void PendingMessage::receive(int source, int tag, const MpiChannel& channel) {
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
-  // (3): posted at once, even though the header may announce other elements. (1): the receive matches no other message.
+  // Invariant 3: the receive of the elements is posted at once, although the header may announce other elements.
+  // Invariant 1: MPI keeps the order of messages, and the receive takes the elements that follow the header.
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype, channel.count_limit);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
@@ -53,7 +53,8 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // Waits for the header first, because elements of a wrong count would be an error of MPI, without mn's text.
+    // The wait for the header comes first. If the count is wrong, mn's own text says so; the wait for the elements
+    // would throw MPI's error.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -64,8 +65,8 @@ void PendingMessage::wait_for_elements() {
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
     if (is_in_use()) throw;  // given up: the elements may never arrive
-    // (2): the caller may free its buffer. If elements follow, they are received, because a cancelled receive would
-    // leave their sender waiting forever.
+    // Invariant 2: MPI must not write to the buffer any more, because the caller may free it. If no elements follow the
+    // header, the receive is cancelled. Elements that follow are received, because their sender waits.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
     throw;
@@ -81,14 +82,15 @@ bool PendingMessage::is_done() {
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
   if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // If the header announces no elements, none arrive, and wait() throws.
+  // If the header announces no elements, no further message arrives, and wait() returns or throws at once.
   if (receives_ && !header_.announces_elements(header_bytes_)) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }
 
 void PendingMessage::abandon() noexcept {
-  // After MPI_Cancel, MPI_Wait returns at once for an unmatched receive, and waits for a matched one.
+  // After MPI_Cancel, MPI_Wait returns at once if no message has matched the receive; otherwise it waits for the
+  // message.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
   }

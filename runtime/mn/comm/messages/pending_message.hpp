@@ -1,4 +1,4 @@
-/// A message between two ranks that is under way: isend() and irecv() put it into their Request.
+/// A message between two ranks that is under way. The Request of an isend() or irecv() holds it.
 ///
 /// Invariants:
 /// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. MPI keeps the
@@ -26,13 +26,13 @@
 
 namespace mn {
 
-/// A message under way. Its header and its elements are a request of MPI each.
+/// A message under way. Its header and its elements are two requests of MPI.
 class PendingMessage final : public Request::Impl {
  public:
-  /// The text of errors begins with `what`. `pool` is null if the buffer needs no host copy.
+  /// `what` begins the text of errors. `pool` is null if the buffer needs no host copy.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
-  // Call either send() or receive(), once.
+  // The caller calls either send() or receive(), once.
 
   void send(int dest, int tag, const MpiChannel& channel);
   void receive(int source, int tag, const MpiChannel& channel);

@@ -1,4 +1,4 @@
-/// A message between two ranks, or a collective call, under way while the program computes.
+/// The result of a nonblocking call: a message or a collective call that is under way while the program computes.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@ namespace mn {
 /// thread at a time may use a Request.
 class [[nodiscard]] Request {
  public:
-  /// A request with nothing under way.
+  /// Makes a request that waits for nothing.
   Request() noexcept;
-  /// Calls wait(), and logs an error of wait(). While an exception unwinds the stack, does not wait: MPI or the
-  /// background thread continues the call.
+  /// Calls wait(), and logs the error if wait() throws. While an exception unwinds the stack, or after MPI_Finalize,
+  /// the destructor does not wait: MPI or the background thread may continue the call.
   ~Request();
-  /// `other` has nothing under way afterwards.
+  /// Holds the call of `other`. `other` holds no call afterwards.
   Request(Request&& other) noexcept;
-  /// First waits for the call that this request holds. `other` has nothing under way afterwards.
+  /// Waits for the call of this request, and then holds the call of `other`. `other` holds no call afterwards.
   Request& operator=(Request&& other) noexcept;
 
   /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
@@ -41,13 +41,14 @@ class Request::Impl {
   virtual ~Impl() = default;
   Impl(const Impl&) = delete;             ///< not copyable
   Impl& operator=(const Impl&) = delete;  ///< not copyable
-  /// Request::wait().
+  /// Does the work of Request::wait().
   virtual void wait() = 0;
-  /// Request::is_done().
+  /// Does the work of Request::is_done().
   virtual bool is_done() = 0;
-  /// Whether MPI may still use the object after wait() has thrown. Then the object is never destroyed.
+  /// Whether MPI may still use the object's memory after wait() has thrown. If so, the object is never destroyed.
   [[nodiscard]] virtual bool is_in_use() const noexcept { return false; }
-  /// Called while an exception unwinds the stack. Afterwards the object is never destroyed.
+  /// The destructor calls it instead of wait() while an exception unwinds the stack, or after MPI_Finalize. Afterwards
+  /// the object is never destroyed.
   virtual void abandon() noexcept {}
 };
 

@@ -9,8 +9,8 @@
 namespace mn {
 namespace {
 
-/// Calls `move(text)`, which receives `length` bytes into `text`, and returns the text. If `move` throws, the text is
-/// never freed, because MPI may still write to it.
+/// Makes a text of `length` bytes, fills it by `move(text)`, and returns it. If `move` throws, the text is never freed,
+/// because MPI may still write to it.
 template <class Move>
 std::string received(std::uint64_t length, const Move& move) {
   const KeptForMpi text(std::string(length, '\0'));
@@ -43,7 +43,7 @@ std::string recv_text(const MpiChannel& channel, int source, int tag, int* sende
   if (sender != nullptr) *sender = status.MPI_SOURCE;
   return received(*length, [&](std::string& text) {
     const MpiCount n(text.size(), DType::kUInt8, channel.count_limit);
-    // (1): the bytes come from the rank and with the tag that sent the length.
+    // Invariant 1: the bytes come from the rank and with the tag of the arrived length.
     mpi_check(MPI_Irecv(text.data(), n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, channel.comm, &request),
               "receiving an object", text.size());
     mpi_wait({&request, 1}, "receiving an object", text.size());

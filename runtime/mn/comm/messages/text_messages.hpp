@@ -15,14 +15,15 @@
 
 namespace mn {
 
-/// When a send may return.
+/// When a call that sends a text may return.
 enum class SendMode {
   kBuffered,  ///< once MPI has taken the text, even if the receiver does not have it yet
   kDebug,     ///< debug mode: once the receiver has begun to receive
 };
 
 void send_text(const MpiChannel& channel, const std::string& text, int dest, int tag, SendMode mode);
-/// `source` may be MPI_ANY_SOURCE, `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that sent the text.
+/// Receives a text. `source` may be MPI_ANY_SOURCE, and `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that
+/// sent the text.
 [[nodiscard]] std::string recv_text(const MpiChannel& channel, int source, int tag, int* sender = nullptr);
 /// Collective: returns root's text on every rank.
 [[nodiscard]] std::string bcast_text(const MpiChannel& channel, const std::string& own, int root);

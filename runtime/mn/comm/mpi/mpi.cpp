@@ -37,7 +37,8 @@ MPI_Datatype contiguous(std::size_t count, MPI_Datatype base) {
   return type;
 }
 
-/// A type whose one element spans `count` elements: `count / limit` pieces of `limit` elements, then the rest.
+/// A derived type: one element of the type spans `count` elements, that is, count / limit blocks of `limit` elements
+/// and then the remaining elements.
 MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MPI_Datatype base = mpi_type(dtype);
   const std::size_t full = count / limit;
@@ -45,20 +46,23 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
   const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
-  // Each count fits an int: `limit` elements in a piece, `full` pieces, and fewer than `limit` elements in the rest.
+  // MPI takes counts as int. Each of these counts fits: `limit` elements in a block, `full` blocks, and fewer than
+  // `limit` remaining elements.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
   mpi_check(MPI_Type_create_struct(2, lengths, offsets, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
-  // In a gather the type's extent decides where the next rank's part begins, and must have no padding for alignment.
+  // In a gather the next rank's part begins where one element of this type ends. So the type's extent must have no
+  // padding.
   mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
   return sized;
 }
 
-/// Gathers all texts by one MPI_Allgatherv, which takes offsets as int.
+/// Gathers the texts of all ranks by one MPI_Allgatherv. MPI_Allgatherv takes offsets as int, so all texts together
+/// must fit an int.
 std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& text,
                                             const std::vector<std::uint64_t>& lengths) {
   const std::vector<int> counts(lengths.begin(), lengths.end());
@@ -93,7 +97,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  // The result is not checked, because an error is being reported already.
+  // If MPI_Error_string fails, its text is empty; this function is already reporting an error.
   MPI_Error_string(code, text, &length);
   std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
@@ -119,7 +123,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-// MPI allows both queries before MPI_Init and after MPI_Finalize.
+// May be called at any time: MPI allows both queries even before MPI_Init and after MPI_Finalize.
 bool mpi_is_up() noexcept {
   int up = 0;
   int down = 0;
@@ -190,7 +194,7 @@ std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
-  // The table has the order of DType. Both 16-bit floating-point types travel as uint16.
+  // The types are in the order of the enumerators of DType. Both 16-bit floating-point types travel as MPI_UINT16_T.
   const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T,  MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T,
                                 MPI_FLOAT,   MPI_DOUBLE,   MPI_UINT8_T, MPI_INT8_T,   MPI_UINT64_T,
                                 MPI_INT16_T, MPI_UINT16_T, MPI_UINT32_T};

@@ -1,4 +1,4 @@
-/// Owners and checks for MPI handles.
+/// Handles of MPI, owned by objects, and checks of MPI's return values.
 #pragma once
 
 #include <climits>
@@ -16,21 +16,24 @@
 
 namespace mn {
 
-/// Thrown if ranks make different calls; what() names the ranks and their calls. The communicator can then only be
-/// destroyed.
+/// Thrown if ranks make different calls; what() names the ranks and their calls. Afterwards the communicator can only
+/// be destroyed.
 class CallMismatch : public CommError {
  public:
   using CommError::CommError;
 };
-/// Part of CallMismatch::what(): the broken rule, and the beginning of the advice. The end of the advice follows.
+/// Part of the text of a CallMismatch: the rule that was broken, and the beginning of the advice. The code that throws
+/// adds the end of the advice.
 inline constexpr const char* kSameCalls =
     "all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1";
 
-/// Throws CommError with MPI's own text, the operation, the size and the source line unless `code` is MPI_SUCCESS.
+/// Throws CommError unless `code` is MPI_SUCCESS. The error has MPI's own text, the operation, the size and the source
+/// line.
 void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
                std::source_location where = std::source_location::current());
 
-/// Number of the process in `comm`, and number of processes.
+/// The number of the calling process in `comm`, and how many processes `comm` has.
+///
 /// @{
 [[nodiscard]] int rank_in(MPI_Comm comm);
 [[nodiscard]] int size_of(MPI_Comm comm);
@@ -39,14 +42,14 @@ void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
 /// True between MPI_Init and MPI_Finalize.
 [[nodiscard]] bool mpi_is_up() noexcept;
 
-/// Whether several threads may call MPI at once: the program started MPI with MPI_THREAD_MULTIPLE.
+/// Whether several threads may call MPI at once. True if the program started MPI with MPI_THREAD_MULTIPLE.
 [[nodiscard]] bool mpi_takes_threads();
 
-/// Owns a communicator, always a duplicate or a split of another communicator. MPI's calls on this communicator return
-/// their errors (MPI_ERRORS_RETURN); otherwise MPI would end the process before mpi_check() sees an error.
+/// Owns an MPI communicator, always a duplicate or a split of another one. MPI's calls on the communicator return
+/// errors for mpi_check() (MPI_ERRORS_RETURN); by default MPI would end the process.
 class Mpi {
  public:
-  /// Owns no communicator.
+  /// The new object owns no communicator.
   Mpi() noexcept = default;
   /// Calls reset().
   ~Mpi() { reset(); }
@@ -63,10 +66,11 @@ class Mpi {
 
   /// Collective over `comm`: makes a duplicate of `comm`.
   [[nodiscard]] static Mpi duplicate(MPI_Comm comm);
-  /// Collective over `comm`: the ranks of equal color, ordered by key. A negative color gives an empty owner.
+  /// Collective over `comm`: makes a communicator of the ranks with equal color, ordered by key. A rank with a negative
+  /// color gets an owner without a communicator.
   [[nodiscard]] static Mpi split(MPI_Comm comm, int color, int key);
 
-  /// MPI's handle; MPI_COMM_NULL if empty.
+  /// MPI's handle. MPI_COMM_NULL if the object owns no communicator.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
   /// Whether a communicator is owned.
   [[nodiscard]] explicit operator bool() const noexcept { return comm_ != MPI_COMM_NULL; }
@@ -74,8 +78,8 @@ class Mpi {
   [[nodiscard]] int rank() const { return rank_in(comm_); }
   /// Number of ranks.
   [[nodiscard]] int size() const { return size_of(comm_); }
-  /// Frees the communicator, unless MPI is finalized or an exception unwinds the stack, because MPI_Comm_free is
-  /// collective.
+  /// Frees the communicator. MPI_Comm_free is collective, so nothing is freed while an exception unwinds the stack, or
+  /// after MPI_Finalize.
   void reset() noexcept;
 
  private:
@@ -83,40 +87,40 @@ class Mpi {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// The MPI communicators over which the ranks of several nodes reduce. HostCommunicator makes two of these sets: one
-/// for itself, and one for its background thread, which must not create communicators of MPI.
+/// The MPI communicators for reductions over several nodes. HostCommunicator makes two of these sets: one for itself,
+/// and one for its background thread, because the thread must not create MPI communicators.
 struct NodeComms {
   Mpi node;   ///< ranks of the rank's own node
   Mpi peers;  ///< this rank, and the ranks of other nodes with the same slice; empty if there are none
 };
 
-/// Tag of the messages of reductions and of collective calls on objects. These messages never share a communicator of
-/// MPI with the program's messages.
+/// The tag of mn's own messages, in reductions and in collective calls on objects. These messages never share an MPI
+/// communicator with the program's messages.
 inline constexpr int kInternalTag = 32767;
 
-/// Collective: the texts of all ranks, in rank order. Makes one MPI_Allgatherv. If all texts together have more than
-/// `limit` bytes, makes one MPI_Bcast for each rank instead.
+/// Collective: returns the texts of all ranks, in rank order, by one MPI_Allgatherv. If all texts together have more
+/// than `limit` bytes, makes one MPI_Bcast for each rank instead.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
                                                        std::size_t limit = INT_MAX);
 
-/// Not collective. Returns, for each rank of `part`, the number in `group` of the same process; -1 if the process is
-/// not in `group`, for instance because MPI_Comm_spawn() started it.
+/// Not collective. For each rank of `part`, returns the rank of the same process in `group`. -1 means that the process
+/// is not in `group`, for instance because MPI_Comm_spawn() started it.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part);
 /// Not collective. Whether every process of `part` belongs to `group`. The calling process must belong to `part`.
 [[nodiscard]] bool includes(MPI_Comm group, MPI_Comm part);
 
-/// Collective: whether `mine` is true on all ranks.
+/// Collective: returns true if `mine` is true on all ranks.
 [[nodiscard]] bool holds_on_all_ranks(MPI_Comm comm, bool mine);
 
-/// MPI's type for one element. 16-bit floats travel as two bytes; MPI never reduces them.
+/// The MPI type of one element. 16-bit floats are sent as two bytes; MPI never reduces them.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 
-/// The arguments for `count` elements in a call of MPI, which takes counts as int. If `count` is at most `limit`, MPI
-/// counts the elements. Otherwise MPI counts one element of a derived type that spans all elements. Owns the derived
-/// type.
+/// `count` elements as the arguments of a call of MPI, which takes counts as int. Up to `limit` elements, the call
+/// counts the elements. Otherwise the call counts one element of a derived type that spans all elements; the object
+/// owns the derived type.
 class MpiCount {
  public:
-  /// Commits a derived type if count > limit.
+  /// Makes a derived type if count > limit.
   MpiCount(std::size_t count, DType dtype, std::size_t limit);
   /// Frees the derived type.
   ~MpiCount();
@@ -134,13 +138,13 @@ class MpiCount {
   bool derived_ = false;
 };
 
-/// The communicator of MPI for messages, and how many elements one message of MPI may have.
+/// Where messages travel: an MPI communicator, and the largest number of elements in one MPI message.
 struct MpiChannel {
   MPI_Comm comm;            ///< the communicator of the messages
   std::size_t count_limit;  ///< most elements of one message
 };
 
-/// Whether MPI takes device pointers, according to MPIX_Query_cuda_support of the loaded library; false if the library
+/// Whether MPI takes device pointers, according to its function MPIX_Query_cuda_support. False if the loaded library
 /// has no such function.
 [[nodiscard]] bool mpi_is_cuda_aware() noexcept;
 

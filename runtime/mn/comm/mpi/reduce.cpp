@@ -8,8 +8,9 @@
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 
-// One binary serves every x86-64: the compiler makes several versions of a function, and the dynamic linker picks the
-// widest that the CPU supports. CMake defines MN_TARGET_CLONES if the compiler can make several versions.
+// One binary uses each CPU's widest vectors: the compiler makes several versions of a function, and at the program's
+// start the dynamic linker picks the widest version that the CPU supports. CMake defines MN_TARGET_CLONES if the
+// compiler can make several versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -19,10 +20,10 @@
 namespace mn {
 namespace {
 
-/// Elements per block, small enough for the accumulator to stay in the first-level cache.
+/// Number of elements that are reduced at a time. The results of so few elements stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-/// Integers are computed as unsigned, and therefore wrap; signed overflow would be undefined.
+/// Integers are computed as unsigned integers, which wrap around; an overflow of signed integers would be undefined.
 template <class T, bool = std::is_integral_v<T>>
 struct Arithmetic {
   using Type = std::make_unsigned_t<T>;
@@ -53,7 +54,8 @@ bool is_nan(T value) {
   else
     return false;
 }
-// Comparisons with a NaN are false, so a NaN in `a` is returned. A NaN in `b` is found by is_nan(), and returned.
+// If `a` or `b` is NaN, the minimum is NaN. is_nan() finds a NaN in `b`; a NaN in `a` is returned because every
+// comparison with a NaN is false.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -90,7 +92,7 @@ MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::s
   for (std::size_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }
 
-/// Accumulates elements of type T: 16-bit floats in float32, other types as T.
+/// Holds the results while they are computed: float32 for 16-bit floats, T for all other types.
 template <class T>
 struct Accumulator {
   using Type = T;
@@ -148,8 +150,8 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
-    // Ordinary stores, because outputs are often inputs, and their cache lines are loaded already. Stores that bypass
-    // the cache made sums of 1 to 64 MiB 1.3 to 1.5 times as slow.
+    // The stores are ordinary ones. An output is often an input, too, so its cache lines are loaded already: stores
+    // that bypass the cache made sums of 1 to 64 MiB 1.3 to 1.5 times as slow.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }

@@ -1,7 +1,7 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
 /// Invariants:
-/// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …, so every bit of the result is defined.
+/// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …, so equal inputs always give equal bits.
 /// 2. Every CPU computes equal bits, whatever its vector width: no fused multiply-add is used, and no operation
 ///    combines different elements.
 /// 3. A block of outputs is written after all inputs of the block were read, so an output may be an input.
@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// An operation and its dtype. `scale` multiplies results of float dtypes, and is ignored for integers. An average is a
-/// sum with the scale 1 / ranks.
+/// An operation on elements of a dtype. Results of float dtypes are multiplied by `scale`; integers ignore it. An
+/// average is a sum with the scale 1 / ranks.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
@@ -29,9 +29,9 @@ struct Reduction {
   }
 };
 
-/// out[i] = (in[0][i] op in[1][i] op …) × scale for i < count, written to each of `outputs`. An output may be an input,
-/// but must not overlap a part of an input. 16-bit floats are accumulated in float32 and rounded once, to nearest even.
-/// Integers wrap. The minimum and maximum of a NaN and any number are NaN.
+/// Computes out[i] = (in[0][i] op in[1][i] op …) × scale for i < count, and writes it to each of `outputs`. An output
+/// may be an input, but must not overlap a part of an input. 16-bit floats are summed up in float32 and rounded once,
+/// to nearest even. Integers wrap around. The minimum and maximum of a NaN and any number are NaN.
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction);
 

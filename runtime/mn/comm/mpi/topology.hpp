@@ -22,13 +22,13 @@ struct Topology {
   std::vector<int> nodes;          ///< [size] inter_rank of each rank
   std::vector<std::string> hosts;  ///< [size] host name of each rank
 
-  /// Ranks of `node`, ascending.
+  /// The ranks on node number `node`, ascending.
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
   /// Whether every node has the same number of ranks.
   [[nodiscard]] bool uniform() const;
 };
 
-/// A rank's numbers in a topology, under ChainerMN's names.
+/// The numbers of a rank in its topology, under the names that ChainerMN gives them.
 class PlacedRank {
  public:
   /// Which rank is on which node.
@@ -47,7 +47,7 @@ class PlacedRank {
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
 
  protected:
-  /// For derived classes, such as Communicator.
+  /// Only derived classes, such as Communicator, make objects of this class.
   explicit PlacedRank(Topology topology) noexcept : topology_(std::move(topology)) {}
   ~PlacedRank() = default;
 
@@ -55,7 +55,8 @@ class PlacedRank {
   Topology topology_;
 };
 
-/// Not collective: computes the topology that `rank` sees if node_keys[i] identifies rank i's node.
+/// Not collective: computes the topology as rank `rank` sees it. Ranks with equal entries of `node_keys` are on one
+/// node.
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 

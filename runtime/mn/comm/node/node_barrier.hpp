@@ -5,9 +5,9 @@
 /// 1. Each counter has one owner, and only the owner sets the counter; the value never falls. Values may wrap: they are
 ///    compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
-/// 3. No wake-up gets lost. A thread about to sleep first increments `sleepers`, then reads the value again; the owner
-///    first writes the value, then reads `sleepers`. All four operations are sequentially consistent: the thread sees
-///    the new value, or the owner sees the sleeper.
+/// 3. No wake-up gets lost. A thread that is about to sleep first increments `sleepers`, then reads the value again;
+///    the owner first writes the value, then reads `sleepers`. All four operations are sequentially consistent, so the
+///    thread sees the new value, or the owner sees the sleeper.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
 /// then yields the CPU for up to 20 ms, then sleeps. Ranks that share CPUs hardly spin or yield. A barrier of n ranks
@@ -26,35 +26,37 @@
 
 namespace mn {
 
-/// A number that one rank, the owner, raises, and for which other ranks wait. Zero the memory before use.
+/// A counter in shared memory. One rank, the owner, raises the value, and other ranks wait for it. Zero the memory
+/// before use.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value;     ///< set by the owner alone
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
 
   /// Only the owner may call set().
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin` means that each rank of the node has a CPU of its own.
-  /// Throws CommError if the time-out of the call ends the wait.
+  /// Returns when the value is at least `least`. `may_spin`: each rank of the node has a CPU of its own, so the wait
+  /// may spin. Throws CommError if the time-out of the call ends the wait.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Collective over the ranks of a node: whether each rank has a CPU of its own, according to CPU masks and the quota of
-/// cgroups. All ranks get the same answer.
+/// Collective over the ranks of a node: returns whether each rank has a CPU of its own, according to CPU masks and the
+/// quota of cgroups. All ranks get the same answer.
 [[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
-/// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more
-/// ranks, a rank waits for its children in a tree, raises its counter, and waits for the counter of rank 0, the root of
-/// the tree.
+/// A barrier made of counters, one for each rank. Up to kMaxDirect ranks, each rank raises its counter and waits for
+/// every counter. With more ranks, a rank waits for its children in a tree, raises its counter, and waits for the
+/// counter of rank 0, the root of the tree.
 class NodeBarrier {
  public:
-  /// Largest number of ranks that wait for each other directly.
+  /// Up to this number of ranks, each rank waits for all counters; more ranks use a tree.
   static constexpr std::size_t kMaxDirect = 16;
 
-  /// `arrivals[r]` is the address, in this process, of rank r's counter. Only the barrier may use these counters.
+  /// `arrivals[r]` points to rank r's counter in the memory of the calling process. Only the barrier may use the
+  /// counters.
   NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin);
 
-  /// Returns when every rank has called it; memory that ranks wrote before their call is then visible.
+  /// Returns when every rank has called this function. Memory that other ranks wrote before their call is then visible.
   void arrive_and_wait() {
     ++epoch_;
     for (SharedCounter* each : below_) each->wait_for(epoch_, may_spin_);

@@ -20,7 +20,8 @@
 
 namespace mn {
 
-/// The ranks of a node, and the means that they share. All members must outlive the pieces.
+/// The ranks of a node with their shared means: a communicator, a barrier and scratch memory. All members must outlive
+/// the objects that reduce pieces.
 struct NodeRanks {
   MPI_Comm comm;
   int rank;  ///< rank of the process within the node
@@ -38,7 +39,7 @@ struct NodeRanks {
   }
 };
 
-/// Buffers in shared memory, which are reduced in place.
+/// Reduces pieces of buffers that lie in shared memory, in place.
 class SharedPieces final : public SliceExchange::Node {
  public:
   SharedPieces(const NodeRanks& node, std::vector<std::byte*> buffers, const Reduction& within)
@@ -70,11 +71,11 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// Private buffers, reduced through shared scratch memory. A piece is reduced in rounds. In each round scratch memory
-/// holds a chunk of every slice: as many elements as fit.
+/// Reduces pieces of private buffers through shared scratch memory, in rounds. In each round scratch memory holds a
+/// chunk of every slice: as many elements as fit.
 class CopiedPieces final : public SliceExchange::Node {
  public:
-  /// Pieces have at most `most` elements.
+  /// No piece has more than `most` elements.
   CopiedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
       : node_(node),
         data_(data),
@@ -123,10 +124,12 @@ class CopiedPieces final : public SliceExchange::Node {
   }
 
  private:
-  /// Whether reduce() already writes the results to the scratch memory from which other ranks copy them.
+  /// Whether reduce() itself writes the results to scratch memory, where other ranks copy them. True on a single node
+  /// if one round moves a whole slice.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
-  /// Start of a slice's chunk in a rank's scratch memory. It depends on the slice alone (2), and is aligned (3).
+  /// Where a slice's chunk begins in the scratch memory of `rank`. Invariant 2: the place depends on the slice alone,
+  /// so a fast rank never writes where a slow rank still reads. Invariant 3: the place is a multiple of 64 elements.
   [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
     return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
@@ -140,7 +143,7 @@ class CopiedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// Waits at the barrier. Afterwards no rank reads the earlier contents of scratch memory.
+  /// Waits at the barrier. Afterwards no rank still reads what scratch memory held before.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;
@@ -158,15 +161,16 @@ class CopiedPieces final : public SliceExchange::Node {
   Reduction within_;
   std::size_t element_bytes_;
   std::size_t slices_;
-  std::size_t chunk_;  // elements of a slice in scratch memory
+  std::size_t chunk_;  // elements of each slice in scratch memory
   bool is_whole_;      // one round moves a whole slice
-  // Whether some rank may still read parts, and whether some rank may still read results, in scratch memory. Both are
-  // equal on all ranks. A rank that overwrites parts need not wait for readers of results, nor the reverse.
+  // Whether some rank may still read, in scratch memory, parts of buffers (the first flag) or results (the second).
+  // Each flag is equal on all ranks. Parts and results lie apart: writing parts need not wait for readers of results,
+  // nor the reverse.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };
 
-/// Private buffers, reduced by messages, because the node lacks shared memory.
+/// Reduces pieces of private buffers by messages, for nodes without shared memory.
 class MessagePieces final : public SliceExchange::Node {
  public:
   MessagePieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)

@@ -14,19 +14,19 @@
 namespace mn {
 namespace {
 
-/// Up to this size every rank reads and reduces all buffers by itself, which takes one barrier instead of two.
+/// Up to this size, every rank reduces the whole buffer for itself, which takes one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // begins with a cache line for the CallShape
 static_assert(sizeof(CallShape) <= 64);
-/// Size of pieces of private buffers on a single node: small enough for the cache.
+/// Size of a piece of a private buffer if there is one node. Pieces are small enough to stay in the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
-/// Pieces that are exchanged between nodes may be larger. This is the most that scratch memory holds of a piece at a
-/// time.
+/// Largest size of scratch memory. If there are several nodes, a piece may be larger, and moves through scratch memory
+/// in several rounds.
 constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
-/// With less scratch memory, messages are quicker.
+/// Smallest size of scratch memory. With less of it, messages are quicker.
 constexpr std::size_t kMinScratchBytes = 64 * 1024;
 
-/// Smallest power of two that is at least the number of ranks of any node.
+/// The smallest power of two that is at least the number of ranks on any node.
 double power_above_ranks(const Topology& topology) {
   std::size_t most = 1;
   for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
@@ -35,10 +35,11 @@ double power_above_ranks(const Topology& topology) {
 
 }  // namespace
 
-/// The rank's live allocations, by number. Any thread may release memory at any time.
+/// The blocks of shared memory that the calling rank holds, by number. Any thread may release a block at any time.
 class NodeReducer::Allocations {
  public:
-  /// All ranks of the node call add() in the same order, so an allocation has one number on all ranks.
+  /// Adds a block of shared memory, and returns its number. All ranks of the node call add() in the same order, so a
+  /// block has one number on all ranks.
   std::int64_t add(const SharedMemory& memory) {
     const std::lock_guard lock(mutex_);
     alive_[next_] = &memory;
@@ -48,8 +49,8 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// Returns the location of `data`, and the allocation that contains `data`. If `data` lies in no segment of `rank`,
-  /// returns kPrivate and null.
+  /// Finds the block whose segment of rank `rank` contains `data`: returns the place of `data`, and the block. If no
+  /// block contains `data`, returns kPrivate and null.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -66,7 +67,7 @@ class NodeReducer::Allocations {
   std::map<std::int64_t, const SharedMemory*> alive_;
 };
 
-/// Memory made by allocate(). It may outlive the reducer.
+/// A block of shared memory that allocate() made. The block may outlive the reducer.
 struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
@@ -118,7 +119,7 @@ std::byte* NodeReducer::slot(int rank, std::size_t turn) const {
 }
 
 void NodeReducer::announce(std::size_t count, const Reduction& reduction) {
-  small_turn_ ^= 1;  // (4): slow ranks may still read the slot of the previous call
+  small_turn_ ^= 1;  // invariant 4: slow ranks may still read the other slot
   call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
   std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
 }
@@ -146,11 +147,11 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
       kMinScratchBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = scratch_ ? scratch_->bytes() : 0;
   std::size_t wanted = std::max(std::bit_ceil(bytes), least);
-  // All ranks of the node decide alike, because `bytes` is equal, and NoSharedMemory is thrown on all ranks.
+  // All ranks of the node decide alike here: `bytes` is equal on all ranks, and NoSharedMemory is thrown on all ranks.
   if (had >= wanted || shm_is_short_) return had > 0;
   scratch_.reset();
   for (; wanted >= least; wanted /= 2) {
-    // The barrier: all ranks must have freed their old pages before new pages are reserved.
+    // All ranks must have freed their old memory before new memory is reserved, because /dev/shm may not hold both.
     call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing shared scratch memory", 0, node_.get());
     try {
       scratch_.emplace(node_.get(), wanted);
@@ -166,7 +167,7 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
 Reduction NodeReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
-  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1): no overflow within the node
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // invariant 1: no overflow within a node
 }
 
 Reduction NodeReducer::between(const Reduction& reduction) const {
@@ -181,7 +182,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
     return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
   }
   auto buffers = shared_buffers(bytes);
-  if (segments_) require_same_calls();  // (7): after the barrier in shared_buffers()
+  if (segments_) require_same_calls();  // invariant 7: after the barrier in shared_buffers()
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_copied(bytes, count, reduction);
 }
@@ -220,7 +221,8 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   }
   std::byte* data = buffers[rank];
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
-  // (6): another node may use scratch memory, and all nodes must cut the exchange into equal pieces.
+  // Invariant 6: all nodes cut the buffer into equal pieces, even if this node reduces in place and another node uses
+  // scratch memory.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
   barrier_->arrive_and_wait();  // waits until all ranks have written their slices to this rank's buffer
 }
@@ -243,7 +245,7 @@ std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& redu
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
-  // (5): a rank looks up its own buffer only, and compares the locations that other ranks have published.
+  // Invariant 5: a rank looks up only its own buffer, and then compares the places that all ranks have published.
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();

@@ -15,10 +15,9 @@
 /// 4. Each rank has two blocks of shared memory (slots) for small buffers, and uses the two in turn, because slow ranks
 ///    may still read the slot of the previous call.
 /// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation of allocate(), which every
-///    rank then has mapped. A rank may release its memory at any time; it never looks up an allocation that it has
-///    released.
-/// 6. The ranks of a node choose alone how they move a piece: in place, through more or less scratch memory, or by
-///    messages. Pieces and slices between nodes, and the bits of a result, do not depend on the choice.
+///    rank then has mapped. A rank may release memory at any time, and never looks up an allocation after the release.
+/// 6. Each node chooses for itself how its ranks move a piece: in place, through more or less scratch memory, or by
+///    messages. The pieces and slices that nodes exchange, and the bits of a result, do not depend on this choice.
 /// 7. A rank reads other ranks' elements only after a barrier, and after comparing the CallShape at the head of their
 ///    slots with its own. All ranks of the node compare the same shapes, so they throw together.
 ///
@@ -52,29 +51,31 @@ struct NodeRanks;
 
 class NodeReducer {
  public:
-  /// Collective over `comm`, whose topology is `topology`. `comms` are communicators of parts of `comm`.
+  /// Collective over `comm`, whose topology is `topology`. `comms` has the communicators of the node's ranks and of the
+  /// ranks that exchange slices.
   NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, NodeComms comms);
 
-  /// Collective. Buffers from allocate() are reduced in place, other buffers in pieces through scratch memory.
+  /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place, other buffers in pieces
+  /// through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: allocates shared memory, which each rank may release at any time, alone. Returns null if
-  /// the node cannot share memory.
+  /// Collective over the node: allocates memory that the ranks of the node share. Each rank may release it at any time,
+  /// alone. Null if the node cannot share memory.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  /// Collective over the node: if the `data` of all ranks lie in one allocation of allocate(), returns their addresses
-  /// in the calling process, by rank; otherwise returns an empty vector on every rank. The addresses are valid until
-  /// the calling rank releases the memory.
+  /// Collective over the node: finds where the buffers of all ranks lie in the memory of the calling process. If all
+  /// ranks' `data` lie in one block of allocate(), returns their addresses by rank, valid until the calling rank
+  /// releases the block; otherwise returns an empty vector on every rank.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
   /// Whether each rank of the node has a CPU of its own.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
 
  private:
-  /// Where a rank's buffer lies. Each rank publishes it before a large reduction.
+  /// The place of a rank's buffer in shared memory. Each rank publishes this place before a large reduction.
   struct Location {
     std::int64_t allocation;  ///< number of the allocation; kPrivate if the buffer lies in no allocation
     std::uint64_t offset;
   };
   static constexpr std::int64_t kPrivate = -1;
-  /// Head of a rank's segment of shared memory. The rank's two slots follow it.
+  /// The beginning of a rank's segment of shared memory. The rank's two slots for small buffers follow.
   struct Control {
     SharedCounter arrivals;
     alignas(64) Location location;
@@ -83,31 +84,33 @@ class NodeReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  /// Slot number `turn` of a rank. It begins with the CallShape of the rank's call; the elements of a small buffer
-  /// follow.
+  /// Slot number `turn` (0 or 1) of a rank. The slot begins with the CallShape of the rank's call; the elements of a
+  /// small buffer follow.
   [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
-  /// Writes the shape of the rank's next call to its slot.
+  /// Writes the shape of the rank's next call to the rank's slot, for all ranks to read.
   void announce(std::size_t count, const Reduction& reduction);
-  /// Compares the shapes of all ranks; call after the barrier that follows announce(). Throws CallMismatch (7).
+  /// Invariant 7: compares the shapes in the slots of all ranks. Call this function after announce() and a barrier.
+  /// Throws CallMismatch if the shapes differ.
   void require_same_calls() const;
-  /// The reduction within the node. If an exchange between nodes follows, the exchange applies the scale.
+  /// The part of `reduction` that is done within a node. If several nodes exchange results afterwards, the scale is
+  /// left to between().
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
-  /// The reduction between nodes, which follows the reduction within().
+  /// The part of `reduction` that is done between nodes, after within().
   [[nodiscard]] Reduction between(const Reduction& reduction) const;
   [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void make_segments();
   void report_shortage(const NoSharedMemory& error) const;
-  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or of less if /dev/shm is short.
-  /// Returns false if the node has no scratch memory.
+  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or less if /dev/shm is short.
+  /// False if the node has no scratch memory.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] NodeRanks ranks();
   void reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
-  /// Like addresses(), but without the barrier at the end: the caller must pass a barrier before its next call.
+  /// Like addresses(), but without the barrier at the end. The caller must pass a barrier before the next call.
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;

@@ -1,5 +1,5 @@
-/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory. Here
-/// every element crosses a link only once in each direction. The ranks of the first domain sum a piece of their
+/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, so
+/// here every element crosses a link only once in each direction. The ranks of the first domain sum a piece of their
 /// buffers, each rank one slice of it. The next domain adds the buffers of its ranks to this sum, and so on. Then every
 /// domain copies the sum of the last domain. At any time each domain works on a different piece.
 ///
@@ -27,20 +27,21 @@
 
 namespace mn {
 
-/// Returns the borders of the domains: the first rank of each domain, then the number of ranks. `domain_of` has the
-/// domain of each rank; a negative number means none. If a rank has no domain, or the ranks of a domain are not
-/// neighbors, a single domain holds all ranks.
+/// Finds which ranks form each NUMA domain. Returns the first rank of each domain, and then the number of ranks.
+/// `domain_of` has the domain of each rank; negative means none. If a rank has no domain, or the ranks of a domain are
+/// not neighbors, a single domain holds all ranks.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: domain_borders() of the node's ranks. A rank's domain is found by its CPU mask, or given by
-/// MN_NUMA_DOMAIN (in tests).
+/// Collective over `node`: returns domain_borders() for the ranks of the node. A rank's CPU mask shows its domain;
+/// tests set MN_NUMA_DOMAIN instead.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
-/// Whether reducing domain by domain gives the same bits as reduce_in_order().
+/// Whether a reduction domain by domain gives the same bits as reduce_in_order(). False for 16-bit floats, whose sums
+/// would be rounded in every domain.
 [[nodiscard]] bool fits_domains(const Reduction& reduction);
 
-/// Collective over the node: reduces `count` elements of all ranks' buffers in place. `buffers` has their addresses in
-/// the calling process. On return the buffers of all ranks are final and visible.
+/// Collective over the node: reduces `count` elements of all ranks' buffers, in place. `buffers` has the addresses of
+/// these buffers in the calling process. On return every rank's buffer holds the result.
 void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std::size_t> borders, std::size_t rank,
                        std::size_t count, const Reduction& reduction, NodeBarrier& barrier);
 

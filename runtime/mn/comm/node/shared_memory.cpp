@@ -34,7 +34,8 @@ constexpr int kCollapse = 25;                                  // MADV_COLLAPSE 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Number of bytes in /dev/shm for which files still have no pages. mn's own files have all their pages.
+/// How many bytes of pages the files in /dev/shm may still take: the parts of files that have no pages yet. mn's own
+/// files are left out, because they have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -48,33 +49,33 @@ std::size_t bytes_to_come() {
   return bytes;
 }
 
-/// Whether MPI still has room in /dev/shm. MPI's files there, 4 MiB for each rank with Open MPI, get pages when
-/// messages need them; a rank that gets no page ends with SIGBUS.
+/// Whether /dev/shm still has room for MPI. MPI's files there (4 MiB for each rank with Open MPI) get their pages only
+/// when messages need them, and a rank that gets no page ends with SIGBUS.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // At most 8 MiB for each rank, because files of other programs may be long and stay empty.
+  // MPI is given at most 8 MiB for each rank, because files of other programs may be long and never be filled.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
 
-/// Reserves pages for the segment of one of `ranks` ranks. Returns errno, or 0 on success.
+/// Reserves pages for the segment of one of `ranks` ranks. Returns 0 on success, otherwise errno.
 int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
-  // Beyond this limit posix_fallocate would raise SIGXFSZ.
+  // posix_fallocate would raise SIGXFSZ beyond this limit.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // Checked after the reservation, so the last rank to reserve takes the pages of all ranks into account.
+  // The room is checked after the reservation, so the last rank to reserve takes the pages of all ranks into account.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Returns a range of `bytes` unused addresses, without access, at a multiple of 2 MiB. On failure returns MAP_FAILED
-/// and sets errno.
+/// Finds `bytes` unused addresses that begin at a multiple of 2 MiB, and reserves them without access. On failure
+/// returns MAP_FAILED and sets errno.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
   void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -88,7 +89,7 @@ void* address_for(std::size_t bytes) {
   return aligned;
 }
 
-/// Collapses the segment's pages into huge pages as far as possible. Smaller pages are slower.
+/// Combines the segment's pages into huge pages as far as possible, because small pages are slower.
 void make_huge(std::byte* segment, std::size_t bytes) {
   const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
   if (whole == 0) return;
@@ -99,23 +100,23 @@ void make_huge(std::byte* segment, std::size_t bytes) {
   }
 }
 
-/// Whether the user's processes use such names: "mn.UID." and 16 hexadecimal digits.
+/// Whether mn names shared memory of the user like `name`: "mn.UID." and 16 hexadecimal digits.
 bool is_own_name(const std::string& name) {
   const std::string begin = "mn." + std::to_string(getuid()) + ".";
   return name.size() == begin.size() + 16 && name.starts_with(begin) &&
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// Locks the object (5). The lock ends with the process. (A process id would not do: containers and later processes may
-/// use the same number.) Waits while another process holds the lock to look at the object. Returns false if the other
-/// process has removed the object's name.
+/// Invariant 5: locks the new object. An object without a lock would look as if a killed process had left it. The lock
+/// ends with the process. (A process id in the name would not do: containers and later processes may have the same id.)
+/// False if another process has removed the object's name before the lock.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// The greatest error of all ranks, and the lowest rank with this error; agree() finds them and is collective.
+/// The greatest error of all ranks, and the lowest rank with this error. agree(), a collective call, finds them.
 struct Verdict {
   int error;
   int rank;
@@ -130,11 +131,12 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The shared-memory object while its name exists. The node's first rank makes the object; the destructor removes the
-/// name.
+/// The shared-memory object as long as its name exists. The first rank of the node makes the object, and its destructor
+/// removes the name.
 class SharedMemory::Draft {
  public:
-  /// What each rank sends to all ranks: the size of its segment and, from the first rank, the object's name.
+  /// What each rank sends to all ranks: the size of its segment. The first rank also sends the object's name, or its
+  /// error.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -191,7 +193,7 @@ SharedMemory::Mapping::~Mapping() {
 }
 
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
-  void* const address = address_for(total);  // (6): a multiple of 2 MiB
+  void* const address = address_for(total);  // invariant 6: a multiple of 2 MiB
   if (address == MAP_FAILED) return errno;
   assert(reinterpret_cast<std::uintptr_t>(address) % kHugePageBytes == 0 && own_offset + bytes_ <= total);
   void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
@@ -201,9 +203,9 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     return error;
   }
   mapping_ = Mapping(data, total);
-  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; a failure only costs speed
-  // (4): a rank touches only its own segment. Other segments may have no pages yet, and would get pages near this
-  // rank's CPU.
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; an error only costs speed
+  // Invariant 4: a rank touches only its own segment. A touched page without memory would get memory near the calling
+  // rank's CPU, and other ranks' segments may still have such pages.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
   make_huge(mapping_.data() + own_offset, bytes_);
@@ -230,7 +232,8 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
     error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes, size);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }
-  // (1), (4): no rank touches a segment before all segments are reserved.
+  // Invariants 1 and 4: agree() also waits for all ranks, so no rank uses the memory before all segments are reserved;
+  // if one rank has an error, all ranks throw.
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
     throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
                          " ranks in /dev/shm (" +

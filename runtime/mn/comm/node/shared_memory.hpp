@@ -31,23 +31,23 @@
 
 namespace mn {
 
-/// The node cannot share so much memory. Thrown on every rank of the node; the communicator remains usable.
+/// Thrown on every rank of a node that cannot share so much memory. The communicator remains usable.
 class NoSharedMemory : public CommError {
  public:
   using CommError::CommError;
 };
 
-/// Removes the user's objects in /dev/shm whose processes were killed (5). The constructor of a process's first
-/// SharedMemory calls it.
+/// Invariant 5: removes the user's objects in /dev/shm whose processes were killed. The first SharedMemory of a process
+/// calls this function.
 void remove_abandoned_shared_memory();
 
-/// A segment for each rank of a node: page-aligned, zeroed.
+/// Memory that the ranks of a node share: a segment for each rank, page-aligned and zeroed.
 class SharedMemory {
  public:
-  /// Collective over `node`, whose ranks run on one machine. `bytes`: size of the rank's own segment.
+  /// Collective over `node`, whose ranks all run on one machine. `bytes` is the size of the calling rank's segment.
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
-  /// Address, in the calling process, of the segment of rank `rank` of the node.
+  /// The address, in the calling process, of the segment of rank `rank` of the node.
   [[nodiscard]] std::byte* segment(int rank) const {
     return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
   }
@@ -73,7 +73,8 @@ class SharedMemory {
   };
   class Draft;
 
-  /// Maps the object behind the descriptor, and touches the rank's own pages; returns errno, 0 on success.
+  /// Maps the object behind `descriptor` into the calling process, and touches the pages of the rank's own segment.
+  /// Returns 0 on success, otherwise errno.
   int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;

@@ -10,7 +10,8 @@
 namespace mn {
 namespace {
 
-/// Small enough that many ranks get work, and that one piece from each of a few ranks fits a core's own cache.
+/// Size of a piece: small enough that all ranks get some pieces, and that the piece's elements of a few ranks fit a
+/// core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
@@ -43,11 +44,11 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
 }
 
 void SharedReducer::publish(std::size_t count) {
-  assert(count <= buffers_);  // SharedCounter::set() asserts that `published` does not fall (2)
+  assert(count <= buffers_);  // invariant 2: set() asserts that `published` never falls
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// Takes a piece by one atomic addition (1).
+// Invariant 1: takes the next piece by an atomic addition: exactly one rank gets each piece.
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -63,19 +64,20 @@ void SharedReducer::reduce_pieces(double scale) {
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) {
     if (is_reduced_[pieces_[next].buffer]) reduce_piece(pieces_[next], scale);
   }
-  barrier_.arrive_and_wait();  // (3): all buffers hold their result
+  barrier_.arrive_and_wait();  // invariant 3: all buffers hold their result
   first_buffer_ += buffers_;
-  // (4): each rank has taken one index beyond the last piece.
+  // Invariant 4: the shared counter is never reset, so the next step counts from here: every piece was taken, and each
+  // rank has taken one index beyond the last piece.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {  // (2): waits until every rank has published the buffer
+  for (Control* control : controls_) {  // invariant 2: all ranks have published it
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
-  // (5): in rank order, whichever rank reduces the piece.
+  // Invariant 5: the elements are reduced in rank order, whichever rank reduces the piece.
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

@@ -1,6 +1,7 @@
-/// Reduces the gradients of one node's ranks in place, piece by piece. During backward each rank alone publishes its
-/// final gradients; later all ranks call reduce(). In reduce() each rank takes the next piece, again and again. A rank
-/// that enters reduce() early reduces pieces that all ranks have published, and slower ranks have less work.
+/// Reduces the gradients of one node's ranks in place, piece by piece. During the backward pass each rank publishes, by
+/// itself, the gradients that are final; later all ranks call reduce(). In reduce() each rank takes the next piece,
+/// again and again. A rank that enters reduce() early reduces pieces that all ranks have published: slower ranks have
+/// less work.
 ///
 /// Invariants:
 /// 1. One atomic addition takes a piece: exactly one rank reduces it.
@@ -8,9 +9,9 @@
 ///    never falls.
 /// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another rank's buffer
 ///    until the next publish().
-/// 4. Counters are never reset. Each rank takes one index beyond the last piece; a step therefore raises the base of
-///    `taken` by the number of pieces plus the number of ranks.
-/// 5. Elements are reduced in rank order, and the bits do not depend on the rank that reduces a piece.
+/// 4. Counters are never reset. Each rank takes one index beyond the last piece, so in each step `taken` grows by the
+///    number of pieces plus the number of ranks.
+/// 5. Elements are reduced in rank order, so the result does not depend on which rank reduces a piece.
 ///
 /// Cost for B bytes on n ranks: no copy, no message; one atomic addition for each 64 KiB, and one barrier. All ranks
 /// together read n B bytes and write n B bytes. Source: self-scheduling of loops by a shared counter (P. Tang, P.-C.
@@ -34,28 +35,28 @@ class CallCheck;
 /// Reduces the buffers that Communicator::share() was given.
 class SharedReducer {
  public:
-  /// Progress of a rank, in shared memory. Zero the memory before use.
+  /// Shared memory of one rank: how far the rank has come in a step. Zero the memory before use.
   struct Control {
     SharedCounter published;                       ///< number of final buffers
     SharedCounter arrivals;                        ///< for the barrier at the end of a step
     alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
   };
 
-  /// `buffers` are the calling rank's own. In this process rank r's buffers lie `offsets[r]` bytes after them, with
-  /// equal counts and dtypes. `owner` keeps the memory of `controls` alive. `may_spin` means that each rank has a CPU
-  /// of its own. Construction and destruction are not collective.
+  /// `buffers` are the calling rank's own. In the calling process the buffers of rank r lie `offsets[r]` bytes after
+  /// them, with equal counts and dtypes. `owner` keeps the memory of `controls` alive. `may_spin` means that each rank
+  /// has a CPU of its own. Neither construction nor destruction is collective.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
-  /// From now on reduce() is recorded as a call in `calls`, and has the time-out of these calls.
+  /// From now on each reduce() is recorded as a call of the communicator with these `calls`, and has its time-out.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
-  /// From now on reduce() skips buffers whose entry in `buffers` is false. Call it between steps, with equal `buffers`
-  /// on every rank.
+  /// From now on reduce() skips every buffer whose entry in `buffers` is false. Call this function between steps, with
+  /// equal `buffers` on every rank.
   void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }
-  /// Declares the first `count` buffers final: other ranks may write to them from now on. In a step `count` must not
-  /// fall.
+  /// Declares the first `count` buffers final, so other ranks may write to them from now on. Within a step `count` must
+  /// not fall.
   void publish(std::size_t count);
-  /// Collective. Every buffer becomes the sum over ranks times `scale`.
+  /// Collective: replaces every buffer by its sum over ranks times `scale`.
   void reduce(double scale);
 
  private:

@@ -43,16 +43,17 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
   if (rank >= slices_) return {count, 0};  // another node has fewer ranks, so this rank has no peers
   const auto slices = static_cast<std::size_t>(slices_);
-  // (1): computed from the largest piece, even for the last piece, which may be smaller.
+  // Invariant 1: slices begin at equal offsets in all pieces. The length of a slice is therefore computed from the
+  // largest piece.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
-  assert(length % kLineElements == 0);  // (1)
+  assert(length % kLineElements == 0);  // invariant 1: a multiple of 64 elements
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
   return {first, std::min(length, count - first)};
 }
 
 std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element_bytes) const {
   if (nodes_ == 1) return count;
-  // (2): computed from values that are equal on all nodes.
+  // Invariant 2: all nodes cut a buffer into equal pieces, because they compute the number of pieces from equal values.
   const auto slices = static_cast<std::size_t>(slices_);
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
@@ -72,7 +73,8 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // For a single piece, between_nodes() chooses the quickest exchange; the pipeline always exchanges slices directly.
+  // A buffer of one piece does not go through the pipeline, because the pipeline always exchanges slices directly, and
+  // between_nodes() may find a quicker exchange.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
@@ -89,8 +91,9 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 
 void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
-  // (3): the node reduces piece k while piece k - 1 travels between nodes; piece k - 2 is spread afterwards.
-  const PendingRequest messages;  // while it lives, waits within the node let MPI move messages
+  // Invariant 3, in round k: the node reduces piece k while the slices of piece k - 1 travel between nodes; then the
+  // result of piece k - 2 is spread within the node.
+  const PendingRequest messages;  // while it lives, waits within the node let MPI work
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;
   std::optional<NeighborCheck> check;

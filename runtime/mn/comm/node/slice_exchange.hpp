@@ -25,7 +25,7 @@
 
 namespace mn {
 
-/// Which ranks exchange a node's sums with other nodes.
+/// Which ranks of a node exchange the node's sums with other nodes.
 enum class BetweenNodes {
   kLeaders,  ///< the first rank of a node exchanges all sums
   kSlices,   ///< on each node as many ranks as the smallest node has; each exchanges its slice, all at once
@@ -38,39 +38,42 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of this number of elements: a whole number of cache lines for every dtype.
+  /// Slices begin on multiples of this number of elements. So many elements of any dtype fill whole cache lines.
   static constexpr std::size_t kLineElements = 64;
 
-  /// The work of a node's ranks on a piece of a buffer. Collective over the node.
+  /// How the ranks of one node work on a piece of a buffer. Both functions are collective over the node.
   class Node {
    public:
     virtual ~Node() = default;
-    /// Reduces the elements `own` over the node's ranks, and writes the result to the calling rank's buffer.
+    /// Reduces the elements `own` of the piece over the node's ranks, and writes the result to the calling rank's
+    /// buffer.
     virtual void reduce(Range piece, Range own) = 0;
-    /// Copies the elements `own` of each rank's buffer to the buffers of all ranks of the node.
+    /// Copies the elements `own` from the buffer of each rank to the buffers of all ranks of the node. `own` differs
+    /// from rank to rank.
     virtual void spread(Range piece, Range own) = 0;
   };
 
-  /// Collective over `comm`, whose topology is `topology`. If there is one node, every rank has a slice.
+  /// Collective over `comm`, whose topology is `topology`. On a single node every rank has a slice, whatever `between`
+  /// is.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
       : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
-  /// Like the constructor above, with a communicator `peers` made by split_peers().
+  /// Like the constructor above, but takes the communicator that split_peers() has made.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
-  /// Collective: makes the communicator of the ranks that have the same slice on different nodes. Empty for a rank
-  /// without a slice, or if there is one node.
+  /// Collective: makes the communicator of the ranks that have the same slice on different nodes. The result is empty
+  /// on a rank without a slice, and if there is one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
-  /// Number of elements of the pieces into which a buffer of `count` > 0 elements is cut. If there is one node, this is
-  /// `count`.
+  /// The number of elements of each piece into which a buffer of `count` > 0 elements is cut. If there is one node, the
+  /// buffer is one piece.
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
-  /// Number of ranks of a node that have a slice; these are the first ranks of the node.
+  /// How many ranks of a node have a slice. They are the first ranks of the node.
   [[nodiscard]] int slices() const noexcept { return slices_; }
-  /// The slice of a piece of `count` elements that a rank of the node reduces. No piece of the buffer has more than
-  /// `most` elements.
+  /// The slice that rank `rank` of the node reduces in a piece of `count` elements. No piece of the buffer has more
+  /// than `most` elements.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
-  /// Collective: reduces the buffer in place, in pieces of at most `most` elements. `most` must be equal on all nodes,
-  /// and at most piece_elements() if there are several nodes.
+  /// Collective: reduces the buffer in place, in pieces of at most `most` elements. If there are several nodes, `most`
+  /// must be equal on all of them, and at most piece_elements().
   void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   /// Collective over the ranks that have the same slice on different nodes: reduces `data` between these ranks only.
   void between_nodes(void* data, std::size_t count, const Reduction& reduction);
@@ -79,7 +82,7 @@ class SliceExchange {
   void allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   void allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                            Node& node);
-  /// The elements of piece `k` of a buffer of `count` elements, and the calling rank's slice of the piece.
+  /// Piece number `k` of a buffer of `count` elements, and the calling rank's slice of the piece.
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
 
   Mpi peers_;

@@ -1,7 +1,8 @@
-// Computes the statistics of all ranks' samples together, with one reduction (running_statistics.hpp).
+// Computes running statistics as if one rank had seen the samples of all ranks, with one reduction
+// (running_statistics.hpp).
 //
-// Sums are in float64, so that squares of large means do not cancel the variance, and values that are equal on all
-// ranks keep their bits.
+// Sums are in float64: squares of large means would otherwise cancel the variance, and values that are equal on all
+// ranks must keep their bits.
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 
 #include <ATen/core/Tensor.h>

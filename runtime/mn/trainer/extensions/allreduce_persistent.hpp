@@ -1,4 +1,4 @@
-/// Averages the statistics of batch normalization over ranks.
+/// Averages the running statistics of batch normalization over ranks.
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ void average_buffers(torch::nn::Module& model, Communicator& comm, const std::ve
 
 namespace extensions {
 
-/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent), because a rank's
+/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent). Without it, a rank's
 /// running means and variances come only from its own samples. Runs once an epoch by default. Give this extension the
 /// trigger of the most frequent evaluator or snapshot.
 class AllreducePersistent final : public Extension {
  public:
-  /// `also` goes to average_buffers().
+  /// `also` is passed to average_buffers().
   explicit AllreducePersistent(std::vector<std::string> also = {}) : also_(std::move(also)) {}
 
   [[nodiscard]] std::string name() const override { return "AllreducePersistent"; }

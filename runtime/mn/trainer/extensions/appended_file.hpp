@@ -16,20 +16,20 @@ class AppendedFile {
     kAnew,          ///< the first write empties the file
     kAfterLastLine  ///< the first write appends; if the file's last line is cut off, the write ends that line
   };
-  /// The first write makes missing folders.
+  /// Does not open the file yet. The first write makes missing folders.
   AppendedFile(std::filesystem::path path, Start start) : path_(std::move(path)) {
     if (start == Start::kAnew) bytes_ = 0;
   }
 
-  /// Keeps a record for the next write().
+  /// Adds a record to those that the next write() writes.
   void add(std::string_view record) { waiting_ += record; }
-  /// Writes the added records. Throws DataError if the write fails. The file is then unchanged, and the next call
-  /// writes the records.
+  /// Appends the added records to the file. If this fails, throws DataError; the file is then unchanged, and the next
+  /// call writes the records.
   void write();
 
  private:
   std::filesystem::path path_;
-  std::optional<std::uint64_t> bytes_;  // size of the whole records in the file; no value: not known yet
+  std::optional<std::uint64_t> bytes_;  // length of the whole records; no value: not known yet
   std::string waiting_;                 // records for the next write
 };
 

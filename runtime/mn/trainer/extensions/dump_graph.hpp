@@ -1,4 +1,4 @@
-/// OUT/cg.dot: the computational graph of the loss, as Chainer's dump_graph writes it.
+/// Writes OUT/cg.dot: the computational graph of the loss, as Chainer's dump_graph does.
 #pragma once
 
 #include <string>

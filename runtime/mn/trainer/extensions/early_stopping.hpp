@@ -14,7 +14,7 @@ namespace mn::extensions {
 /// without the monitored value do not count, nor does the report at the end of training.
 class EarlyStopping final : public Extension {
  public:
-  /// Throws UsageError unless patience ≥ 1.
+  /// Throws UsageError if `patience` is less than 1.
   EarlyStopping(Monitor monitor, std::int64_t patience);
 
   [[nodiscard]] std::string name() const override { return "EarlyStopping"; }

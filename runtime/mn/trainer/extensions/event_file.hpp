@@ -1,4 +1,4 @@
-/// TensorBoard's event files: a sequence of TFRecord records. Each record holds an Event of
+/// Writes TensorBoard's event files. A file is a sequence of TFRecord records, and each record holds an Event of
 /// tensorflow/core/util/event.proto.
 #pragma once
 
@@ -12,7 +12,8 @@
 
 namespace mn::extensions {
 
-/// The distribution of values: counts in buckets of equal width from `least` to `most`.
+/// How values are distributed: the number of values in each bucket. The buckets have equal width, from `least` to
+/// `most`.
 struct Histogram {
   double least = 0;
   double most = 0;
@@ -22,7 +23,7 @@ struct Histogram {
   std::vector<double> buckets = {};
 };
 
-/// Collects events for one file; flush() writes them.
+/// Collects events for one file. flush() writes them.
 class EventFile {
  public:
   /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard then
@@ -30,7 +31,7 @@ class EventFile {
   /// again.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
-  /// Adds a point of the curve `tag`.
+  /// Adds a point to the curve `tag`.
   void scalar(const std::string& tag, std::int64_t step, double value);
   /// Adds a text in Markdown.
   void text(const std::string& tag, std::int64_t step, const std::string& text);
@@ -39,7 +40,7 @@ class EventFile {
              std::int64_t width);
   /// Adds a histogram with at least one bucket.
   void histogram(const std::string& tag, std::int64_t step, const Histogram& histogram);
-  /// Writes the added events. Throws DataError if the write fails; the next call then writes the events.
+  /// Writes the collected events. If this fails, throws DataError; the next call then writes these events, too.
   void flush() { file_.write(); }
 
  private:

@@ -1,4 +1,4 @@
-/// Ends a diverged training.
+/// Ends a training whose loss has become NaN or infinite.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace mn::extensions {
 /// log decides.
 class FailOnNonNumber final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension. `value` is the name of a value in the log.
+  /// `log` belongs to the same trainer, and must outlive this extension. `value` names the value of the log to look at.
   explicit FailOnNonNumber(const LogReport& log, std::string value = "main/loss")
       : log_(log), value_(std::move(value)) {}
 
@@ -35,8 +35,8 @@ class FailOnNonNumber final : public Extension {
 
   const LogReport& log_;
   std::string value_;
-  std::int64_t read_ = 0;  // number of entries read from the log
-  at::Tensor first_;       // on the device: the first iteration with a loss that is not finite, or 0
+  std::int64_t read_ = 0;  // number of the log's entries that were read
+  at::Tensor first_;       // first iteration with a bad loss, or 0; on the device
 };
 
 }  // namespace mn::extensions

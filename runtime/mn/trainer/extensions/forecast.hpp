@@ -1,4 +1,4 @@
-/// One line about how long the training will take.
+/// Logs one line about how long the training will take.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace mn::extensions {
 
-/// Rank 0 logs the line after kSteps steps of this process, if the rest of training takes more than ten seconds at the
-/// speed of those steps. The first kWarmUp steps do not count.
+/// Rank 0 logs the line after kSteps steps of this process, but only if the rest of the training takes more than ten
+/// seconds at the speed of these steps. The first kWarmUp steps do not count.
 class Forecast final : public Extension {
  public:
   static constexpr std::int64_t kSteps = 20;  ///< step of this process after which the line is logged
@@ -21,7 +21,7 @@ class Forecast final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// Speed and limits of a training.
+  /// How fast a training is, and when it will end.
   struct Plan {
     double step_s = 0;                  ///< seconds of a step
     std::int64_t steps_per_epoch = 1;   ///< updates
@@ -29,8 +29,9 @@ class Forecast final : public Extension {
     double epoch = 0;                   ///< completed epochs, with the fraction of the current one
     std::optional<double> left_s = {};  ///< seconds until the job's time limit
   };
-  /// "without validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min from now; the time limit
-  /// ends in epoch 41". Names the limit if it comes before the end of the training.
+  /// The line for a plan, for instance "without validation and checkpoints an epoch takes about 1 min, the training 1 h
+  /// 40 min from now; the time limit ends in epoch 41". Names the time limit only if it comes before the end of the
+  /// training.
   [[nodiscard]] static std::string line(const Plan& plan);
 
  private:

@@ -1,4 +1,4 @@
-/// Freezes and unfreezes parameters by patterns of their names, at the begin of epochs.
+/// Freezes and unfreezes parameters at the beginning of epochs. Patterns choose the parameters by their names.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Module;
 
 namespace mn::extensions {
 
-/// The epochs in which parameters are frozen.
+/// A pattern of names, and the epochs in which the parameters with such names are frozen.
 struct FrozenEpochs {
   static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();  ///< to the end of training
 
@@ -44,9 +44,9 @@ class Freezing final : public Extension {
   /// Throws ArgumentError if `from` or `until` is negative.
   explicit Freezing(std::vector<FrozenEpochs> rules);
 
-  /// Local. Freezes and unfreezes the parameters of `model` as in the epoch after `epoch` epochs. Returns the names of
-  /// the parameters that change. Throws ArgumentError if a pattern matches no parameter, and UsageError if every
-  /// parameter is frozen.
+  /// Local. Freezes and unfreezes the parameters of `model` for the epoch that follows `epoch` completed epochs.
+  /// Returns the names of the parameters that change. Throws ArgumentError if a pattern matches no parameter, and
+  /// UsageError if every parameter would be frozen.
   std::vector<std::string> apply(torch::nn::Module& model, std::int64_t epoch) const;
 
   [[nodiscard]] std::string name() const override { return "Freezing"; }

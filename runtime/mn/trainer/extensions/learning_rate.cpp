@@ -12,7 +12,8 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// The first nonzero rate that the program gave a group (groups before it are frozen), or 0 if all rates are 0.
+/// The rate of the first group whose rate the program has not set to 0; a group with rate 0 is frozen. 0 if all rates
+/// are 0.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -22,8 +23,8 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// Rate of a group divided by base_. The program's rates are used, because the checkpoint's rates are all 0 if the
-/// schedule's factor was 0.
+/// The rate of a group divided by base_. After a resume, the rates that the program gave are used: the checkpoint's
+/// rates may all be 0, because the schedule may have returned 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
@@ -45,12 +46,12 @@ void LearningRate::set_factors(const Trainer& trainer) {
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
   if (!by_group_ && (resumed_ || factors_.empty())) set_factors(trainer);
-  // Iterations before the resume may have had more or fewer samples, so progress is measured in epochs.
+  // If iterations had more or fewer samples before the resume, the schedule continues from the same number of epochs.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }
   steps_per_epoch_ = steps;
-  if (!trainer.is_pending(*this)) run(trainer);  // if run() is pending, a pending report must first see the old rate
+  if (!trainer.is_pending(*this)) run(trainer);  // otherwise a pending report must first see the old rate
 }
 
 void LearningRate::run(Trainer& trainer) {

@@ -26,21 +26,21 @@ namespace mn::extensions {
 ///
 ///   const std::int64_t epoch = trainer.iterations_per_epoch();
 ///   trainer.extend(std::make_unique<mn::extensions::LearningRate>(std::vector<mn::Schedule>{
-///       mn::cosine_schedule(0.1, 20 * epoch),  // the head
-///       mn::starting_at(5 * epoch, mn::warm_up(0, epoch, mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
+///       mn::cosine_schedule(0.1, 20 * epoch),  // the head mn::starting_at(5 * epoch, mn::warm_up(0, epoch,
+///       mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
 ///
-/// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report in the
-/// same iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size:
-/// after a resume with a different number of ranks or batch size, the schedule continues from the same fraction of the
-/// same epoch.
+/// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report after
+/// an iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after
+/// a resume with a different number of ranks or batch size, the schedule continues from the same fraction of the same
+/// epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;
   /// empty: the first. Each optimizer may have its own extension.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
       : schedules_{std::move(schedule)}, optimizer_(std::move(optimizer)) {}
-  /// One schedule for each parameter group, in the order of the groups. The first iteration throws ArgumentError if the
-  /// optimizer has more or fewer groups.
+  /// `schedules` has one schedule for each parameter group, in the order of the groups. The first iteration throws
+  /// ArgumentError if the optimizer has more or fewer groups.
   explicit LearningRate(std::vector<Schedule> schedules, std::string optimizer = "")
       : schedules_(std::move(schedules)), optimizer_(std::move(optimizer)), by_group_(true) {}
 
@@ -59,12 +59,12 @@ class LearningRate final : public Extension {
   [[nodiscard]] double first_rate(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
-  std::vector<Schedule> schedules_;  // with by_group_ one for each group, else one for all
+  std::vector<Schedule> schedules_;  // with by_group_ one for each group, otherwise one for all
   std::string optimizer_;
   bool by_group_ = false;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // the schedule's iteration minus the trainer's iteration
-  std::vector<double> factors_;       // [groups] rate over base_
+  std::vector<double> factors_;       // [groups] rate / base_
   double base_ = 0;                   // first_rate()
   bool resumed_ = false;              // factors_ and base_ come from the checkpoint
 };

@@ -23,13 +23,14 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// A row as text of the list, "\n    {…}".
+/// The text of a row as it stands in the list, "\n    {…}".
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
 }
 
-/// The first `bytes` bytes of a file, or an empty text if they do not have the checksum `crc`.
+/// Returns the first `bytes` bytes of a file. Empty if the file is shorter, or if these bytes do not have the checksum
+/// `crc`.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";
@@ -72,7 +73,8 @@ void ListFile::write() {
   settle();
 }
 
-/// Rows in the file are settled, except the last row, which may still change.
+/// After a write, all rows except the last become settled rows: they do not change any more. The last row may still
+/// change.
 void ListFile::settle() {
   written_end_ = end();
   while (rows_.size() > 1) {
@@ -84,7 +86,8 @@ void ListFile::settle() {
   }
 }
 
-/// Returns the text of the settled rows, or restarts the list if the file does not begin with them (4).
+/// Returns the text of the settled rows from the file. Invariant 4: if the file does not begin with these rows, an
+/// empty list begins anew.
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);

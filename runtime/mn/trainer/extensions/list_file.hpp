@@ -26,23 +26,24 @@ namespace mn::extensions {
 
 class ListFile {
  public:
-  /// An empty list. The first write replaces the file at `path`.
+  /// Begins with an empty list. The first write replaces the file at `path`.
   explicit ListFile(std::filesystem::path path);
 
   void add(const nlohmann::json& row);
   /// Replaces the last row, which must have been added since load().
   void change_last(const nlohmann::json& row);
   void remove_last();
-  /// Throws DataError if the write fails.
+  /// Writes the rows to the file. Throws DataError if the write fails.
   void write();
 
-  /// State for a checkpoint, without the last `left_out` rows.
+  /// The state for a checkpoint. The last `left_out` rows are left out.
   [[nodiscard]] nlohmann::json state(std::size_t left_out = 0) const;
-  /// Continues the list of a state(). Its settled rows are read from the file at the constructor's `path`, or else from
-  /// the file `other`. The next write removes later rows from the file. Returns the last rows of the list, at most
-  /// `most`.
+  /// Continues the list of `state`, a result of state(). The settled rows are read from the file at `path` or, if it
+  /// does not have them, from the file `other`. The next write removes later rows from the file. Returns the last rows
+  /// of the list, at most `most`.
   std::vector<nlohmann::json> load(const nlohmann::json& state, const std::filesystem::path& other, std::size_t most);
-  /// Splits the text of a whole file into the texts of its rows. Parsed JSON would take many times the memory.
+  /// Splits the text of a whole file into the texts of its rows. The rows are not parsed, because JSON objects would
+  /// take many times the memory.
   [[nodiscard]] static std::vector<std::string_view> rows_of(std::string_view text);
 
  private:
@@ -55,8 +56,8 @@ class ListFile {
   std::filesystem::path source_;  // the file with the settled rows
   std::uint64_t settled_bytes_ = 0;
   std::uint32_t settled_crc_ = 0;
-  std::vector<std::string> rows_;  // all rows after the settled rows
-  std::string written_end_;        // the file's text after the settled rows; empty: the file is not this list yet
+  std::vector<std::string> rows_;  // all rows behind the settled rows
+  std::string written_end_;        // the file's text behind the settled rows; empty: not written yet
 };
 
 }  // namespace mn::extensions

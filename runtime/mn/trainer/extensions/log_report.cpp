@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The path of the log that belongs to a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
+/// The path of the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -31,7 +31,7 @@ LogReport::LogReport() = default;
 LogReport::~LogReport() = default;
 
 json LogReport::state() const {
-  if (!file_) return nullptr;  // rank 0's counts
+  if (!file_) return nullptr;  // only rank 0's state is stored
   return {{"file", file_->state(is_rest_ ? 1 : 0)}};
 }
 
@@ -70,7 +70,7 @@ void LogReport::initialize(Trainer& trainer) {
   if (state && state->is_object()) resume(trainer, state->at("file"));
 }
 
-/// Collective.
+/// Collective: continues the log of a checkpoint. Rank 0 reads the entries, and all ranks get them.
 void LogReport::resume(Trainer& trainer, const json& state) {
   std::vector<json> rows;
   on_root<DataError>(
@@ -87,7 +87,8 @@ void LogReport::run(Trainer& trainer) {
   if (!has_entry(trainer)) add(trainer);
 }
 
-/// Adds the entry of an incomplete period; a run that continues the training replaces the entry.
+/// At the end of training, adds an entry for an incomplete period. If a later run continues the training, the entry of
+/// the whole period replaces it.
 void LogReport::at_end(Trainer& trainer) {
   if (has_entry(trainer)) return;
   add(trainer);
@@ -113,8 +114,9 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// A group whose rate has always equaled the first group's rate gets no value of its own, such as a group without
-/// weight decay. Once an entry has a value for a group, all later entries have one, so that curves have no gaps.
+/// Adds the learning rates. A group gets a value of its own only if its rate has once differed from the first group's;
+/// a group without weight decay, for instance, gets none. From then on every entry has a value for the group, so curves
+/// have no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

@@ -1,4 +1,4 @@
-/// OUT/log: the reports of a training, as a JSON list with one object for each report.
+/// Writes OUT/log: the reports of a training, as a JSON list with one object for each report.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class ListFile;
 /// with the rest of the period.
 class LogReport final : public Extension {
  public:
-  /// Number of newest entries in memory, which bounds the memory of a long training.
+  /// How many of the newest entries are kept in memory. The file has all entries.
   static constexpr std::size_t kEntries = 1000;
 
   LogReport();
@@ -50,19 +50,19 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
-  /// The number called `name` ("main/loss", …) in the last entry; NaN for null. If the entry has no value of this name,
-  /// throws an ArgumentError that lists the names.
+  /// The number called `name` ("main/loss", …) in the last entry. NaN if the entry has null. If the entry has no number
+  /// of this name, throws an ArgumentError that lists the names.
   [[nodiscard]] double last(const std::string& name) const;
   /// The last kEntries entries, on every rank. The file has all entries. elapsed_time, images_per_second and
   /// bytes_per_step are this rank's values here, and rank 0's in the file and in entries from before a resume. Reading
   /// an entry needs <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
-  /// Number of entries made or loaded so far; it never falls.
+  /// How many entries were made or loaded so far. The number never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For initialize() of an extension `reader` that reads the log: count(), less one if `reader` is pending in the last
-  /// entry's iteration, because `reader` must still read that entry.
+  /// For initialize() of an extension `reader` that reads the log: how many entries `reader` has read. This is count()
+  /// or, if `reader` is pending in the last entry's iteration, one less, because `reader` must still read that entry.
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
-  /// The entries since count() was `count`, at most kEntries.
+  /// The entries that were added since count() was `count`, at most kEntries.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
 
  private:
@@ -74,7 +74,7 @@ class LogReport final : public Extension {
 
   std::vector<nlohmann::json> entries_;
   std::int64_t count_ = 0;
-  bool is_rest_ = false;                      // the last entry is the entry at the end of training
+  bool is_rest_ = false;                      // the last entry was added by at_end()
   std::unique_ptr<nlohmann::json> restored_;  // a checkpoint's state, until initialize()
   std::unique_ptr<ListFile> file_;            // on rank 0
   bool has_failed_ = false;

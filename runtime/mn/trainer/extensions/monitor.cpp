@@ -15,7 +15,7 @@
 namespace mn::extensions {
 namespace {
 
-/// The name without its last part: "validation/main/loss" → "validation/main/".
+/// The name of a value without its last part, for instance "validation/main/" for "validation/main/loss".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
@@ -25,7 +25,8 @@ bool is_near(std::string_view a, std::string_view b) {
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
 }
 
-/// Whether `metric` is a usual name of metrics, such as "accuracy", in contrast to "the_accuracy".
+/// Whether `metric` is a usual name, such as "accuracy". A name with "_", such as "the_accuracy", does not count as
+/// usual.
 bool is_usual(std::string_view metric) {
   return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();
 }
@@ -80,8 +81,8 @@ std::optional<bool> Monitor::improved() {
   return true;
 }
 
-/// A missing value is not an error: a report may come before the first evaluation, and an evaluation may come before
-/// the metric's first value.
+/// Called if an entry of the log does not have the monitored value. This is no error yet: a report may come before the
+/// first evaluation, and an evaluation before the metric's first value. A name that looks misspelled is an error.
 void Monitor::check_name(const nlohmann::json& entry) {
   std::vector<std::string> names;
   for (const auto& [name, value] : entry.items()) names.push_back(name);

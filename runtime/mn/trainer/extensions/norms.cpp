@@ -45,8 +45,8 @@ void Norms::initialize(Trainer& trainer) {
   }
 }
 
-/// Called between the reduction and the update. An optimizer may update several times in an iteration. Then
-/// update_ratio is of all updates together, and gradient_norm is of the last.
+/// Called between the reduction and the update. If an optimizer updates several times in an iteration, update_ratio is
+/// of all these updates together, and gradient_norm is of the last one.
 void Norms::watch(const Trainer& trainer, Watched& watched) const {
   if ((trainer.iteration() + 1) % every_ != 0) return;
   const at::NoGradGuard no_grad;

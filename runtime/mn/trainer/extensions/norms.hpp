@@ -1,4 +1,4 @@
-/// Norms of gradients, weights and updates in the log.
+/// Adds the norms of gradients, weights and updates to the log.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace mn::extensions {
 /// the parameters until the end of the update, and a wait for the device.
 class Norms final : public Extension {
  public:
-  /// Throws UsageError unless every ≥ 1.
+  /// Throws UsageError if `every` is less than 1.
   explicit Norms(std::int64_t every = 10);
   /// Removes its hooks from the optimizers.
   ~Norms() override;
@@ -39,7 +39,7 @@ class Norms final : public Extension {
   void run(Trainer& trainer) override;
 
  private:
-  /// An optimizer, and what its hook saw in the iteration.
+  /// An optimizer, and what this extension's hook has seen in the iteration.
   struct Watched {
     std::shared_ptr<MultiNodeOptimizer> optimizer;
     at::Tensor gradient_norm;                    // undefined: the hook did not run

@@ -38,7 +38,8 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective. A missing metric is not an error, because an epoch may have no value of it.
+/// Collective: throws if `key` looks like a misspelled name, and logs a missing metric. A missing metric is no error,
+/// because an epoch may have no value of it.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;
@@ -55,7 +56,7 @@ void ObservationAggregator::run(Trainer& trainer) {
   for (const nlohmann::json& theirs : comm.gather_obj(nlohmann::json(std::exchange(values_, {})))) {
     all.push_back(theirs.get<std::vector<double>>());
   }
-  std::array<double, 2> result = {};  // {whether any minibatch had a value, the aggregated value}
+  std::array<double, 2> result = {};  // 1 if any minibatch had a value, else 0; the result
   const auto aggregate_all = [&] {
     if (!std::ranges::all_of(all, &std::vector<double>::empty)) result = {1, aggregate_(all)};
   };

@@ -1,4 +1,4 @@
-/// A value over all ranks that is not a mean: ChainerMN's ObservationAggregator.
+/// Combines a value over all ranks in another way than by a mean: ChainerMN's ObservationAggregator.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,8 @@
 
 namespace mn::extensions {
 
-/// [rank][minibatch]: the observed values, in order. A rank without samples in a step has fewer values.
+/// The observed values: [rank][minibatch], in order. A rank without samples in a step has fewer values than other
+/// ranks.
 using RankValues = std::vector<std::vector<double>>;
 
 /// Gathers a value of every minibatch on rank 0, where a function computes one number from all values, such as a

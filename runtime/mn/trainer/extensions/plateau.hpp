@@ -10,12 +10,12 @@
 
 namespace mn::extensions {
 
-/// When the rate falls, and by how much.
+/// When the learning rate falls, and by how much.
 struct PlateauOptions {
   double factor = 0.1;         ///< multiplies the rate; in (0, 1)
   std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
-  /// Number of reports after each fall that do not count as reports without a better value (as in PyTorch, and as Keras
-  /// documents its cooldown).
+  /// After each fall of the rate, this number of reports does not count as reports without a better value (as in
+  /// PyTorch, and as Keras documents its cooldown).
   std::int64_t cooldown = 0;
   double min_rate = 0;  ///< the rate does not fall below this rate (Keras' min_lr)
 };
@@ -29,8 +29,8 @@ class Plateau final : public Extension {
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// A schedule whose rates are the rates of `before`, times the product of all factors so far, but not below min_rate
-  /// unless the rate of `before` is already below it. This Plateau must outlive the schedule.
+  /// Returns a schedule whose rates are those of `before` times the product of all factors so far. The rates do not
+  /// fall below min_rate, unless the rate of `before` itself is below it. This Plateau must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// The product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }

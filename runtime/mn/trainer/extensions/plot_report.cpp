@@ -32,14 +32,15 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
 
-/// Quotes a text for gnuplot: '…', in which each quote is doubled. No other character is special.
+/// Quotes a text for gnuplot: between single quotes, each single quote in it is doubled. No other character is special.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + "'";
 }
 
-/// Makes a file in memory that holds `text`, as the stdin of a process. Unlike a pipe, a file never blocks or breaks.
+/// Makes a file in memory with the content `text`, for the stdin of a process. Unlike a pipe, a file never blocks or
+/// breaks.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -87,7 +88,8 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// Doubles the stride when the curve has more points than a plot shows.
+/// Adds a point. If the curve has more points than a plot shows, every second one is dropped, and the stride is
+/// doubled.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -98,7 +100,7 @@ void PlotReport::Curve::add(double x, double y) {
   stride *= 2;
 }
 
-/// A line "x y" for each point.
+/// The points for gnuplot, one line "x y" for each.
 std::string PlotReport::Curve::text() const {
   OutText lines;
   lines.precision(9);
@@ -148,7 +150,8 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Logs the first failure of a series. Later plots are still tried, because a full disk may have room again.
+/// Logs a failure, but only the first of several in a row. Later plots are still tried, because a full disk may have
+/// room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -168,15 +171,15 @@ void PlotReport::draw(const Trainer& trainer) {
   drawn_ = read_;
 }
 
-/// True if no gnuplot is running. Renames a finished plot to plot.png.
+/// Whether no gnuplot is running. If gnuplot has just finished, renames its plot to plot.png.
 bool PlotReport::reap(const Trainer& trainer) {
   if (child_ <= 0) return true;
   int status = 0;
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  // If there is no status (ended < 0), this program ignores SIGCHLD or has waited for all its children. Then only the
-  // image shows success.
+  // If there is no exit status (ended < 0), this program ignores SIGCHLD, or has already waited for all its children.
+  // Then only the image shows whether gnuplot succeeded.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
@@ -191,8 +194,8 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// Adds the points of entries from before a resume. The log's memory has the newest kEntries; older entries are read
-/// from the file.
+/// After a resume, adds the points of earlier entries. The log has the newest kEntries entries in memory; older ones
+/// are read from its file.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +

@@ -1,4 +1,4 @@
-/// OUT/plot.png: curves of the log, drawn by gnuplot.
+/// Draws OUT/plot.png: curves of the log, by gnuplot.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace mn::extensions {
 
-/// A panel of the plot: its title, and the names of its values in the log.
+/// A panel of the plot: its title, and the names of the log's values in it.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
 /// Rank 0 draws once an epoch by default, after a report and at most every ten seconds, and at the end. A curve of more
@@ -45,13 +45,13 @@ class PlotReport final : public Extension {
   void add(const nlohmann::json& entry);
   /// Adds the points of all new entries of the log.
   void add_new();
-  /// The gnuplot commands that draw all points into the PNG file `png`; empty if there are no points.
+  /// The gnuplot commands that draw all points into the PNG file `png`. Empty if there are no points.
   [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Every `stride`th point of a curve, and the curve's last point.
+  /// The points of a curve that are kept: every `stride`th point, and the last one.
   struct Curve {
     std::vector<std::pair<double, double>> points;
     std::pair<double, double> last;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 10;
 
-/// The number with at most six digits, and fewer if it is wider than its column.
+/// The text of a number, with at most six digits, or with fewer if it would be wider than its column.
 std::string value_text(const nlohmann::json& value, std::size_t width) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
@@ -34,7 +34,8 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // A progress bar leaves the cursor above the bar, so the text below the cursor is stale.
+  // A progress bar below the line would be stale, so everything below the cursor is erased. The cursor is above the
+  // bar.
   std::printf("%s%s\n", stdout_is_terminal() ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }

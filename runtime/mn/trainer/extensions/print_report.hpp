@@ -15,7 +15,7 @@ namespace mn::extensions {
 /// Prints one line for each new entry of the log, under one header.
 class PrintReport final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `columns` are values of the log.
+  /// `log` belongs to the same trainer, and must outlive this extension. `columns` are names of values in the log.
   explicit PrintReport(const LogReport& log, std::vector<std::string> columns = {
                                                  "epoch", "main/loss", "validation/main/loss", "main/accuracy",
                                                  "validation/main/accuracy", "elapsed_time"});
@@ -25,9 +25,10 @@ class PrintReport final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// The line of one entry, padded to the columns' headers. A column is blank if the entry lacks its value.
+  /// The line of one entry. Its columns are as wide as in the header; a column is blank if the entry does not have its
+  /// value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
-  /// The names of the columns.
+  /// The header: the names of the columns.
   [[nodiscard]] std::string header() const;
 
  private:

@@ -1,4 +1,4 @@
-/// OUT/profile.jsonl and OUT/trace.json: the time of each step on each rank, by cause.
+/// Writes OUT/profile.jsonl and OUT/trace.json: how long each step took on each rank, and why.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,8 @@ class Profile final : public Extension {
   Profile& operator=(const Profile&) = delete;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
-  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the step's times.
+  /// Runs before validations, because a run that resumes after an interrupted validation no longer knows the times of
+  /// the step.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
@@ -55,9 +56,9 @@ class Profile final : public Extension {
   std::chrono::steady_clock::time_point zero_;
   std::int64_t first_iteration_ = 0;
   bool tracing_ = true;
-  std::vector<StepTimes> steps_;        // steps of the open window
+  std::vector<StepTimes> steps_;        // times of the steps in the current window
   std::unique_ptr<AppendedFile> file_;  // rank 0's profile.jsonl
-  std::string trace_;                   // text of trace.json after a failed write
+  std::string trace_;                   // text of trace.json, if a write has failed
   bool has_failed_ = false;
   bool has_trace_failed_ = false;
 };

@@ -32,8 +32,8 @@ bool stdout_is_terminal() {
   if (isatty(STDOUT_FILENO) == 0) return false;
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
-  // Open MPI gives its ranks pseudo-terminals without a size, even if the output of mpiexec goes to a file. A terminal
-  // without a size therefore does not count by itself.
+  // Open MPI gives its ranks terminals without a size, even if the output of mpiexec goes to a file. If the terminal
+  // has no size, the output of the parent process therefore decides.
   std::error_code none;
   const auto parents = std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", none).string();
   return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");
@@ -77,8 +77,8 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// Returns the latest loss if it is on the CPU. Otherwise returns the loss that the previous call copied, and begins to
-/// copy the latest loss, without waiting for the GPU.
+/// Returns the latest loss if it is on the CPU. If it is on a GPU, returns the loss that the previous call began to
+/// copy, and begins to copy the latest one, without waiting for the GPU.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

@@ -1,4 +1,4 @@
-/// The progress of training on a terminal.
+/// Shows the progress of training on a terminal.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace mn::extensions {
 
-/// True if this process's standard output reaches a terminal, directly or through mpiexec.
+/// Whether the standard output of this process goes to a terminal, directly or through mpiexec.
 [[nodiscard]] bool stdout_is_terminal();
 
 /// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
@@ -22,7 +22,7 @@ namespace mn::extensions {
 /// loss.
 class ProgressBar final : public Extension {
  public:
-  /// `details` name what is counted each second.
+  /// `details` say what the speed counts, such as images.
   explicit ProgressBar(RunDetails details = {});
 
   [[nodiscard]] std::string name() const override { return "ProgressBar"; }
@@ -31,7 +31,7 @@ class ProgressBar final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// A state of training, as render() shows it.
+  /// The numbers that the bars show.
   struct View {
     double total = 0;                 ///< fraction of the training that is done
     double epoch_detail = 0;          ///< epochs that are done, with the fraction of the present epoch
@@ -43,7 +43,7 @@ class ProgressBar final : public Extension {
     std::optional<double> loss = {};  ///< of the latest minibatch
     double seconds_left = 0;          ///< estimated time to the end of training
   };
-  /// The four lines for a state of training, at most 80 columns wide.
+  /// Draws the numbers as four lines, at most 80 columns wide.
   [[nodiscard]] static std::string render(const View& view);
 
  private:

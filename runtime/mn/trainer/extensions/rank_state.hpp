@@ -1,4 +1,4 @@
-/// State of a program that differs by rank, in checkpoints.
+/// Keeps state of a program in checkpoints that differs from rank to rank.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,25 @@ namespace mn::extensions {
 ///       "lstm", RankState::Tensors{{"hidden", &hidden}, {"cell", &cell}}, RankState::divide_along(1)));
 class RankState final : public Extension {
  public:
-  /// Names in the checkpoint, and the program's tensors, which must outlive the trainer's calls.
+  /// The program's tensors, with their names in the checkpoint. The tensors must outlive the trainer's calls.
   using Tensors = std::vector<std::pair<std::string, at::Tensor*>>;
-  /// Makes the tensors of rank comm.rank(). saved[r] has the tensors that rank r saved in the checkpoint. Local; called
-  /// on every rank.
+  /// A function that makes the tensors of rank comm.rank(), if more or fewer ranks have saved the checkpoint. saved[r]
+  /// has the tensors that rank r has saved. Not collective; called on every rank.
   using Map = std::function<NamedTensors(const std::vector<NamedTensors>& saved, const Communicator& comm)>;
 
-  /// `name` is the key in checkpoints. Without `map`, resume() throws the same DataError on every rank if another
-  /// number of ranks has saved the checkpoint.
+  /// `name` is the key in checkpoints. If there is no `map`, and more or fewer ranks have saved the checkpoint,
+  /// resume() throws an equal DataError on every rank.
   RankState(std::string name, Tensors tensors, Map map = {});
-  /// A Map that joins the tensors of all ranks along `dimension`, in rank order, and divides them equally. The Map
-  /// throws the same DataError on every rank if the joined length is not a multiple of the number of ranks.
+  /// Returns a Map that joins the tensors of all saved ranks along `dimension`, in rank order, and divides them equally
+  /// between the ranks now. The Map throws an equal DataError on every rank if the joined length is not a multiple of
+  /// the number of ranks.
   [[nodiscard]] static Map divide_along(std::int64_t dimension);
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] NamedTensors rank_tensors() const override;
-  /// Assigns each saved tensor to the program's tensor of this name, on the earlier tensor's device. A tensor that the
-  /// checkpoint lacks does not change.
+  /// Assigns each saved tensor to the program's tensor of this name, on the device where that tensor was. A tensor that
+  /// the checkpoint does not have stays as it is.
   void load_rank_tensors(const NamedTensors& tensors) override;
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 

@@ -17,10 +17,10 @@
 namespace mn::extensions {
 namespace {
 
-/// The first kStart smoothed losses still depend on the first minibatches; the proposal ignores them (Lightning's
-/// skip_begin).
+/// The proposal ignores the first kStart smoothed losses, because they still depend on the first minibatches
+/// (Lightning's skip_begin).
 constexpr std::size_t kStart = 10;
-/// The last kEnd losses have diverged; the proposal ignores them (Lightning's skip_end).
+/// The proposal ignores the last kEnd losses, because the loss has diverged there (Lightning's skip_end).
 constexpr std::size_t kEnd = 1;
 
 RateFinderOptions checked(const RateFinderOptions& options) {
@@ -47,7 +47,8 @@ void copy_back(const NamedTensors& from, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
 }
 
-/// numpy.gradient(): central differences, one-sided at both ends.
+/// The slope of `values` at place i, as numpy.gradient() computes it: by central differences, at both ends by one-sided
+/// differences.
 double slope(std::span<const double> values, std::size_t i) {
   const std::size_t before = i == 0 ? 0 : i - 1, after = std::min(i + 1, values.size() - 1);
   return (values[after] - values[before]) / static_cast<double>(after - before);
@@ -55,7 +56,8 @@ double slope(std::span<const double> values, std::size_t i) {
 
 }  // namespace
 
-/// The state of a training that the search changes (3).
+/// The state of the training before the search. Invariant 3: after the run everything that the search has changed is as
+/// before.
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
       : model(copies_of(named_tensors(trainer.model()))),
@@ -72,7 +74,7 @@ struct RateFinder::Before {
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
       MultiNodeOptimizer& optimizer = *trainer.optimizers()[i].optimizer;
       optimizer.zero_grad();
-      optimizer.actual().state().clear();  // drops moments and momentum, because the search began without them
+      optimizer.actual().state().clear();  // drops moments, because the search began without any
       optimizer.load_state(optimizers[i].state);
       optimizer.load_rank_state(optimizers[i].rank_state);
       for (std::size_t g = 0; g < optimizers[i].rates.size(); ++g) {
@@ -129,7 +131,7 @@ void RateFinder::add(double rate, double loss) {
   smoothed_.push_back(smoothed);
 }
 
-/// Empty while the search goes on.
+/// Why the search ends now. Empty while it goes on.
 std::string RateFinder::reason_to_end() const {
   const std::string at_rate = " at the learning rate " + nlohmann::json(rates_.back()).dump();
   if (!std::isfinite(losses_.back())) return "the loss is not finite" + at_rate;
@@ -143,7 +145,7 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // A loss that falls again after a spike does not count, because its rate ruins a training.
+  // Only rates before the least loss count. Where the loss falls again after a jump, the rate would ruin a training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

@@ -48,13 +48,13 @@ class RateFinder final : public Extension {
   RateFinder(const RateFinder&) = delete;
   RateFinder& operator=(const RateFinder&) = delete;
 
-  /// After the run: the proposed rate, equal on all ranks. No value if the loss never fell.
+  /// After the run: the proposed rate, equal on all ranks. No value if the loss has never fallen.
   [[nodiscard]] std::optional<double> proposal() const;
-  /// The rates of the iterations so far.
+  /// The learning rate of each iteration so far.
   [[nodiscard]] const std::vector<double>& rates() const noexcept { return rates_; }
-  /// The losses of the iterations so far.
+  /// The loss of each iteration so far.
   [[nodiscard]] const std::vector<double>& losses() const noexcept { return losses_; }
-  /// The smoothed losses of the iterations so far.
+  /// The smoothed loss of each iteration so far.
   [[nodiscard]] const std::vector<double>& smoothed() const noexcept { return smoothed_; }
 
   [[nodiscard]] std::string name() const override { return "RateFinder"; }
@@ -72,10 +72,10 @@ class RateFinder final : public Extension {
   const LogReport& log_;
   RateFinderOptions options_;
   LearningRate rising_;
-  double mean_ = 0;   // decaying mean of the losses, not corrected for its start at 0
+  double mean_ = 0;   // decaying mean of the losses, which begins at 0
   double least_ = 0;  // least value in smoothed_
   std::vector<double> rates_, losses_, smoothed_;
-  std::unique_ptr<Before> before_;  // between initialize() and finalize()
+  std::unique_ptr<Before> before_;  // from initialize() to finalize()
 };
 
 }  // namespace mn::extensions

@@ -1,4 +1,4 @@
-/// What a run is, in a few numbers: for the first line on the terminal, run.jsonl and report.html.
+/// The sizes and limits of a run, for the first line on the terminal, run.jsonl and report.html.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace mn::extensions {
 
-/// What only the program knows about its run.
+/// Facts about a run that only the program knows.
 struct RunDetails {
   std::string unit = "samples";                  ///< what is counted each second: "images", "tokens", …
   double units_per_sample = 1;                   ///< such as the tokens of a sample
   std::map<std::string, std::string> used = {};  ///< by option: the value used for a choice such as "auto"
 };
 
-/// Sizes and limits of a run; 0: unknown, or no limit.
+/// The sizes and limits of a run. 0 means that a size is unknown, or that there is no limit.
 struct RunFacts {
   int ranks = 1;                     ///< of the communicator
   int nodes = 1;                     ///< on which these ranks run
@@ -35,15 +35,15 @@ struct RunFacts {
 /// The facts of a trainer's run. Call it after Trainer::resume(). Local.
 [[nodiscard]] RunFacts facts_of(const Trainer& trainer);
 
-/// The object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".
+/// The object "run" of run.jsonl: the facts, the details, and the versions of mn and libtorch ("mn" and "torch").
 [[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
 
-/// "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global batch 200, 20 epochs, 89610
-/// parameters". Omits what is not known.
+/// Describes a run in a line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global
+/// batch 200, 20 epochs, 89610 parameters". Leaves out what is not known.
 [[nodiscard]] std::string plan_of(const RunFacts& facts, const std::string& unit);
 
-/// The model of a device: of a CPU by /proc/cpuinfo, of a GPU by NVIDIA's files in /proc; "CPU" or "GPU" without them.
-/// `root` is the folder of proc.
+/// The model of a device: of a CPU from /proc/cpuinfo, of a GPU from NVIDIA's files in /proc. "CPU" or "GPU" if there
+/// is no such file. Files are looked up below the folder `root`.
 [[nodiscard]] std::string device_model(bool is_gpu, const std::string& root = "/");
 
 }  // namespace mn::extensions

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// This process's arguments.
+/// The command line of this process, as a list.
 json command_line() {
   json arguments = json::array();
   std::ifstream file("/proc/self/cmdline");
@@ -28,7 +28,7 @@ json command_line() {
   return arguments;
 }
 
-/// Collective: on rank 0, appends to `line` the warnings that all ranks have logged since the last call.
+/// Collective: collects the warnings that all ranks have logged since the last call, and on rank 0 adds them to `line`.
 void add_warnings(Trainer& trainer, json& line) {
   Communicator& comm = trainer.communicator();
   json own = json::array();
@@ -45,7 +45,7 @@ void add_warnings(Trainer& trainer, json& line) {
 RunRecord::RunRecord(const LogReport& log, RunDetails details) : log_(log), details_(std::move(details)) {}
 RunRecord::~RunRecord() = default;
 
-/// Called on rank 0.
+/// Called on rank 0: appends a line to run.jsonl.
 void RunRecord::append(const json& line) {
   file_->add(json_text(line) + "\n");
   try_to_write(has_failed_, [this] { file_->write(); });
@@ -67,7 +67,7 @@ void RunRecord::initialize(Trainer& trainer) {
           {"run", to_json(facts_of(trainer), details_)}});
 }
 
-/// Adds the times of extensions since the previous line.
+/// Adds to `line` how long validations and checkpoints have taken since the line before.
 void RunRecord::add_pauses(const Trainer& trainer, json& line) {
   const ExtensionTimes before = std::exchange(pauses_, trainer.extension_times());
   line["validation_s"] = pauses_.validation_s - before.validation_s;

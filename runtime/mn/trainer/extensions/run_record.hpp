@@ -1,4 +1,4 @@
-/// OUT/run.jsonl: hosts, times and warnings of a run, one JSON object a line, for mnreport and scripts.
+/// Writes OUT/run.jsonl: hosts, times and warnings of a run, one JSON object in each line, for mnreport and scripts.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class AppendedFile;
 /// Writes a line for each entry of the log. Collective in the same iterations as the log.
 class RunRecord final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension. `details` describe the run for report.html.
+  /// `log` belongs to the same trainer, and must outlive this extension. `details` describe the run for report.html.
   explicit RunRecord(const LogReport& log, RunDetails details = {});
   ~RunRecord() override;
   RunRecord(const RunRecord&) = delete;
@@ -49,7 +49,7 @@ class RunRecord final : public Extension {
   const LogReport& log_;
   RunDetails details_;
   std::unique_ptr<AppendedFile> file_;  // on rank 0
-  std::int64_t reported_ = 0;           // number of entries read from the log
+  std::int64_t reported_ = 0;           // number of the log's entries that were read
   std::int64_t iteration_ = 0;          // iteration of the last report
   StepTimes times_;                     // times up to the last report
   ExtensionTimes pauses_;               // times of extensions up to the last line

@@ -1,4 +1,4 @@
-/// Images and texts that show what a model does.
+/// Writes images and texts that show what a model does.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace mn::extensions {
 
-/// Calls a function of the program once an epoch by default. What the function adds is written by rank 0 as
-/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, and report.html shows them, the newest first. With a
-/// TensorBoard, rank 0 also adds them there. A failed write is a warning.
+/// Calls a function of the program once an epoch by default. The function adds images and texts. Rank 0 writes them to
+/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, and report.html shows them, the newest first. If there
+/// is a TensorBoard, rank 0 also adds them there. A failed write is a warning.
 ///
 ///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
 ///     samples.image("digits", mn::image_grid(generator->forward(noise)));
@@ -25,13 +25,14 @@ class Samples final : public Extension {
   /// random numbers of the training.
   using Make = std::function<void(Samples&)>;
 
-  /// `board` belongs to the same trainer and must outlive this extension; null: no TensorBoard. Throws ArgumentError if
-  /// `make` is empty.
+  /// `board` belongs to the same trainer, and must outlive this extension. If it is null, there is no TensorBoard.
+  /// Throws ArgumentError if `make` is empty.
   explicit Samples(Make make, TensorBoard* board = nullptr);
 
-  /// For `make`: adds an image, as write_png() takes them. Throws ArgumentError for a tag that is no file name.
+  /// Called by `make`: adds an image of a form that write_png() takes. Throws ArgumentError if `tag` cannot be a file's
+  /// name.
   void image(const std::string& tag, const at::Tensor& image);
-  /// For `make`: adds a text.
+  /// Called by `make`: adds a text.
   void text(const std::string& tag, const std::string& text);
 
   [[nodiscard]] std::string name() const override { return "Samples"; }

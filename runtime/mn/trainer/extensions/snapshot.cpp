@@ -13,7 +13,7 @@ namespace mn::extensions {
 namespace {
 
 constexpr double kTrainingPerStall = 99;        // seconds of training for each second lost to a save
-constexpr std::int64_t kRetryIterations = 100;  // after a failed save
+constexpr std::int64_t kRetryIterations = 100;  // iterations after a failed save until the next
 
 }  // namespace
 
@@ -27,8 +27,8 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// With `continuous`, the cost of a save is measured at least one iteration after the begin of the save, because the
-/// measured time is divided by the number of iterations.
+/// With `continuous`, next_after() divides the time since the save began by the number of iterations. It is called when
+/// at least one iteration has passed since then.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);
@@ -53,7 +53,7 @@ void Snapshot::remove_old(const std::filesystem::path& out) {
   try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); });
 }
 
-/// Returns the iteration of the next save, by rank 0's clock.
+/// Collective: returns the iteration of the next save. Rank 0's clock decides for all ranks.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
   const auto steps = static_cast<double>(trainer.iteration() - begun_at_);
   const double stalled_s = trainer.checkpointer().stalled_s() - stalled_before_s_;
@@ -64,13 +64,13 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// The last checkpoint is the result of the training, so a failure to save it is an error.
+/// The last checkpoint is the result of the training, so an error is thrown if it cannot be saved.
 void Snapshot::finalize(Trainer& trainer) {
   Checkpointer& checkpointer = trainer.checkpointer();
   if (!checkpointer.is_saved()) save(trainer);
   checkpointer.finish();
   if (!checkpointer.is_saved()) checkpointer.save(checkpoint_path(trainer.out(), trainer.iteration()));
-  if (trainer.is_root()) remove_old(trainer.out());  // after a signal, the trainer has saved by itself
+  if (trainer.is_root()) remove_old(trainer.out());  // after a signal the trainer itself has saved
 }
 
 void BestSnapshot::initialize(Trainer& trainer) {
@@ -82,30 +82,31 @@ void BestSnapshot::initialize(Trainer& trainer) {
 
 void BestSnapshot::run(Trainer& trainer) {
   const bool is_over = save_.expired();
-  if (before_ && is_over) {  // the save failed: the next best need only beat the best saved report
+  if (before_ && is_over) {  // the save failed: the best saved report counts again
     load_state(state());
   }
   if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
   const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
-  trainer.checkpointer().finish();  // waits for the save of the previous best checkpoint
+  trainer.checkpointer().finish();  // the save of the best checkpoint before
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  // The trainer drops this callback when the save is over, called or not.
+  // The callback below holds `save`. When the save is over, the trainer drops the callback, even if it was not called;
+  // save_ then expires, which shows that the save is over.
   const auto save = std::make_shared<bool>();
   save_ = save;
   trainer.checkpointer().save_in_background([this, save] { before_.reset(); },
                                             [this, out = trainer.out()] { mark(out); });
 }
 
-/// If the link to the best checkpoint could not be set, tries again.
+/// Sets the link to the best checkpoint, if an earlier attempt has failed.
 void BestSnapshot::finalize(Trainer& trainer) {
   trainer.checkpointer().finish();
   if (!is_marked_) mark(trainer.out());
 }
 
-/// Called on rank 0, perhaps on the thread of a save.
+/// Sets the link to the best checkpoint. Called on rank 0, perhaps on the thread that writes the checkpoint.
 void BestSnapshot::mark(const std::filesystem::path& out) {
   is_marked_ = false;
   try_to_write(has_failed_, [&] {

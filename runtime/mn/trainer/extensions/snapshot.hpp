@@ -1,4 +1,4 @@
-/// Checkpoints during training.
+/// Extensions that write checkpoints during training.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,9 @@ namespace mn::extensions {
 /// after Snapshot, and again after a resume. Trainer::resume() reads the checkpoints.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1. With `continuous`, the trigger must be each iteration, and a save begins when
-  /// the previous save is complete and training has gone on for 99 times as long as the previous save stalled it.
+  /// Throws UsageError if `keep` is 0. With `continuous`, the trigger must be each iteration. A save then begins when
+  /// the previous one is complete, and when training has gone on for 99 times as long as the previous save has stalled
+  /// it.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -44,7 +45,7 @@ class Snapshot final : public Extension {
   std::size_t keep_;
   bool continuous_;
   bool has_failed_ = false;       // whether the last removal of old checkpoints failed; used by the removing thread
-  bool is_committed_ = false;     // continuous: the last save is complete, and next_ does not count it yet
+  bool is_committed_ = false;     // continuous: the last save is complete, next_ not yet set
   std::int64_t next_ = 0;         // continuous: no save before this iteration
   std::int64_t begun_at_ = 0;     // iteration of the last save
   Clock::time_point begun_ = {};  // time of the last save
@@ -60,7 +61,7 @@ class Snapshot final : public Extension {
 /// accordingly.
 class BestSnapshot final : public Extension {
  public:
-  /// `monitor` follows the value; `keep` is the number of newest checkpoints to keep, as in Snapshot.
+  /// `monitor` follows the value. The `keep` newest checkpoints stay, as in Snapshot.
   explicit BestSnapshot(Monitor monitor, std::size_t keep = 3) : monitor_(std::move(monitor)), keep_(keep) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
@@ -77,8 +78,8 @@ class BestSnapshot final : public Extension {
   Monitor monitor_;
   std::size_t keep_;
   std::optional<std::int64_t> best_;   // iteration of the best report
-  std::optional<std::string> before_;  // state() before the best report; null once a checkpoint has the report
-  std::weak_ptr<bool> save_;           // expires when the save of the best report is over
+  std::optional<std::string> before_;  // state() before the best report, until a checkpoint has it
+  std::weak_ptr<bool> save_;           // expires when that save is over
   bool is_marked_ = true;              // rank 0: whether the link leads to the best checkpoint
   bool has_failed_ = false;
 };

@@ -1,4 +1,4 @@
-/// OUT/tensorboard: the log for TensorBoard (`tensorboard --logdir OUT`).
+/// Writes OUT/tensorboard: the log for TensorBoard (`tensorboard --logdir OUT`).
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class TensorBoard final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// For a job's own extensions, after initialize(): adds an image; `encoded` is a PNG or JPEG file, `height` and
-  /// `width` are in pixels. Only rank 0 writes.
+  /// For a job's own extensions, after initialize(): adds an image. `encoded` is the content of a PNG or JPEG file;
+  /// `height` and `width` are in pixels. Only rank 0 writes.
   void add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded, std::int64_t height,
                  std::int64_t width);
   /// For a job's own extensions, after initialize(): adds a text in Markdown. Only rank 0 writes.

@@ -1,4 +1,4 @@
-/// Writes of output files beside checkpoints: a full disk must not end a training.
+/// Writes output files that are less important than checkpoints: a full disk must not end a training.
 #pragma once
 
 #include <exception>
@@ -9,8 +9,8 @@
 
 namespace mn::extensions {
 
-/// Runs `write` and returns whether it succeeded. If several calls in a row fail, only the first exception is logged,
-/// as a warning. `has_failed` keeps whether the last call failed.
+/// Calls `write`, and returns whether it succeeded. An exception is logged as a warning, but only the first of several
+/// in a row. `has_failed` stores whether the last call has failed.
 template <class Write>
 bool try_to_write(bool& has_failed, const Write& write) {
   try {
@@ -22,7 +22,8 @@ bool try_to_write(bool& has_failed, const Write& write) {
   return !has_failed;
 }
 
-/// At the end of training: if the last write failed, runs `write` once more. An exception is logged as a warning.
+/// Called at the end of training: if the last write has failed, calls `write` once more. An exception is logged as a
+/// warning.
 template <class Write>
 void complete(bool& has_failed, const Write& write) {
   if (!has_failed) return;

@@ -1,4 +1,4 @@
-/// Evaluation during training: Chainer's extensions.Evaluator.
+/// Evaluates the model during training: Chainer's extensions.Evaluator.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class Validation final : public Extension {
   [[nodiscard]] Duration duration() const override { return Duration::kInParts; }
   void run(Trainer& trainer) override;
   void at_end(Trainer& trainer) override { run(trainer); }
-  /// Number of complete validations so far.
+  /// How many validations are complete.
   [[nodiscard]] std::int64_t runs() const noexcept { return runs_; }
 
  private:

@@ -43,8 +43,8 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// The dtype of a parameter's average: float32 for 16-bit parameters, because 16 bits cannot hold the sum of a weight
-/// and a small part of its change.
+/// The dtype in which a parameter's average is kept. For 16-bit parameters it is float32, because 16 bits cannot hold
+/// the sum of a weight and a small part of its change.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }
@@ -64,8 +64,8 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
       "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
 }
 
-/// The averaged module's floating-point parameters, each once, then its statistics, under the names that the trainer's
-/// model gives them.
+/// The tensors to average: first the floating-point parameters of the averaged module, each once, then its running
+/// statistics. Their names are those in the trainer's model.
 NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
   const torch::nn::Module& module = module_ ? std::as_const(*module_) : model;
   std::set<const c10::TensorImpl*> wanted;  // tied weights have several names
@@ -94,7 +94,7 @@ void WeightAverage::initialize(Trainer& trainer) {
     names_.push_back(name);
     parameters_.push_back(tensor);
     const auto found = loaded_.find(name);
-    // An average without a fitting value in the checkpoint begins with the value of its tensor.
+    // If the checkpoint has no average of this shape, the average begins with the present value of the tensor.
     const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
     const at::Tensor& first = fits ? std::as_const(found->second) : tensor;
     averages_.push_back(first.detach().to(tensor.device(), average_type(tensor), false, /*copy=*/true));
@@ -106,7 +106,8 @@ void WeightAverage::initialize(Trainer& trainer) {
 void WeightAverage::run(Trainer&) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
-  // The first steps have a smaller decay; otherwise the initial weights would count for 1 / (1 − decay) steps.
+  // The decay is smaller in the first steps. Otherwise the initial weights would count as much as 1 / (1 − decay)
+  // steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   std::vector<at::Tensor> weights = parameters_;
   for (at::Tensor& each : weights) each = each.to(average_type(each));
@@ -145,7 +146,8 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // In place, because the optimizer and the gradient buffer hold the parameters' memory.
+    // The average is copied into the parameter's own memory, because the optimizer and the buffer of gradients refer to
+    // it.
     parameters_[i].detach().copy_(averages_[i]);
     if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
       averages_[i].copy_(weights);

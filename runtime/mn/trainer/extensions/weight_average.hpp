@@ -1,4 +1,4 @@
-/// An exponential moving average of the weights, for evaluation and as the training's result.
+/// Keeps an exponential moving average of the weights, for evaluation and as the result of the training.
 #pragma once
 
 #include <cstddef>
@@ -45,16 +45,17 @@ class WeightAverage final : public Extension {
   [[nodiscard]] NamedTensors tensors() const override;
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
   void load_tensors(const NamedTensors& tensors) override { loaded_ = {tensors.begin(), tensors.end()}; }
-  /// The averages of running statistics.
+  /// Returns the averages of running statistics, which differ from rank to rank.
   [[nodiscard]] NamedTensors rank_tensors() const override;
   void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
-  /// Takes rank 0's averages of statistics, as a resume takes rank 0's buffers.
+  /// On all ranks, takes rank 0's averages of running statistics, just as a resume takes rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
-  /// Local. Swaps the model's weights and statistics with their averages. Allowed once training has begun.
+  /// Local. Exchanges the model's weights and statistics for their averages, or the averages for the weights. May be
+  /// called once training has begun.
   void swap();
-  /// Collective. Averages the running statistics over ranks (average_buffers()). Call it while swap() has swapped the
-  /// averages in.
+  /// Collective: averages the running statistics over ranks, by average_buffers(). Call it while the model has the
+  /// averages.
   void average_statistics() const;
 
  private:
@@ -64,15 +65,15 @@ class WeightAverage final : public Extension {
   std::shared_ptr<torch::nn::Module> module_;  // null: the trainer's model
   const Trainer* trainer_ = nullptr;
   std::vector<std::string> names_;
-  std::size_t statistics_ = 0;          // index of the first buffer in the lists
-  std::vector<at::Tensor> parameters_;  // the floating-point parameters, then statistics
+  std::size_t statistics_ = 0;          // index of the first statistic in the three lists
+  std::vector<at::Tensor> parameters_;  // the floating-point parameters, then the statistics
   std::vector<at::Tensor> averages_;    // after swap(): the weights
   std::vector<at::Tensor> unrounded_;   // after swap(): the averages of 16-bit parameters
   std::map<std::string, at::Tensor> loaded_;
   std::int64_t updates_ = 0;
 };
 
-/// While an object of this class lives, the model's weights and statistics are their averages.
+/// While an AveragedWeights lives, the model has the averages instead of its weights and statistics.
 class AveragedWeights {
  public:
   /// `average` must outlive this object.
@@ -85,8 +86,8 @@ class AveragedWeights {
   WeightAverage& average_;
 };
 
-/// Wraps `actual` to evaluate with the averaged weights; `average` must outlive the result. Collective evaluations
-/// first call average_statistics().
+/// Makes an evaluator that evaluates, by `actual`, the averaged weights. `average` must outlive the result. Collective
+/// evaluations first call average_statistics().
 [[nodiscard]] std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual,
                                                                    WeightAverage& average);
 

@@ -1,4 +1,4 @@
-/// Histograms of the parameters for TensorBoard.
+/// Writes histograms of the parameters for TensorBoard.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace mn::extensions {
 /// parameters. Values that are not finite do not count.
 class WeightHistograms final : public Extension {
  public:
-  /// `board` belongs to the same trainer and must outlive this extension.
+  /// `board` belongs to the same trainer, and must outlive this extension.
   explicit WeightHistograms(TensorBoard& board) : board_(board) {}
 
   [[nodiscard]] std::string name() const override { return "WeightHistograms"; }
