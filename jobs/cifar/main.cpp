@@ -22,6 +22,7 @@ struct Settings : mn::app::CommonOptions {
     weight_decay = 5e-4;
     schedule = "cosine";
     warmup = 5;
+    cuda_graph = "auto";
   }
 };
 

@@ -17,6 +17,9 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("dropout", given.network.dropout, "part of the activations that training drops", 0, 0.99);
   options.add_flag("recompute", given.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
+  app::exclude_cuda_graph(
+      options, given, "recompute", [&given] { return given.recompute; },
+      "the second computation sets the GPU's random numbers");
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("length", given.sampling.length, "number of tokens that --generate adds", 1, 1 << 30);

@@ -26,6 +26,7 @@ struct GptSettings : app::CommonOptions {
     warmup_iterations = 100;
     clip_norm = 1;
     checkpoint_every = "250i";
+    cuda_graph = "auto";
   }
   std::string train;       ///< empty: the dataset "gpt/train"
   std::string val;         ///< empty: the dataset "gpt/val"

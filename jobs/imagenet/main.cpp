@@ -38,15 +38,14 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Forward pass and loss of a minibatch. Counts correct predictions in `accuracy`, and unless `log` is null, records
-/// the samples in `log`.
+/// Forward pass and loss of a minibatch. Unless `log` is null, records the samples in `log`.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
-                          mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog* log) {
-  return [&options, &accuracy, model, log, alone = mn::models::min_image_size_alone(options.arch)](
-             const mn::Batch& batch, mn::Summary&) {
+                          mn::jobs::SampleLog* log) {
+  return [&options, model, log, alone = mn::models::min_image_size_alone(options.arch)](const mn::Batch& batch,
+                                                                                        mn::Summary& report) {
     const auto heads = heads_of(*model, batch.data, alone);
     if (log != nullptr) log->add(batch);
-    accuracy.add(heads.front(), mn::jobs::labels_of(batch.target));
+    mn::jobs::add_accuracy(report, heads.front(), mn::jobs::labels_of(batch.target));
     return loss_of(heads, batch.target, options.label_smoothing);
   };
 }
@@ -54,11 +53,8 @@ mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<
 void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
   const auto logits = model.forward(batch.data).to(torch::kFloat);
   const auto loss = torch::nn::functional::cross_entropy(logits, batch.target);
-  const auto counts = mn::jobs::count_correct(logits, batch.target).to(torch::kDouble) / batch.samples;
-  const auto weight = static_cast<double>(batch.samples);
-  report.add("loss", loss, weight);
-  report.add("accuracy", counts[0], weight);
-  report.add("accuracy_top5", counts[1], weight);
+  report.add("loss", loss, static_cast<double>(batch.samples));
+  mn::jobs::add_accuracy(report, logits, batch.target);
 }
 
 /// How often the job validates and reports.
@@ -84,10 +80,9 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
                  "Num validation samples: " + std::to_string(data.val_samples)},
   };
   const mn::Interval period = training.report_every;
-  auto& accuracy = training.extend(std::make_unique<mn::jobs::TrainAccuracy>(period));
   mn::jobs::SampleLog* log = nullptr;
   if (options.log_samples) log = &training.extend(std::make_unique<mn::jobs::SampleLog>());
-  training.loss = make_loss(options, model, accuracy, log);
+  training.loss = make_loss(options, model, log);
   training.extend(std::make_unique<mn::jobs::ResourceReport>(data.train, period));
   training.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt));
   training.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt),

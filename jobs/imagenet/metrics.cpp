@@ -30,32 +30,14 @@ double peak_memory_gib(Device device) {
 
 at::Tensor labels_of(const at::Tensor& target) { return target.dim() == 1 ? target : target.argmax(1); }
 
-at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target) {
+void add_accuracy(Summary& report, const at::Tensor& logits, const at::Tensor& target) {
   const at::NoGradGuard no_grad;
   const std::int64_t top = std::min(kTop, logits.size(1));
   const at::Tensor best = std::get<1>(logits.topk(top, 1));  // (N, top), best first
-  const at::Tensor hits = best.eq(target.unsqueeze(1)).to(at::kFloat);
-  return at::stack({hits.select(1, 0).sum(), hits.sum()});
-}
-
-void TrainAccuracy::add(const at::Tensor& logits, const at::Tensor& target) {
-  const at::Tensor correct = count_correct(logits.detach(), target).to(at::kDouble);
-  correct_ = correct_.defined() ? correct_ + correct : correct;
-  samples_ += target.size(0);
-}
-
-void TrainAccuracy::run(Trainer& trainer) {
-  std::array<double, 3> sums = {0, 0, static_cast<double>(samples_)};
-  if (correct_.defined()) {
-    const at::Tensor correct = correct_.cpu();
-    for (std::size_t i = 0; i < 2; ++i) sums[i] = correct[static_cast<std::int64_t>(i)].item<double>();
-  }
-  trainer.communicator().allreduce(std::span<double>(sums));
-  correct_.reset();
-  samples_ = 0;
-  if (sums[2] == 0) return;
-  trainer.report("main/accuracy", sums[0] / sums[2]);
-  trainer.report("main/accuracy_top5", sums[1] / sums[2]);
+  const at::Tensor hits = best.eq(target.unsqueeze(1)).to(at::kDouble).sum(0) / target.size(0);
+  const auto weight = static_cast<double>(target.size(0));
+  report.add("accuracy", hits[0], weight);
+  report.add("accuracy_top5", hits.sum(), weight);
 }
 
 void ResourceReport::run(Trainer& trainer) {

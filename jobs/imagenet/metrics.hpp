@@ -18,28 +18,9 @@ namespace mn::jobs {
 /// The label of each sample. A mixed sample has the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
-/// Returns two float32 numbers on the device of the logits: the number of samples whose label has the best logit, and
-/// the number of samples whose label is among the best five.
-[[nodiscard]] at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target);
-
-/// Reports main/accuracy and main/accuracy_top5 over all ranks' samples since the last report or resume. The counts
-/// stay on the device between reports, so that no step waits for the device.
-class TrainAccuracy final : public Extension {
- public:
-  explicit TrainAccuracy(Interval period) : period_(period) {}
-  void add(const at::Tensor& logits, const at::Tensor& target);
-
-  [[nodiscard]] std::string name() const override { return "TrainAccuracy"; }
-  [[nodiscard]] Interval trigger() const override { return period_; }
-  [[nodiscard]] int priority() const override { return kPriorityWriter; }
-  void run(Trainer& trainer) override;
-  void at_end(Trainer& trainer) override { run(trainer); }
-
- private:
-  Interval period_;
-  at::Tensor correct_;
-  std::int64_t samples_ = 0;
-};
+/// Adds "accuracy", the part of the samples whose label has the best logit, and "accuracy_top5", the part whose label
+/// is among the best five.
+void add_accuracy(Summary& report, const at::Tensor& logits, const at::Tensor& target);
 
 /// Reports three values. data_wait is the time in seconds that training waited for data since the last report, on the
 /// rank that waited longest. corrupt is the number of damaged samples that all ranks replaced in the epoch. On GPUs,

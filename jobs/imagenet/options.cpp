@@ -23,6 +23,9 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add("max-corrupt", given.max_corrupt,
               "damaged samples of an epoch, over all ranks, that may be replaced; one more stops training", 0);
   options.add_flag("log-samples", given.log_samples, "each rank writes the numbers of its samples to DIR/samples");
+  app::exclude_cuda_graph(
+      options, given, "log-samples", [&given] { return given.log_samples; },
+      "the loss keeps the numbers of the samples on the host");
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
   options.add("min-crop", given.min_crop, "least part of an image's area that a random crop takes", 0.0001, 1);
   options.add("interpolation", given.interpolation, "NAME", "how images are resized: bilinear or bicubic",

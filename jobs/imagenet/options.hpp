@@ -19,6 +19,7 @@ struct ImagenetOptions : app::CommonOptions {
     schedule = "cosine";
     warmup = 5;
     lr_samples = 256;
+    cuda_graph = "auto";
   }
   std::string arch = "resnet50";
   std::string train;  ///< empty: the dataset "imagenet/train"

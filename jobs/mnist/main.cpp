@@ -30,6 +30,7 @@ TORCH_MODULE(Mlp);
 
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
+  common.cuda_graph = "auto";
   std::int64_t units = 1000;
   std::string data;
   mn::Options options("usage: jobs/mnist [options]\nTrains a perceptron on MNIST, as ChainerMN's example does.");

@@ -41,7 +41,7 @@ class Training {
     model_->to(device);
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
                                            mn::app::optimizer_options(settings));
-    if (settings.cuda_graph) graph_ = std::make_unique<mn::GraphedStep>(optimizer_);
+    if (settings.cuda_graph == "on") graph_ = std::make_unique<mn::GraphedStep>(optimizer_);
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.

@@ -65,15 +65,16 @@ TEST(MeanImage, OtherFilesAreNamed) {
   }
 }
 
-TEST(CountCorrect, CountsBestAndBestFive) {
+TEST(AddAccuracy, CountsBestAndBestFive) {
   const at::Tensor logits = torch::arange(10, torch::kFloat).repeat({4, 1});  // class 9 is best, then 8, …
-  const at::Tensor counts = count_correct(logits, torch::tensor({9, 8, 5, 4}, torch::kLong));
-  EXPECT_EQ(counts[0].item<double>(), 1);
-  EXPECT_EQ(counts[1].item<double>(), 3);
-  const at::Tensor few =
-      count_correct(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}}), torch::tensor({0, 0}, torch::kLong));
-  EXPECT_EQ(few[0].item<double>(), 1);
-  EXPECT_EQ(few[1].item<double>(), 2);  // with two classes both are among the best five
+  Summary report;
+  add_accuracy(report, logits, torch::tensor({9, 8, 5, 4}, torch::kLong));
+  EXPECT_EQ(report.mean(), (Metrics{{"accuracy", 0.25}, {"accuracy_top5", 0.75}}));
+  add_accuracy(report, logits.slice(0, 0, 1), torch::tensor({9}, torch::kLong));
+  EXPECT_EQ(report.mean(), (Metrics{{"accuracy", 0.4}, {"accuracy_top5", 0.8}}));  // weighted by samples
+  Summary few;
+  add_accuracy(few, torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}}), torch::tensor({0, 0}, torch::kLong));
+  EXPECT_EQ(few.mean(), (Metrics{{"accuracy", 0.5}, {"accuracy_top5", 1}}));  // of two classes both are among five
 }
 
 /// The schedule on `ranks` ranks with 100 updates an epoch.

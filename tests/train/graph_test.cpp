@@ -178,6 +178,26 @@ TEST(GraphedSteps, SayWhatForbidsThem) {
   EXPECT_THAT(on_cpu, ThrowsMessage<UsageError>(HasSubstr("CPUs")));
 }
 
+/// Ranks without alike steps in the beginning no longer exchange a message in each step.
+TEST(GraphedSteps, GiveUpIfTheyAreOptional) {
+  const at::Tensor weight = torch::ones({4}, c10::Device(comm()->device())).requires_grad_();
+  const std::shared_ptr<MultiNodeOptimizer> optimizer =
+      create_multi_node_optimizer(make<FusedSgd>(SGDOptions(0.1))({weight}), comm(), {.overlap = false});
+  for (const bool is_optional : {false, true}) {
+    GraphedStep graph(optimizer, is_optional);
+    for (int k = 0; k < 212; ++k) {
+      const std::int64_t size = k < 200 ? 1 + k % 4 : 4;
+      static_cast<void>(graph.run({weight.detach().slice(0, 0, size)}, {}, [&](const std::vector<at::Tensor>& given) {
+        optimizer->zero_grad();
+        (weight.slice(0, 0, given[0].size(0)) * given[0]).sum().backward();
+        optimizer->step();
+        return std::vector<at::Tensor>();
+      }));
+    }
+    EXPECT_EQ(graph.has_launched(), !is_optional);
+  }
+}
+
 /// Steps that read a value, or draw random numbers on the host, are an error.
 class GraphErrors : public testing::TestWithParam<int> {};
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
@@ -46,17 +47,20 @@ struct Trained {
   at::Tensor weights;
   nlohmann::json log;
   nlohmann::json state;
+  int loss_calls = 0;  // a launched graph makes none
 };
 
 /// The last minibatches of an epoch are smaller.
-Trained train(bool graph, std::int64_t epochs, const std::filesystem::path& out, bool resume = false) {
+Trained train(CudaGraph graph, std::int64_t epochs, const std::filesystem::path& out, bool resume = false) {
   torch::manual_seed(1);
   const auto net = std::make_shared<toy::ToyNet>(false);
   net->to(c10::Device(comm()->device()));
   const std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(
       std::make_unique<FusedAdam>(net->parameters(), AdamOptions(0.01)), comm(), {.overlap = false});
+  int loss_calls = 0;
   Trainer trainer(comm(), optimizer, std::make_shared<DeviceIterator>(50 * comm()->size() + 1), net,
-                  [net](const Batch& batch, Summary& report) {
+                  [net, &loss_calls](const Batch& batch, Summary& report) {
+                    ++loss_calls;
                     const at::Tensor scores = net->forward(batch.data);
                     report.add("accuracy", scores.argmax(1).eq(batch.target).to(torch::kFloat).mean(), batch.samples);
                     return torch::nn::functional::cross_entropy(scores, batch.target);
@@ -69,7 +73,7 @@ Trained train(bool graph, std::int64_t epochs, const std::filesystem::path& out,
   if (resume) trainer.resume("auto");
   EXPECT_EQ(trainer.run(), 0);
   Trained result{torch::cat({net->first->weight.flatten(), net->second->weight.flatten()}).detach().cpu(),
-                 log.entries(), optimizer->state()};
+                 log.entries(), optimizer->state(), loss_calls};
   for (auto& entry : result.log) {
     for (const char* time : {"elapsed_time", "images_per_second"}) entry.erase(time);
   }
@@ -78,19 +82,47 @@ Trained train(bool graph, std::int64_t epochs, const std::filesystem::path& out,
 
 TEST(GraphTrainer, TrainsAsWithout) {
   const toy::TestFolder folder(comm());
-  const Trained without = train(false, 3, folder.path() / "without");
-  const Trained with = train(true, 3, folder.path() / "with");
+  const Trained without = train(CudaGraph::kOff, 3, folder.path() / "without");
+  const Trained with = train(CudaGraph::kOn, 3, folder.path() / "with");
   EXPECT_TRUE(are_alike(with.weights, without.weights));
   if (comm()->size() <= 2) {
     EXPECT_EQ(with.log, without.log);
   }
 }
 
+TEST(GraphTrainer, RecordsWhereItCan) {
+  const toy::TestFolder folder(comm());
+  const Trained without = train(CudaGraph::kOff, 2, folder.path() / "without");
+  const Trained with = train(CudaGraph::kAuto, 2, folder.path() / "with");
+  EXPECT_TRUE(are_alike(with.weights, without.weights));
+  EXPECT_LE(with.loss_calls, without.loss_calls / 2);
+}
+
+/// Steps that can be no graph train as usual with kAuto, and throw with kOn.
+TEST(GraphTrainer, TrainsWhereNoGraphCanBe) {
+  const toy::TestFolder folder(comm());
+  const auto net = std::make_shared<toy::ToyNet>(false);
+  net->to(c10::Device(comm()->device()));
+  const auto iterations_with = [&](CudaGraph graph) {
+    const std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(
+        std::make_unique<FusedAdam>(net->parameters(), AdamOptions(0.01)), comm(), {.overlap = false});
+    Trainer trainer(comm(), optimizer, std::make_shared<DeviceIterator>(8 * comm()->size()), net,
+                    [net](const Batch& batch, Summary&) {
+                      return torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
+                    },
+                    {.iterations = 8, .accumulate = 2, .cuda_graph = graph, .out = folder.path() / "out"});
+    static_cast<void>(trainer.run());
+    return trainer.iteration();
+  };
+  EXPECT_EQ(iterations_with(CudaGraph::kAuto), 8);
+  EXPECT_THROW(static_cast<void>(iterations_with(CudaGraph::kOn)), UsageError);
+}
+
 TEST(GraphTrainer, ResumesAsWithout) {
   const toy::TestFolder folder(comm());
-  const Trained without = train(false, 3, folder.path() / "without");
-  static_cast<void>(train(true, 2, folder.path() / "with"));
-  const Trained resumed = train(true, 3, folder.path() / "with", true);
+  const Trained without = train(CudaGraph::kOff, 3, folder.path() / "without");
+  static_cast<void>(train(CudaGraph::kOn, 2, folder.path() / "with"));
+  const Trained resumed = train(CudaGraph::kOn, 3, folder.path() / "with", true);
   EXPECT_TRUE(are_alike(resumed.weights, without.weights));
 }
 

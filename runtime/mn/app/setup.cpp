@@ -47,8 +47,10 @@ void add_communication_options(Options& options, CommonOptions& common) {
       "hang", common.hang, "abort|report|off",
       "action when a rank makes no progress: report where each rank is and end the job, only report, or do nothing",
       {"abort", "report", "off"});
-  options.add_flag("cuda-graph", common.cuda_graph,
-                   "record the GPU work of an update, and launch it as a whole: faster with small minibatches");
+  options.add("cuda-graph", common.cuda_graph, "auto|on|off",
+              "record the GPU work of an update, and launch it as a whole; auto: where nothing forbids it",
+              {"auto", "on", "off"});
+  options.set_bare("cuda-graph", "on");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
@@ -62,6 +64,9 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add(
       "norms", common.norms,
       "every so many updates, report the norms of gradients and weights, and the update's relative size; 0: never", 0);
+  exclude_cuda_graph(
+      options, common, "norms", [&common] { return common.norms > 0; },
+      "a graph repeats one step, and norms are not of each step");
   options.add("ema", common.ema,
               "decay of averaged weights, such as 0.999, which are validated and saved; 0: no averaging", 0, 0.999999);
   options.add("monitor", common.monitor, "VALUE", "value of the log for --best, --early-stop and --schedule plateau");
@@ -136,7 +141,21 @@ std::filesystem::path output_folder(const CommonOptions& common) {
   return common.one_batch ? out / "one-batch" : out;
 }
 
+CudaGraph cuda_graph_of(const CommonOptions& common) {
+  if (common.cuda_graph == "on") return CudaGraph::kOn;
+  return common.cuda_graph == "auto" ? CudaGraph::kAuto : CudaGraph::kOff;
+}
+
 }  // namespace
+
+void exclude_cuda_graph(Options& options, CommonOptions& common, const std::string& name,
+                        const std::function<bool()>& is_used, const std::string& reason) {
+  options.add_check([&common, name, is_used, reason] {
+    if (!is_used()) return;
+    if (common.cuda_graph == "on") throw UsageError("--" + name + " and --cuda-graph on exclude each other: " + reason);
+    common.cuda_graph = "off";
+  });
+}
 
 OptimizerOptions optimizer_options(const CommonOptions& common) {
   return {.overlap = common.overlap == "auto" ? std::nullopt : std::optional(common.overlap == "on"),
@@ -167,7 +186,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
   TrainerOptions options = {.epochs = common.epoch,
                             .iterations = common.one_batch ? 1 : common.iterations,
                             .accumulate = common.accumulate,
-                            .cuda_graph = common.cuda_graph,
+                            .cuda_graph = cuda_graph_of(common),
                             .out = output_folder(common),
                             .checkpoint_on_signal = true,
                             .trace = how.trace};

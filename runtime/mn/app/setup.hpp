@@ -40,7 +40,7 @@ struct CommonOptions : UpdateOptions {
   bool balance = false;                 ///< draw each class equally often
   std::int64_t seed = 0;                ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";       ///< tf32, bf16, fp16
-  bool cuda_graph = false;              ///< TrainerOptions::cuda_graph
+  std::string cuda_graph = "off";       ///< TrainerOptions::cuda_graph; on, auto
   bool deterministic = false;           ///< every run has equal bits
   std::string checkpoint_every = "1e";  ///< Interval::parse, kContinuousCheckpoints or "none"
   std::int64_t keep = 3;                ///< number of newest checkpoints to keep
@@ -82,6 +82,11 @@ struct CommonOptions : UpdateOptions {
 
 /// Declares the common options. `common` holds the defaults, and later the parsed values.
 void add_common_options(Options& options, CommonOptions& common);
+
+/// Says that a step with the option --NAME, which is in use if `is_used` returns true, cannot be a CUDA graph, because
+/// `reason`: --cuda-graph auto then means off, and --cuda-graph on throws UsageError.
+void exclude_cuda_graph(Options& options, CommonOptions& common, const std::string& name,
+                        const std::function<bool()>& is_used, const std::string& reason);
 
 /// Parses the command line. False if --help or --version is given; in this case rank 0 prints the help or the versions.
 [[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);

@@ -23,6 +23,9 @@ class DeviceGraph {
  public:
   /// Whether this build can record graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
+  /// True if the device's free memory holds a graph of a step beside a step without the graph, each with as much memory
+  /// as the steps so far took at most.
+  [[nodiscard]] static bool has_room(Device device);
 
   /// Waits for the device, then records `work`. Throws the exceptions of `work` and of libtorch.
   DeviceGraph(Device device, const std::function<void()>& work);

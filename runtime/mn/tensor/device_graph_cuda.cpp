@@ -26,6 +26,21 @@ struct DeviceGraph::Recorded {
 
 bool DeviceGraph::is_available(Device device) { return device.type == DeviceType::kCuda; }
 
+bool DeviceGraph::has_room(Device device) {
+  const c10::DeviceIndex index = c10::Device(device).index();
+  const c10::cuda::CUDAGuard on_device(index);
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingDeviceAllocator::StatType::AGGREGATE);
+  const auto& allocated = stats.allocated_bytes[kAll];
+  std::size_t free = 0, total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  // The allocator gives its cached memory back before the recording.
+  const double room =
+      static_cast<double>(free) + static_cast<double>(stats.reserved_bytes[kAll].current - allocated.current);
+  constexpr double kMargin = 1.1;  // for fragments
+  return room >= 2 * kMargin * static_cast<double>(allocated.peak - allocated.current);
+}
+
 DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : recorded_(std::make_unique<Recorded>()) {
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);

@@ -8,6 +8,8 @@ struct DeviceGraph::Recorded {};
 
 bool DeviceGraph::is_available(Device /*device*/) { return false; }
 
+bool DeviceGraph::has_room(Device /*device*/) { return false; }
+
 DeviceGraph::DeviceGraph(Device /*device*/, const std::function<void()>& /*work*/) {
   throw UsageError("this build of mn has no CUDA graphs");
 }

@@ -41,37 +41,39 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 
 [[noreturn]] void fail(const std::string& why) {
   throw UsageError("a CUDA graph can't hold this step: " + why.substr(0, why.find('\n')) +
-                   "; train without --cuda-graph");
+                   "; train with --cuda-graph off");
 }
 
 }  // namespace
 
-GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer)
-    : optimizer_(std::move(optimizer)), update_(dynamic_cast<DeviceUpdate*>(optimizer_->actual_.get())) {
-  if (const char* const why = why_no_graph())
-    throw UsageError(std::string("there can be no CUDA graph of a step (--cuda-graph): ") + why);
+GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer, bool optional)
+    : optimizer_(std::move(optimizer)),
+      is_optional_(optional),
+      update_(dynamic_cast<DeviceUpdate*>(optimizer_->actual_.get())) {
+  if (const char* const why = why_no_graph(*optimizer_))
+    throw UsageError(std::string("there can be no CUDA graph of a step (--cuda-graph on): ") + why);
   update_->stay_on_device();
 }
 
 GraphedStep::~GraphedStep() = default;
 
-/// Returns why there can be no graph. Null if there can be one.
-const char* GraphedStep::why_no_graph() const {
-  const Communicator& comm = *optimizer_->comm_;
-  const OptimizerOptions& options = optimizer_->options_;
+const char* GraphedStep::why_no_graph(const MultiNodeOptimizer& optimizer) {
+  const Communicator& comm = *optimizer.comm_;
+  const OptimizerOptions& options = optimizer.options_;
   if (comm.device().type == DeviceType::kCpu) return "the ranks compute on CPUs";
   if (!DeviceGraph::is_available(comm.device())) return "this build of mn has no CUDA";
   if (comm.debug()) return "debug mode reads the values of each call";
-  if (comm.size() > 1 && optimizer_->comm_->device_collectives() == nullptr)
+  if (comm.size() > 1 && optimizer.comm_->device_collectives() == nullptr)
     return "this communicator reduces gradients through the host, pure_nccl does not";
   if (options.double_buffering) return "double buffering applies the gradients of another step";
-  if (optimizer_->local_) return "local steps do not involve all ranks";
+  if (optimizer.local_) return "local steps do not involve all ranks";
   if (options.compression.kind != Compression::kNone)
     return "compression keeps on the host which gradients it has sent";
   if (options.loss_ranks) return "the hosts of loss_ranks add up their samples in each step";
   if (options.trace) return "a profile waits for each phase of a step";
-  if (update_ == nullptr) return "the optimizer must be mn's FusedAdam, FusedAdamW or FusedSgd (sgd, adam, adamw)";
-  if (optimizer_->scaler_ && optimizer_->skips_ == nullptr)
+  if (dynamic_cast<DeviceUpdate*>(optimizer.actual_.get()) == nullptr)
+    return "the optimizer must be mn's FusedAdam, FusedAdamW or FusedSgd (sgd, adam, adamw)";
+  if (optimizer.scaler_ && optimizer.skips_ == nullptr)
     return "the host decides whether a step with this optimizer overflowed";
   return nullptr;
 }
@@ -107,16 +109,18 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
 /// Collective, invariant 1: decides whether this step runs without a graph, is recorded or is launched, equally on all
 /// ranks.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
+  if (is_optional_ && !graph_ && steps_ >= kPatience) return Way::kWithoutGraph;  // on all ranks: no message
+  Communicator& comm = *optimizer_->communicator();
   Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
     way = Way::kLaunch;
-  } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled()) {
+  } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled() &&
+             (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
   // The ways are ordered from the least to the most demanding. All ranks take the minimum, so if one rank cannot launch
   // or record, no rank does.
   auto least = static_cast<std::int64_t>(way);
-  Communicator& comm = *optimizer_->communicator();
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);
 }
@@ -124,7 +128,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
 void GraphedStep::note(const Kind& kind) {
   alike_ = kind == last_ ? alike_ + 1 : 1;
   last_ = kind;
-  if (++steps_ == kPatience && !graph_ && optimizer_->communicator()->rank() == 0) {
+  if (++steps_ == kPatience && !graph_ && !is_optional_ && optimizer_->communicator()->rank() == 0) {
     log_warning("after " + std::to_string(steps_) +
                 " steps there is no CUDA graph: minibatches differ in shape or in samples, or the optimizer in its "
                 "settings, from step to step");

@@ -48,11 +48,16 @@ class GraphedStep {
 
   /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
   /// buffering, local steps, compression, a trace, debug mode, an optimizer other than FusedAdam, FusedAdamW and
-  /// FusedSgd, or, with several ranks, a communicator that reduces through the host.
-  explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer);
+  /// FusedSgd, or, with several ranks, a communicator that reduces through the host. If the graph is `optional`, a step
+  /// is recorded only if the GPU has memory for the graph and for a step without the graph; without a graph in the
+  /// first 200 steps there will be none.
+  explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer, bool optional = false);
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;             ///< not copyable
   GraphedStep& operator=(const GraphedStep&) = delete;  ///< not copyable
+
+  /// The reason why there can be no graph of this optimizer's steps; null if there can be one.
+  [[nodiscard]] static const char* why_no_graph(const MultiNodeOptimizer& optimizer);
 
   /// Collective: makes the step, and returns copies of its results. `inputs` lie on the GPU. `numbers` are the numbers
   /// of the minibatch that `step` uses, such as the number of samples. `step` must do equal work in every call. Throws
@@ -74,7 +79,6 @@ class GraphedStep {
     std::vector<double> numbers;
     bool operator==(const Kind&) const = default;
   };
-  [[nodiscard]] const char* why_no_graph() const;
   [[nodiscard]] std::vector<double> settings();
   [[nodiscard]] Kind kind_of(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers);
   [[nodiscard]] Way agree(const Kind& kind);
@@ -84,6 +88,7 @@ class GraphedStep {
   void launch(bool is_first);
 
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
+  bool is_optional_;
   DeviceUpdate* update_;  // null: the optimizer has no update for a graph
   std::int64_t steps_ = 0;
   std::int64_t alike_ = 0;  // number of steps in a row like the last one

@@ -28,6 +28,10 @@ struct NamedOptimizer {
 /// batch size 1, in the last steps of an epoch.
 using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
 
+/// Whether iterations become a CUDA graph: never, where nothing forbids it, or always. kOn throws UsageError with the
+/// reason if there can be no graph.
+enum class CudaGraph { kOff, kAuto, kOn };
+
 /// Limits, output and other options of a Trainer.
 struct TrainerOptions {
   std::int64_t epochs = 0;      ///< train until this number of epochs is complete; 0: no limit
@@ -36,10 +40,10 @@ struct TrainerOptions {
   /// of k · b samples (but for batch normalization and dropout), with one reduction and the memory of b samples. The
   /// last iteration of an epoch may have fewer minibatches.
   std::int64_t accumulate = 1;
-  /// If true: after some iterations, the work of an iteration on the GPU is recorded as a CUDA graph. Each later
+  /// Whether, after some iterations, the work of an iteration on the GPU is recorded as a CUDA graph. Each later
   /// iteration whose minibatch has the recorded shape launches the graph with one call (graphed_step.hpp). The loss
-  /// function must not read values of the GPU.
-  bool cuda_graph = false;
+  /// function must not read values of the GPU, and must not change values on the host.
+  CudaGraph cuda_graph = CudaGraph::kOff;
   /// Folder for the files of all extensions; created if absent. The trainer locks the folder.
   std::filesystem::path out = "result";
   /// If true: on SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before the end of the job), and

@@ -61,14 +61,17 @@ TrainingStep::TrainingStep(const TrainingParts& parts, StepProgram program, cons
       trace_(options.trace),
       next_batch_(std::move(next_batch)),
       after_forward_(std::move(after_forward)) {
-  if (!options.cuda_graph) return;
-  if (program_.update) {
-    throw UsageError("there can be no CUDA graph of a program's own updates (TrainerOptions::cuda_graph)");
+  if (options.cuda_graph == CudaGraph::kOff) return;
+  const std::shared_ptr<MultiNodeOptimizer>& optimizer = parts_.optimizers.front().optimizer;
+  const char* const why = program_.update         ? "the program makes its own updates"
+                          : parts_.accumulate > 1 ? "a step accumulates the gradients of several minibatches"
+                                                  : GraphedStep::why_no_graph(*optimizer);
+  const bool is_optional = options.cuda_graph == CudaGraph::kAuto;
+  if (why == nullptr) {
+    graph_ = std::make_unique<GraphedStep>(optimizer, is_optional);
+  } else if (!is_optional) {
+    throw UsageError(std::string("there can be no CUDA graph of a step (--cuda-graph on): ") + why);
   }
-  if (parts_.accumulate > 1) {
-    throw UsageError("there can be no CUDA graph of a step that accumulates minibatches (--cuda-graph)");
-  }
-  graph_ = std::make_unique<GraphedStep>(parts_.optimizers.front().optimizer);
 }
 
 TrainingStep::~TrainingStep() = default;

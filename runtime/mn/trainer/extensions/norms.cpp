@@ -26,7 +26,7 @@ Norms::~Norms() {
 }
 
 void Norms::initialize(Trainer& trainer) {
-  if (trainer.options().cuda_graph) {
+  if (trainer.options().cuda_graph != CudaGraph::kOff) {
     throw UsageError("norms (--norms) and a CUDA graph (--cuda-graph) exclude each other: a graph repeats one step");
   }
   for (const auto& [name, optimizer] : trainer.optimizers()) {
