@@ -13,7 +13,8 @@
 
 namespace mn::launcher {
 
-/// The error that the job must not start. An empty text means that a different rank prints the reason.
+/// Thrown if the checks decide that the job must not start. With an empty text, this rank prints nothing, because a
+/// different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;

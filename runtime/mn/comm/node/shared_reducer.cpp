@@ -48,7 +48,7 @@ void SharedReducer::publish(std::size_t count) {
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// Invariant 1: takes the next piece by an atomic addition: exactly one rank gets each piece.
+// Takes the next piece. The addition is atomic, so exactly one rank gets each piece (invariant 1).
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {

@@ -1,8 +1,8 @@
 // Computes running statistics as if one rank had seen the samples of all ranks, with one reduction
 // (running_statistics.hpp).
 //
-// Sums are in float64: squares of large means would otherwise cancel the variance, and values that are equal on all
-// ranks must keep their bits.
+// Sums are in float64. In float32, the variance would be lost in the rounding of the squares of large means, and the
+// average of a value that is equal on all ranks could differ from the value in its last bits.
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 
 #include <ATen/core/Tensor.h>

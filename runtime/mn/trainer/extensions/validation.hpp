@@ -10,9 +10,9 @@
 namespace mn::extensions {
 
 /// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as
-/// "validation/main/NAME"; an extension of a different name has this name in place of "validation". If a signal or the
-/// time limit asks for the end, the validation ends between two minibatches, without a report. A resumed training then
-/// begins with the validation.
+/// "validation/main/NAME". If the extension has a name of its own, the metrics begin with this name instead of
+/// "validation". If a signal or the time limit asks for the end, the validation ends between two minibatches, without a
+/// report. A resumed training then begins with the validation.
 class Validation final : public Extension {
  public:
   /// `evaluator` must return the same metrics on all ranks, as create_multi_node_evaluator() ensures. Throws
