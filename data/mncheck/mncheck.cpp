@@ -1,9 +1,11 @@
 // mncheck inspects checkpoints. The function of each command returns the exit status; it may throw mn::Error.
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -180,6 +182,25 @@ std::vector<std::byte> tensor_bytes(SavedCheckpoint& checkpoint, const std::stri
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
+/// Text for the largest difference of two tensors, and for the largest number in the first; empty unless T is the type
+/// that `dtype` names. NaNs count as no difference.
+template <class T>
+std::string largest_difference(const std::string& dtype, const char* name, std::span<const std::byte> x,
+                               std::span<const std::byte> y) {
+  if (dtype != name) return "";
+  double difference = 0, number = 0;
+  for (std::size_t i = 0; i < x.size(); i += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, &x[i], sizeof a);
+    std::memcpy(&b, &y[i], sizeof b);
+    difference = std::fmax(difference, std::fabs(static_cast<double>(a) - static_cast<double>(b)));
+    number = std::fmax(number, std::fabs(static_cast<double>(a)));
+  }
+  char text[80];
+  std::snprintf(text, sizeof text, ", by at most %.3g; the largest number is %.3g", difference, number);
+  return text;
+}
+
 /// Text that tells how tensor `name` differs between two checkpoints; empty if the tensors are equal. Equal tensors may
 /// be stored in different pieces.
 std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string& name) {
@@ -194,7 +215,9 @@ std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string
   std::size_t differing = 0;
   for (std::size_t i = 0; i < x.size(); i += wide) differing += std::memcmp(&x[i], &y[i], wide) != 0 ? 1 : 0;
   if (differing == 0) return "";
-  return std::to_string(differing) + " of " + std::to_string(x.size() / wide) + " elements differ";
+  return std::to_string(differing) + " of " + std::to_string(x.size() / wide) + " elements differ" +
+         largest_difference<float>(first->second.dtype, "F32", x, y) +
+         largest_difference<double>(first->second.dtype, "F64", x, y);
 }
 
 int diff(const fs::path& a, const fs::path& b) {

@@ -43,6 +43,14 @@ class RankEvaluator final : public Evaluator {
   }
 };
 
+TEST(ExtensionsTest, ValidationOfOwnSamplesIsAnError_from_2_ranks) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.epochs = 1, .out = folder.path()}});
+  job.trainer->extend(std::make_unique<extensions::Validation>(std::make_unique<RankEvaluator>()));
+  EXPECT_THAT([&] { static_cast<void>(job.trainer->run()); },
+              ThrowsMessage<UsageError>(HasSubstr("\"validation\" (create_multi_node_evaluator()")));
+}
+
 TEST(ExtensionsTest, TheLogHoldsEveryReport) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.epochs = 3, .out = folder.path()}});

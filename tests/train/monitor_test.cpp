@@ -117,6 +117,11 @@ TEST(MonitorTest, AValueMayComeLate) {
   };
   EXPECT_EQ(train("validation/main/auc"), 5);
   EXPECT_EQ(train("validation/main/perplexity"), 7) << "never there";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(train("validation/clean/main/acc"), 7) << "the log has another set";
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(printed.find("no value \"validation/clean/main/acc\" to monitor") != std::string::npos,
+            world()->rank() == 0);
   for (const char* wrong : {"validation/main/los", "valdation/main/acc", "valid/main/auc"}) {
     EXPECT_THAT([&] { train(wrong); }, ThrowsMessage<UsageError>(HasSubstr("; did you mean validation/main/")))
         << wrong;

@@ -99,8 +99,8 @@ void Restore::frozen_parameters(const json& saved) {
   if (changed.empty() || !is_root()) return;
   const std::string which = std::to_string(changed.size()) + (changed.size() == 1 ? " parameter" : " parameters") +
                             " (" + changed.front() + (changed.size() == 1 ? ")" : ", …)");
-  log_info(is_same_program ? "frozen or not as the checkpoint's program had made it by then: " + which
-                           : "frozen or not as this program says, and not as in the checkpoint: " + which);
+  log_info(which + (is_same_program ? " now frozen or trained as in the checkpoint, not as at the start of the program"
+                                    : " frozen or trained as this program says, not as in the checkpoint"));
 }
 
 void Restore::optimizers() {

@@ -15,8 +15,9 @@
 namespace mn::extensions {
 namespace {
 
-/// The name of a value without its last part, for instance "validation/main/" for "validation/main/loss".
-std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
+/// The first part of a value's name, for instance "validation/" for "validation/main/loss". Sets of validation have
+/// names such as "validation/clean/main/loss".
+std::string_view source_of(std::string_view name) { return name.substr(0, name.find('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
 

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include <mn/comm/create_communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -15,7 +18,10 @@ Validation::Validation(std::unique_ptr<Evaluator> evaluator, std::string name)
 void Validation::run(Trainer& trainer) {
   trainer.finish_steps();
   evaluator_->set_pauses(trainer.pauses());
-  for (const auto& [metric, value] : evaluator_->evaluate()) trainer.report(name_ + "/main/" + metric, value);
+  const Metrics metrics = evaluator_->evaluate();
+  prove_equal(metrics, "the metrics of the extension \"" + name_ + "\" (create_multi_node_evaluator() combines them)",
+              trainer.communicator());
+  for (const auto& [metric, value] : metrics) trainer.report(name_ + "/main/" + metric, value);
   ++runs_;
 }
 
