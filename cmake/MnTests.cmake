@@ -43,6 +43,52 @@ function(mn_add_program name)
   endif()
 endfunction()
 
+# mn_add_programs(NAME LINKS … PROGRAMS examples/example_gan=gan.cpp …): programs of one source each with libtorch, all in
+# one executable: build/tests/examples/example_gan is a link to it, and its main() runs the source that the link names.
+# The compiler gets eight sources at a time, each in a namespace of its own, so their main() ends with a return.
+function(mn_add_programs name)
+  cmake_parse_arguments(ARG "" "" "LINKS;PROGRAMS" ${ARGN})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(count 0)
+  foreach(program ${ARG_PROGRAMS})
+    string(REGEX REPLACE "=.*" "" link ${program})
+    string(REGEX REPLACE ".*=" "" source ${program})
+    get_filename_component(space ${link} NAME)
+    get_filename_component(source ${source} ABSOLUTE)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})  # its #include lines
+    file(STRINGS ${source} includes REGEX "^#include")
+    file(RELATIVE_PATH source ${folder} ${source})
+    math(EXPR group "${count} / 8")
+    math(EXPR count "${count} + 1")
+    list(APPEND includes_${group} ${includes})
+    string(APPEND sources_${group} "namespace ${space} {\n#include \"${source}\"\n}\n")
+    string(APPEND declarations "namespace ${space} {\nint main(int, char**);\n}\n")
+    string(APPEND calls "  if (name == \"${space}\") return ${space}::main(argc, argv);\n")
+    list(APPEND links COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> ${PROJECT_BINARY_DIR}/tests/${link})
+    get_filename_component(links_folder ${PROJECT_BINARY_DIR}/tests/${link} DIRECTORY)
+    file(MAKE_DIRECTORY ${links_folder})
+  endforeach()
+  foreach(index RANGE ${group})
+    list(REMOVE_DUPLICATES includes_${index})
+    list(JOIN includes_${index} "\n" includes)
+    file(CONFIGURE OUTPUT ${folder}/group_${index}.cpp CONTENT "${includes}\n${sources_${index}}" @ONLY)
+    list(APPEND sources ${folder}/group_${index}.cpp)
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/main.cpp @ONLY CONTENT "#include <iostream>\n#include <string_view>\n${declarations}
+int main(int argc, char** argv) {
+  std::string_view name = argv[0];
+  name = name.substr(name.rfind('/') + 1);
+${calls}  std::cerr << name << \": no program of that name is in this executable\\n\";
+  return 2;\n}\n")
+  mn_program_of_tests(${name} TRUE "${sources};${folder}/main.cpp" "${ARG_LINKS}")
+  set_source_files_properties(${folder}/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  mn_compile_quickly(${name})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # the compiler takes included sources for headers
+  endif()
+  add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
+endfunction()
+
 # mn_build_by_test(fixture targets…): builds rarely needed targets in a test named `fixture`, or by the target
 # `fixture`, not with everything. Tests that run them require the fixture.
 function(mn_build_by_test fixture)
