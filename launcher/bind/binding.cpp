@@ -9,6 +9,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
+#include "bind/nearest_nic.hpp"
+
 namespace mn::launcher {
 namespace {
 
@@ -135,13 +137,6 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
   return binding.gpu < 0 ? nullptr : slot_of(machine, rank.gpus[static_cast<std::size_t>(binding.gpu)]);
 }
 
-int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // A core without CPUs is possible, because `cores` may come from a message of another process.
-  const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
-  const auto found = std::ranges::find_if(cores, is_near);
-  return found == cores.end() ? -1 : found->package;
-}
-
 /// Divides `cores` equally among the ranks of `group`. Cores left over are given to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
@@ -199,18 +194,6 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
     bindings[i].cpus = map[i];
     bindings[i].cores = std::max(1, static_cast<int>(cores_within(machine, map[i]).size()));
   }
-}
-
-/// Returns a network card at the NUMA node of `cpus`, or else in the package of `cpus`; null if both lack a card.
-const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
-  const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
-  const int package = package_near(machine.cores, cpus);
-  const auto is_in_package = [&](const Nic& nic) {
-    return package >= 0 && package_near(machine.cores, nic.near) == package;
-  };
-  auto nearest = std::ranges::find_if(machine.nics, is_near);
-  if (nearest == machine.nics.end()) nearest = std::ranges::find_if(machine.nics, is_in_package);
-  return nearest == machine.nics.end() ? nullptr : &*nearest;
 }
 
 void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {

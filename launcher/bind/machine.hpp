@@ -41,6 +41,9 @@ struct Machine {
 /// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
+/// Package of the first of `cores` that has a CPU in `near`; -1 if no core has one.
+[[nodiscard]] int package_near(const std::vector<Core>& cores, const CpuSet& near);
+
 /// Gives PCI addresses of NVML and hwloc one spelling: "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
