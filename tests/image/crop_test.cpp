@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/image/augment_choices.hpp>
+#include <mn/image/random_crop.hpp>
 
 namespace mn::data {
 namespace {
