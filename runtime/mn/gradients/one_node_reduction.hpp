@@ -1,6 +1,6 @@
 /// Reduces gradients within a node while slower ranks are still in backward.
 ///
-/// Works in place on the gradients of all ranks, which lie in shared memory (comm/shared_reducer.hpp). In an announced
+/// Works in place on the gradients of all ranks, in shared memory (comm/node/shared_reducer.hpp). In an announced
 /// step backward publishes each final gradient. A rank whose backward has ended reduces the gradients that all ranks
 /// have published: a fast rank works instead of waiting, and needs no thread.
 /// (1) Messages are published in memory order, which is the order of backward. So the published messages are the first
