@@ -222,5 +222,15 @@ TEST(InterruptionTest, TheStatusFileSaysHowFarARunHasCome) {
   EXPECT_GE(seen["stepped"], seen["loaded"]);
 }
 
+TEST(TrainerStop, EndsAfterTheIteration) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.epochs = 5, .out = folder.path()}});
+  job.trainer->extend("stop", {3, "iteration"}, [](Trainer& trainer) { trainer.stop("it is enough"); });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(job.trainer->iteration(), 3);
+  EXPECT_EQ(job.trainer->run(), 0);  // again
+  EXPECT_EQ(job.trainer->iteration(), 6);
+}
+
 }  // namespace
 }  // namespace mn

@@ -157,16 +157,6 @@ TEST(EarlyStoppingTest, CountsOnAfterAResumeAndStaysEnded) {
   EXPECT_EQ(train({1, 2, 2, 2, 0, 0, 0}, "auto"), 4);
 }
 
-TEST(TrainerStop, EndsAfterTheIteration) {
-  const TestFolder folder(world());
-  ToyJob job(world(), {.trainer = {.epochs = 5, .out = folder.path()}});
-  job.trainer->extend("stop", {3, "iteration"}, [](Trainer& trainer) { trainer.stop("it is enough"); });
-  EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_EQ(job.trainer->iteration(), 3);
-  EXPECT_EQ(job.trainer->run(), 0);  // again
-  EXPECT_EQ(job.trainer->iteration(), 6);
-}
-
 /// What was best of another value, or in another direction, says nothing.
 TEST(EarlyStoppingTest, BeginsAnewWithAnotherValue) {
   const TestFolder folder(world());
