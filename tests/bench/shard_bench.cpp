@@ -26,9 +26,9 @@
 #include <mn/data/manifest.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/scattered_dataset.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_reader.hpp>
-#include <mn/data/sub_dataset.hpp>
 
 namespace {
 

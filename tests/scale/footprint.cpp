@@ -33,9 +33,9 @@
 #include <mn/core/error.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/scattered_dataset.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/stored_dataset.hpp>
-#include <mn/data/sub_dataset.hpp>
 
 #include "tests/scale/metered_file.hpp"
 #include "tests/scale/mixing.hpp"

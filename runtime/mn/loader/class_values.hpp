@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/sub_dataset.hpp>
+#include <mn/data/scattered_dataset.hpp>
 
 namespace mn {
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/data/sub_dataset.hpp>
+#include <mn/data/scattered_dataset.hpp>
 #include <mn/loader/iterator.hpp>
 #include <mn/loader/loader_options.hpp>
 

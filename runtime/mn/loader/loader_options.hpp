@@ -12,7 +12,7 @@
 #include <c10/core/TensorOptions.h>
 
 #include <mn/core/buffer.hpp>
-#include <mn/data/sub_dataset.hpp>
+#include <mn/data/scattered_dataset.hpp>
 #include <mn/data/weighted_draws.hpp>
 #include <mn/loader/batch.hpp>
 

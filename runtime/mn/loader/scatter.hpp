@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/sub_dataset.hpp>
+#include <mn/data/scattered_dataset.hpp>
 
 namespace mn {
 

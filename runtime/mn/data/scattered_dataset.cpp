@@ -1,4 +1,4 @@
-#include <mn/data/sub_dataset.hpp>
+#include <mn/data/scattered_dataset.hpp>
 
 #include <algorithm>
 #include <tuple>

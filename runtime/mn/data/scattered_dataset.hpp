@@ -1,4 +1,4 @@
-/// One rank's part of a dataset, and the rule that divides a dataset into parts.
+/// A scattered dataset: one rank's part of a dataset, and the rule that divides a dataset into parts.
 #pragma once
 
 #include <cstdint>
