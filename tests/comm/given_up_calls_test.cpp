@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/comm/backends.hpp"
-#include "tests/comm/call_limits_fixture.hpp"
+#include "tests/comm/call_timeouts_fixture.hpp"
 
 namespace mn {
 namespace {
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class GivenUpCalls : public testing::CallLimits {};
+class GivenUpCalls : public testing::CallTimeouts {};
 class GivenUpCallsOfFlat : public GivenUpCalls {};
 
 TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp_from_2_ranks) {

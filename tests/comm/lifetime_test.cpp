@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>

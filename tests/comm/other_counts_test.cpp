@@ -9,7 +9,7 @@
 #include <mn/comm/node/shared_reducer.hpp>
 
 #include "tests/comm/backends.hpp"
-#include "tests/comm/call_limits_fixture.hpp"
+#include "tests/comm/call_timeouts_fixture.hpp"
 
 namespace mn {
 namespace {
@@ -22,7 +22,7 @@ using ::testing::Not;
 
 constexpr auto kPatience = 2s;
 
-class OtherCounts : public testing::CallLimits {
+class OtherCounts : public testing::CallTimeouts {
  protected:
   /// Buffers of calls that gave up must stay.
   static std::vector<float>& keep(std::size_t count) {

@@ -43,17 +43,17 @@ namespace {
 
 constexpr auto kBetweenAsks = std::chrono::milliseconds(1);
 
-void require_in_use(const CallLimits& program) {
+void require_in_use(const CallTimeouts& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
 
 /// Invariant 7: gives up the program's communicator after a call in the background has given up for the reason `why`.
-void give_up(CallLimits& program, int rank, const CommError& why) {
+void give_up(CallTimeouts& program, int rank, const CommError& why) {
   if (program.failed()) return;
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
 }
 
-void make_call(CallLimits& program, Communicator& comm, const std::function<void(Communicator&)>& call) {
+void make_call(CallTimeouts& program, Communicator& comm, const std::function<void(Communicator&)>& call) {
   try {
     call(comm);
   } catch (const CommError& error) {
@@ -64,8 +64,8 @@ void make_call(CallLimits& program, Communicator& comm, const std::function<void
 
 /// Waits until the background threads of all other ranks arrive here. Throws CommError after the time-out, or if a rank
 /// gives up the program's communicator.
-void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
-  LimitedCall first(limits, call);
+void meet_other_threads(CallTimeouts& timeouts, const CallName& call, const CallTimeouts& program, MPI_Comm comm) {
+  TimedCall first(timeouts, call);
   MPI_Request request = MPI_REQUEST_NULL;
   mpi_check(MPI_Ibarrier(comm, &request), "waiting for the other ranks' threads");
   for (int done = 0; true; std::this_thread::sleep_for(kBetweenAsks)) {
@@ -107,7 +107,7 @@ class BackgroundCall final : public Request::Impl {
   }
   bool is_done() override {
     return has_ended(std::chrono::milliseconds(0)) ||
-           (may_be_given_up() && LimitedCall::is_given_up(calls_->limits(), name_));
+           (may_be_given_up() && TimedCall::is_given_up(calls_->timeouts(), name_));
   }
 
  private:
@@ -121,10 +121,10 @@ class BackgroundCall final : public Request::Impl {
   void watch() {
     try {
       {
-        LimitedCall first(calls_->limits(), name_, timeout_);
+        TimedCall first(calls_->timeouts(), name_, timeout_);
         while (!thread_->has_communicator() && !has_ended(kBetweenAsks)) first.check();
       }
-      LimitedCall here(calls_->limits(), name_, LimitedCall::End::kFailure);
+      TimedCall here(calls_->timeouts(), name_, TimedCall::End::kFailure);
       while (!has_ended(kBetweenAsks)) here.check();
     } catch (const CommError& error) {
       thread_->abort(error.what());
@@ -167,10 +167,10 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
   // The time-out is read now, because the program may call set_timeout() before the thread makes the call.
   const auto timeout = this->timeout();
   const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
-    require_in_use(calls->limits());  // invariant 6: the program's communicator may have been given up before
+    require_in_use(calls->timeouts());  // invariant 6: the program's communicator may have been given up before
     const CallTimeout limit(comm, timeout);
     comm.calls_->stand_for(name);
-    make_call(calls->limits(), comm, call);
+    make_call(calls->timeouts(), comm, call);
   };
   return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout));
 }
@@ -189,11 +189,11 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
     if (setup->timeout.count() > 0) {
       GroupName group = calls->group();
       group.ordinal = -group.ordinal;  // no other group has this number: ordinals are positive
-      CallLimits limits(setup->comm.get(), group, setup->timeout);
+      CallTimeouts timeouts(setup->comm.get(), group, setup->timeout);
       try {
-        meet_other_threads(limits, name, calls->limits(), setup->comm.get());
+        meet_other_threads(timeouts, name, calls->timeouts(), setup->comm.get());
       } catch (const CommError& error) {
-        give_up(calls->limits(), group.rank, error);
+        give_up(calls->timeouts(), group.rank, error);
         throw;
       }
     }
@@ -203,7 +203,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
 
 void Communicator::abort(const std::string& reason) {
   const std::string text = "rank " + std::to_string(rank()) + " has aborted the communicator: " + reason;
-  calls_->limits().abort(text);
+  calls_->timeouts().abort(text);
 }
 
 Request Communicator::ibcast(BufferView buffer, int root) {

@@ -22,7 +22,7 @@ std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 /// Returns when all ranks have called it. A barrier with a time-out uses MPI_Ibarrier, and MPI ends the process if
 /// another rank makes a different collective call. So the ranks compare their calls first.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
-  if (limited_call() != nullptr) calls.match("barrier", {});
+  if (timed_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
 }
 

@@ -7,7 +7,7 @@
 
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/call_host_copies.hpp>
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/calls/recorded_collectives.hpp>
 #include <mn/comm/device/cuda.hpp>
 #include <mn/comm/messages/message_reducer.hpp>
@@ -53,7 +53,7 @@ Communicator::Communicator(CommunicatorSetup setup)
 Communicator::~Communicator() {
   // A Request may outlive this communicator and its MPI communicators. Without a time-out, the wait() of a Request asks
   // no ranks for their calls, and needs no MPI communicator.
-  calls_->limits().set_timeout(std::chrono::milliseconds(0));
+  calls_->timeouts().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
 
@@ -97,12 +97,12 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {
   if (timeout.count() < 0) throw ArgumentError("set_timeout: the time-out must be above 0, or 0 for none");
-  calls_->limits().set_timeout(timeout);
+  calls_->timeouts().set_timeout(timeout);
 }
 
-std::chrono::milliseconds Communicator::timeout() const noexcept { return calls_->limits().timeout(); }
+std::chrono::milliseconds Communicator::timeout() const noexcept { return calls_->timeouts().timeout(); }
 
-bool Communicator::has_given_up() const noexcept { return calls_->limits().has_failed(); }
+bool Communicator::has_given_up() const noexcept { return calls_->timeouts().has_failed(); }
 
 DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
 

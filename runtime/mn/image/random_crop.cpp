@@ -38,8 +38,8 @@ Region random_part(int width, int height, const CropOptions& options, SampleRand
   return largest_center(width, height, options);
 }
 
-/// The image's size after resizing: the short side becomes options.resize, and the long side keeps the ratio. With the
-/// fixed modes both sides become options.resize.
+/// The image's size after resizing: the short side becomes options.resize, and the long side keeps the ratio. In the
+/// fixed modes (kRandomFixed, kCenterFixed) both sides become options.resize.
 std::pair<int, int> resized_size(int width, int height, const CropOptions& options) {
   const int resize = options.resize;
   if (options.mode != CropMode::kCenter) return {resize, resize};

@@ -87,7 +87,7 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   group_.leader = is_of_one_world ? static_cast<int>(agreed.leader) : -1;
   group_.ordinal = static_cast<int>(agreed.ordinal);
   count_.emplace(group_);
-  limits_ = std::make_unique<CallLimits>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));
+  timeouts_ = std::make_unique<CallTimeouts>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));
 }
 
 std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
@@ -98,7 +98,7 @@ void CallCheck::require_open(std::string_view operation) const {
   // Inside a ForbiddenCalls only some ranks run the code. A call made here would wait forever for the remaining ranks.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
-  if (const std::string failure = limits_->failure(); !failure.empty()) {
+  if (const std::string failure = timeouts_->failure(); !failure.empty()) {
     throw CommError(std::string(operation) + ": this communicator can only be destroyed: " + failure);
   }
 }
@@ -110,7 +110,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   log_debug(number + text.substr(0, text.find('\n')));
   // A time-out cannot end allgather_texts(). So a call with a time-out first waits for all ranks in a barrier, which
   // the time-out can end.
-  if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
+  if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
   // Invariant 2: before the comparison a rank sends nothing but this text: why the rank rejects an argument (empty if
   // it rejects none), and its call. So all ranks learn of all rejections.
   const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
@@ -141,7 +141,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   if (debug_ || group_.size == 1) return;  // debug mode has compared the call
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
-    if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
+    if (timed_call() == nullptr) return NeighborCheck(comm_, own).finish();
     // The memory is kept for MPI: if the call gives up at its time-out, MPI may still write to this memory.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),

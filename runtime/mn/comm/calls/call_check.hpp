@@ -23,7 +23,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/calls/group_calls.hpp>
 #include <mn/comm/mpi/mpi.hpp>
@@ -36,20 +36,20 @@ namespace mn {
 /// object.
 class CallScope {
  public:
-  CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
-    if (limits.timeout().count() > 0) limited_.emplace(limits, call);
+  CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call) : record_(group, call) {
+    if (timeouts.timeout().count() > 0) timed_.emplace(timeouts, call);
   }
   /// Begins a blocking call. `compare()` is the first step in which the call may wait for other ranks.
   template <class Compare>
-  CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
-      : CallScope(limits, group, call) {
-    if (limited_) limited_->check();  // another rank may have given up already
+  CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call, const Compare& compare)
+      : CallScope(timeouts, group, call) {
+    if (timed_) timed_->check();  // another rank may have given up already
     compare();
   }
 
  private:
   RecordedCall record_;
-  std::optional<LimitedCall> limited_;
+  std::optional<TimedCall> timed_;
 };
 
 /// Checks and records the calls of a communicator. In debug mode ranks exchange their next collective call before they
@@ -75,10 +75,10 @@ class CallCheck {
     count_call();
     if (!debug_) {
       checks();
-      return {*limits_, group_, next_call(operation, what), [] {}};
+      return {*timeouts_, group_, next_call(operation, what), [] {}};
     }
     const CallName call = next_call(operation, what);
-    return {*limits_, group_, call, [&] {
+    return {*timeouts_, group_, call, [&] {
               std::string rejection;
               try {
                 checks();
@@ -101,13 +101,13 @@ class CallCheck {
     require_open(operation);
     if (!debug_ || !by_thread) checks();
     count_call();
-    return {*limits_, group_, next_call(operation, what)};
+    return {*timeouts_, group_, next_call(operation, what)};
   }
   /// Begins a reduction of the buffers that were passed to Communicator::share(). Nothing is compared here, because
   /// share() has compared the buffers between ranks.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
-    return {*limits_, group_, next_call("allreduce_grad", what)};
+    return {*timeouts_, group_, next_call("allreduce_grad", what)};
   }
   /// Collective, for calls that would otherwise send data without comparing their arguments between ranks. Throws
   /// CallMismatch unless the ranks make the call with equal count, dtype, root (-1: none) and op. If the call has a
@@ -119,13 +119,13 @@ class CallCheck {
     try {
       call();
     } catch (const CallMismatch& error) {
-      limits_->abort("rank " + std::to_string(group_.rank) + " has given up: " + error.what());
+      timeouts_->abort("rank " + std::to_string(group_.rank) + " has given up: " + error.what());
       throw;
     }
   }
   /// Begins a message to or from rank `peer` (-1: any rank). The caller has checked the message's arguments.
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
-    return {*limits_, group_, message_name(operation, what, peer)};
+    return {*timeouts_, group_, message_name(operation, what, peer)};
   }
   // The next three functions make records for DeviceCollectives, which enqueues collective calls and waits for them.
   // Arguments are not checked, and there is no time-out.
@@ -153,7 +153,7 @@ class CallCheck {
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
-  [[nodiscard]] CallLimits& limits() noexcept { return *limits_; }
+  [[nodiscard]] CallTimeouts& timeouts() noexcept { return *timeouts_; }
   [[nodiscard]] const GroupName& group() const noexcept { return group_; }
   /// Number of collective calls of the calling thread, on all communicators.
   [[nodiscard]] static std::uint64_t calls_of_thread() noexcept;
@@ -188,7 +188,7 @@ class CallCheck {
   GroupName group_;
   std::vector<int> world_ranks_;
   std::optional<GroupCount> count_;
-  std::unique_ptr<CallLimits> limits_;
+  std::unique_ptr<CallTimeouts> timeouts_;
   CallName last_;
   std::optional<CallName> stands_for_;
 };

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
@@ -24,7 +24,7 @@ HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBuf
   HostCopies* const copies = after(first, second);
   // A call with a time-out uses MPI's nonblocking collectives, and Open MPI has none for device buffers. So only a call
   // without a time-out can pass its device buffers to MPI.
-  if (copies == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return copies;
+  if (copies == nullptr || !mpi_takes_device_buffers_ || timed_call() != nullptr) return copies;
   copies->wait();  // MPI knows no streams
   return nullptr;
 }

@@ -20,7 +20,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/mpi/reduce.hpp>
 
 namespace mn {

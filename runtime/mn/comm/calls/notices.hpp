@@ -1,5 +1,5 @@
 /// Small messages between the ranks of a group: questions about calls, answers, and the news that a rank gives up.
-/// These messages are called notices. CallLimits sends and takes them, on any thread.
+/// These messages are called notices. CallTimeouts sends and takes them, on any thread.
 ///
 /// Invariants:
 /// 1. Notices travel on an MPI communicator that carries nothing else. All groups with the same ranks in the same order

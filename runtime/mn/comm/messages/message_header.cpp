@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -73,7 +73,7 @@ void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int de
   bool reported = false;
   for (int done = 0; done == 0;) {
     mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
-    check_limits();
+    check_timeout();
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (done != 0 || waited < kTestWithoutSleep) continue;
     if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);

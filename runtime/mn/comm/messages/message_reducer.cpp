@@ -77,7 +77,7 @@ void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const bool gathers = may_gather(count, element_bytes);
   // Without a time-out, MPI_Allgather reports different counts as an error. With a time-out, MPI_Iallgather would end
   // the process, so the ranks compare their calls first.
-  if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
+  if (gathers && timed_call() == nullptr) return allreduce_gathered(data, count, reduction);
   NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before slices are sent
   if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {

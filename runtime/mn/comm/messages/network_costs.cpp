@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/messages/message_steps.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/classic_stream.hpp>

@@ -74,9 +74,9 @@ void PendingMessage::wait_for_elements() {
 }
 
 bool PendingMessage::is_done() {
-  CallLimits& limits = calls_->limits();
+  CallTimeouts& timeouts = calls_->timeouts();
   const CallName call{receives_ ? "wait for irecv" : "wait for isend", 0, buffer_.count, buffer_.dtype, peer_};
-  if (limits.timeout().count() > 0 && LimitedCall::is_given_up(limits, call)) return true;  // wait() throws
+  if (timeouts.timeout().count() > 0 && TimedCall::is_given_up(timeouts, call)) return true;  // wait() throws
   int done = 0;
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);

@@ -41,7 +41,7 @@ class PendingMessage final : public Request::Impl {
   bool is_done() override;
   /// Cancels receives that no message has matched yet, and leaves all other requests to MPI. Waits for no other rank.
   void abandon() noexcept override;
-  [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
+  [[nodiscard]] bool is_in_use() const noexcept override { return calls_->timeouts().failed(); }
 
  private:
   void wait_for_elements();

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <utility>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/messages/message_header.hpp>
 
 namespace mn {

@@ -97,7 +97,7 @@ class Nccl {
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
   /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT seconds
-  /// (default 1800, 0: never), or when the time-out of the communicator's call is over (call_limits.hpp).
+  /// (default 1800, 0: never), or when the time-out of the communicator's call is over (call_timeouts.hpp).
   void wait(const CudaStream& stream);
   /// Makes the thread (8) watch the present work on `stream`, because the program may never call wait() for this work.
   /// `stream` belongs to the calling thread's device.

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/device/cuda_check.hpp>
 #include <mn/comm/device/device_conflict.hpp>
 #include <mn/comm/mpi/mpi.hpp>
@@ -207,7 +207,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
         check_patience(begin);
         continue;
       }
-      check_limits();
+      check_timeout();
       check_progress(begin);
     }
   } catch (...) {

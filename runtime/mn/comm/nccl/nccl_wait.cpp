@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/device/cuda_check.hpp>
 #include <mn/comm/mpi/progress.hpp>
 #include <mn/core/error.hpp>
@@ -51,7 +51,7 @@ void Nccl::wait(const CudaStream& stream) {
         const std::lock_guard lock(mutex_);
         check_progress(begin);
       }
-      check_limits();
+      check_timeout();
       progress_pending_requests();  // a peer may make its call only after it has received this rank's messages
       if (looks < kLooksWithoutPause)
         std::this_thread::yield();

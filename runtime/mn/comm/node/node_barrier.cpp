@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/comm/mpi/progress.hpp>
 #include <mn/core/cpus.hpp>
@@ -49,7 +49,7 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_c
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;
-  const bool looks = PendingRequest::any() || limited_call() != nullptr;
+  const bool looks = PendingRequest::any() || timed_call() != nullptr;
   const timespec most{0, looks ? kBetweenLooks_ns : kWithoutRequests_ns};
   syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &most, nullptr, 0);
 }
@@ -98,12 +98,12 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   for (int i = 0; i < kYields || Clock::now() < end; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
     progress_pending_requests();
-    check_limits();
+    check_timeout();
     sched_yield();
   }
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
-    check_limits();
+    check_timeout();
     sleepers.fetch_add(1);  // invariant 3: incremented before the value is read again
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);

@@ -18,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/fd.hpp>
 #include <mn/core/kernel_random.hpp>

@@ -16,9 +16,9 @@ namespace mn::testing {
 inline constexpr std::chrono::milliseconds kCallTimeout{200};  // time-out that ends the calls
 
 /// Each test on each backend; the last rank stays away from its calls.
-class CallLimits : public ::testing::TestWithParam<std::string> {
+class CallTimeouts : public ::testing::TestWithParam<std::string> {
  protected:
-  CallLimits() {
+  CallTimeouts() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     last_ = "rank " + std::to_string(size_ - 1);

@@ -1,7 +1,7 @@
 /// How a call of a communicator ends before it completes: by its time-out, or because another rank has given up.
 ///
-/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. A wait within the
-/// call polls its condition, and calls check_limits() each time (each time is a "look"). To find out which ranks are
+/// CallCheck makes a CallTimeouts for a communicator, and a TimedCall for each call with a time-out. A wait within the
+/// call polls its condition, and calls check_timeout() each time (each time is a "look"). To find out which ranks are
 /// missing, ranks send each other small messages, called notices (notices.hpp).
 ///
 /// Invariants:
@@ -41,12 +41,12 @@
 
 namespace mn {
 
-class LimitedCall;
+class TimedCall;
 
-class CallLimits {
+class CallTimeouts {
  public:
   /// `comm` and `group` are passed to Notices. If `timeout` is 0, calls have no time-out.
-  CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
+  CallTimeouts(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
   /// Time-out of calls that begin now; 0 means none.
@@ -62,7 +62,7 @@ class CallLimits {
   void abort(const std::string& reason);
 
  private:
-  friend class LimitedCall;
+  friend class TimedCall;
   void fail(const std::string& reason);
 
   Notices notices_;
@@ -76,7 +76,7 @@ class CallLimits {
 
 /// A call with a time-out, which lasts from the construction of the object to its destruction, on one thread. Until the
 /// destruction, every wait on this thread checks the time-out of the call.
-class LimitedCall {
+class TimedCall {
  public:
   using Clock = std::chrono::steady_clock;
   /// What may end a call before it completes.
@@ -85,17 +85,17 @@ class LimitedCall {
     kFailure,  ///< another rank gives up; the time-out is left to another thread's call
   };
 
-  LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
+  TimedCall(CallTimeouts& timeouts, const CallName& call, End end = End::kTimeout);
   /// Uses `timeout` instead of the communicator's time-out.
-  LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout);
-  ~LimitedCall();
-  LimitedCall(const LimitedCall&) = delete;
-  LimitedCall& operator=(const LimitedCall&) = delete;
+  TimedCall(CallTimeouts& timeouts, const CallName& call, std::chrono::milliseconds timeout);
+  ~TimedCall();
+  TimedCall(const TimedCall&) = delete;
+  TimedCall& operator=(const TimedCall&) = delete;
 
   /// Throws CommError if the time-out is over, or if another rank has given up.
   void check();
   /// Whether a rank has given up. For functions that do not wait for a call, such as Request::is_done().
-  [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
+  [[nodiscard]] static bool is_given_up(CallTimeouts& timeouts, const CallName& call);
 
  private:
   void look(Clock::time_point now);
@@ -104,11 +104,11 @@ class LimitedCall {
   [[noreturn]] void give_up();
   [[nodiscard]] std::string who_is_missing() const;
 
-  CallLimits& limits_;
+  CallTimeouts& timeouts_;
   CallName call_;
   End end_;
   std::chrono::milliseconds timeout_;
-  LimitedCall* outer_;
+  TimedCall* outer_;
   Clock::time_point begin_;
   Clock::time_point next_look_;
   Clock::time_point asked_;
@@ -118,12 +118,12 @@ class LimitedCall {
 };
 
 /// The calling thread's call that has a time-out; null if there is none.
-[[nodiscard]] LimitedCall* limited_call() noexcept;
+[[nodiscard]] TimedCall* timed_call() noexcept;
 
-/// Long waits call check_limits() each time they poll their condition. If the calling thread's call is past its
-/// time-out, or another rank has given up, check_limits() throws CommError.
-inline void check_limits() {
-  if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
+/// Long waits call check_timeout() each time they poll their condition. If the calling thread's call is past its
+/// time-out, or another rank has given up, check_timeout() throws CommError.
+inline void check_timeout() {
+  if (TimedCall* const call = timed_call(); call != nullptr) call->check();
 }
 
 /// Owns memory that MPI uses in a call with a time-out. If an exception ends the scope of the object, the memory is
@@ -167,7 +167,7 @@ void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operati
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {
-  if (limited_call() == nullptr) return mpi_check(blocking(arguments...), operation.text, bytes, operation.where);
+  if (timed_call() == nullptr) return mpi_check(blocking(arguments...), operation.text, bytes, operation.where);
   MPI_Request request = MPI_REQUEST_NULL;
   mpi_check(starting(arguments..., &request), operation.text, bytes, operation.where);
   mpi_wait({&request, 1}, operation, bytes);

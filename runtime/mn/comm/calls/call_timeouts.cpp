@@ -1,4 +1,4 @@
-#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/call_timeouts.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -8,14 +8,14 @@
 namespace mn {
 namespace {
 
-using Clock = LimitedCall::Clock;
+using Clock = TimedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
 constexpr auto kSpinTime = std::chrono::milliseconds(20);    // after this time a wait sleeps between looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
-thread_local LimitedCall* current = nullptr;
+thread_local TimedCall* current = nullptr;
 
 std::string described(const CallName& call) {
   std::string text(call.operation);
@@ -52,87 +52,87 @@ std::string in_seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-void CallLimits::abort(const std::string& reason) {
+void CallTimeouts::abort(const std::string& reason) {
   fail(reason);
   notices_.send_all({Notice::Kind::kGaveUp, group_.rank, 0, {}, reason});
 }
 
-void CallLimits::fail(const std::string& reason) {
+void CallTimeouts::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   // The first reason is kept, because it is the cause; later reasons follow from it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
-bool CallLimits::has_failed() {
+bool CallTimeouts::has_failed() {
   // Only the news that a rank gave up is taken here. Questions and answers stay until the calling rank waits in a call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
 
-std::string CallLimits::failure() const {
+std::string CallTimeouts::failure() const {
   if (!failed_) return {};
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-LimitedCall::LimitedCall(CallLimits& limits, const CallName& call, End end)
-    : limits_(limits),
+TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, End end)
+    : timeouts_(timeouts),
       call_(call),
       end_(end),
-      timeout_(limits.timeout()),
+      timeout_(timeouts.timeout()),
       outer_(std::exchange(current, this)),
       begin_(Clock::now()),
       next_look_(begin_) {}
 
-LimitedCall::LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout)
-    : LimitedCall(limits, call) {
+TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, std::chrono::milliseconds timeout)
+    : TimedCall(timeouts, call) {
   timeout_ = timeout;
 }
 
-LimitedCall::~LimitedCall() { current = outer_; }
+TimedCall::~TimedCall() { current = outer_; }
 
-void LimitedCall::check() {
+void TimedCall::check() {
   if (const auto now = Clock::now(); now >= next_look_) look(now);
 }
 
-bool LimitedCall::is_given_up(CallLimits& limits, const CallName& call) {
+bool TimedCall::is_given_up(CallTimeouts& timeouts, const CallName& call) {
   try {
-    LimitedCall(limits, call, End::kFailure).check();
+    TimedCall(timeouts, call, End::kFailure).check();
     return false;
   } catch (const CommError&) {
     return true;
   }
 }
 
-void LimitedCall::look(Clock::time_point now) {
+void TimedCall::look(Clock::time_point now) {
   next_look_ = now + kBetweenLooks;
   end_if_failed();
-  for (Notice notice; limits_.notices_.take(notice);) take(notice);
+  for (Notice notice; timeouts_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
   // Times are compared in milliseconds: a long time-out in nanoseconds would exceed the range of its integer.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
-    question_ = ++limits_.questions_;
+    question_ = ++timeouts_.questions_;
     asked_ = now;
-    limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
+    timeouts_.notices_.send_all({Notice::Kind::kQuestion, timeouts_.group_.rank, question_, call_, {}});
   }
   // The time-out is checked after all arrived notices were taken, because a rank whose answer came in time is not
   // missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
-void LimitedCall::take(const Notice& notice) {
+void TimedCall::take(const Notice& notice) {
   switch (notice.kind) {
     case Notice::Kind::kGaveUp:
-      return limits_.fail(notice.text);
+      return timeouts_.fail(notice.text);
     case Notice::Kind::kQuestion:
-      return limits_.notices_.send(notice.rank,
-                                   {Notice::Kind::kAnswer, limits_.group_.rank, notice.question, call_, {}});
+      return timeouts_.notices_.send(notice.rank,
+                                     {Notice::Kind::kAnswer, timeouts_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
       if (notice.question != question_) return;  // invariant 2: an answer to an earlier call's question
-      others_.resize(static_cast<std::size_t>(limits_.group_.size));
+      others_.resize(static_cast<std::size_t>(timeouts_.group_.size));
       others_names_.resize(others_.size());
       const auto rank = static_cast<std::size_t>(notice.rank);
       others_names_[rank] = notice.operation;
@@ -140,26 +140,26 @@ void LimitedCall::take(const Notice& notice) {
   }
 }
 
-void LimitedCall::end_if_failed() const {
-  if (limits_.failed_) throw CommError(described(call_) + numbered(call_) + " ends: " + limits_.failure());
+void TimedCall::end_if_failed() const {
+  if (timeouts_.failed_) throw CommError(described(call_) + numbered(call_) + " ends: " + timeouts_.failure());
 }
 
-void LimitedCall::give_up() {
+void TimedCall::give_up() {
   const std::string why =
       described(call_) + numbered(call_) + " has not ended in " + in_seconds(timeout_) + ": " + who_is_missing();
-  limits_.abort("rank " + std::to_string(limits_.group_.rank) + " has given up: " + why);
+  timeouts_.abort("rank " + std::to_string(timeouts_.group_.rank) + " has given up: " + why);
   throw CommError(why);
 }
 
-std::string LimitedCall::who_is_missing() const {
+std::string TimedCall::who_is_missing() const {
   if (call_.number == 0) {
     if (call_.peer < 0) return "no rank has made the call that matches it";
     return "rank " + std::to_string(call_.peer) + " has not made the call that matches it";
   }
   std::vector<int> missing;
   std::string elsewhere;
-  for (int rank = 0; rank < limits_.group_.size; ++rank) {
-    if (rank == limits_.group_.rank) continue;
+  for (int rank = 0; rank < timeouts_.group_.size; ++rank) {
+    if (rank == timeouts_.group_.rank) continue;
     const auto r = static_cast<std::size_t>(rank);
     if (r >= others_names_.size() || others_names_[r].empty()) {
       missing.push_back(rank);
@@ -179,7 +179,7 @@ std::string LimitedCall::who_is_missing() const {
   return "every rank is in it; a longer time-out, or a look at the network";
 }
 
-LimitedCall* limited_call() noexcept { return current; }
+TimedCall* timed_call() noexcept { return current; }
 
 namespace {
 
