@@ -117,6 +117,9 @@ TEST_F(JoinedDatasetTest, NumbersOfASubsetAreReadFromAFile) {
     EXPECT_THAT([&] { (void)read_indices(file); }, ThrowsMessage<DataError>(HasSubstr("\"" + std::string(bad))));
   }
   EXPECT_THROW((void)read_indices(folder_.path() / "none.txt"), DataError);
+  std::ofstream(file) << "0\n23\n";
+  EXPECT_THAT([&] { (void)read_indices(file, 23); },
+              ThrowsMessage<DataError>(HasSubstr(file.string() + " has sample 23 of a dataset of 23")));
 }
 
 TEST_F(JoinedDatasetTest, PartsInMemoryHaveNoTable) {

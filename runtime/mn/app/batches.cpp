@@ -74,7 +74,8 @@ std::vector<NamedDataset> named_datasets(const std::string& names) {
 std::shared_ptr<Dataset> open_named(const NamedDataset& named) {
   auto dataset = open_dataset(named.name);
   if (named.subset.empty()) return dataset;
-  return choose_subset(std::move(dataset), [file = named.subset](const Dataset&) { return read_indices(file); });
+  return choose_subset(std::move(dataset),
+                       [file = named.subset](const Dataset& all) { return read_indices(file, all.size()); });
 }
 
 std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training, const CommonOptions& common,
@@ -154,6 +155,11 @@ std::shared_ptr<Dataset> open_samples(const std::string& names) {
   }
   if (!shares.empty() && shares.size() != named.size()) {
     throw UsageError(names + ": give each dataset of a mixture a share (NAME:SHARE), or none of them");
+  }
+  const bool draws = std::ranges::any_of(shares, [](double share) { return share > 0; });
+  if (!shares.empty() && !draws) {
+    throw UsageError(names + ": a mixture whose shares are all 0 has no sample to draw: give a share above 0, as in " +
+                     "--train " + named.front().name + ":0.7," + named.back().name + ":0.3");
   }
   return std::make_shared<JoinedDataset>(std::move(datasets), std::move(shares));
 }

@@ -96,7 +96,7 @@ std::shared_ptr<Dataset> choose_subset(std::shared_ptr<Dataset> dataset, ChooseS
   return std::make_shared<Subset>(std::move(dataset), std::move(choose));
 }
 
-std::vector<std::int64_t> read_indices(const std::filesystem::path& file) {
+std::vector<std::int64_t> read_indices(const std::filesystem::path& file, std::int64_t samples) {
   InText words(read_file(file));
   std::vector<std::int64_t> indices;
   for (std::string word; words >> word;) {
@@ -105,6 +105,10 @@ std::vector<std::int64_t> read_indices(const std::filesystem::path& file) {
     const auto [stop, error] = std::from_chars(word.data(), end, index);
     if (error != std::errc() || stop != end || index < 0) {
       throw DataError(file.string() + ": \"" + word + "\" is not the number of a sample: give one number a line");
+    }
+    if (index >= samples) {
+      throw DataError(file.string() + " has sample " + word + " of a dataset of " + std::to_string(samples) +
+                      ": give numbers from 0 to " + std::to_string(samples - 1));
     }
     indices.push_back(index);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -34,8 +35,9 @@ using ChooseSamples = std::function<std::vector<std::int64_t>(const Dataset& dat
 [[nodiscard]] std::shared_ptr<Dataset> choose_subset(std::shared_ptr<Dataset> dataset, ChooseSamples choose);
 
 /// Reads the numbers in a text file. Line ends or blanks separate the numbers, as in a file that numpy.savetxt(FILE,
-/// indices, "%d") writes. If a word is not a whole number of at least 0, throws a DataError that names the file and the
-/// word.
-[[nodiscard]] std::vector<std::int64_t> read_indices(const std::filesystem::path& file);
+/// indices, "%d") writes. If a word is not a whole number of at least 0 and below `samples`, throws a DataError that
+/// names the file and the word.
+[[nodiscard]] std::vector<std::int64_t> read_indices(const std::filesystem::path& file,
+                                                     std::int64_t samples = std::numeric_limits<std::int64_t>::max());
 
 }  // namespace mn
