@@ -111,6 +111,19 @@ TEST_F(WeightsFilesTest, FoldersAreRead) {
   EXPECT_THAT(error_of(""), HasSubstr("names a file elsewhere"));
   write("model.safetensors.index.json", "[]");
   EXPECT_THAT(error_of(""), HasSubstr("is not an index of weights"));
+  for (const char* bad : {"{\"weight_map\": 5}", "{\"weight_map\": {\"first.weight\": 5}}", "{}",
+                          "{\"weight_map\": {}}", "{\"weight_map\"", "{\"weight_map\": [\"a\"]}"}) {
+    write("model.safetensors.index.json", bad);
+    EXPECT_THAT(error_of(""), AllOf(HasSubstr("model.safetensors.index.json is not an index of weights: it"),
+                                    HasSubstr("download the model again"), testing::Not(HasSubstr("exception"))))
+        << bad;
+  }
+}
+
+TEST_F(WeightsFilesTest, AFolderWithoutWeightsIsNamed) {
+  const std::string expected = "there are no weights in the folder " + folder_.path().string();
+  EXPECT_THAT(error_of(""), HasSubstr(expected));
+  EXPECT_THAT([&] { (void)load_metadata(folder_.path(), *world()); }, ThrowsMessage<DataError>(HasSubstr(expected)));
 }
 
 TEST_F(WeightsFilesTest, AFolderMayHoldOneFile) {

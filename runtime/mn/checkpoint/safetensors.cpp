@@ -212,8 +212,16 @@ Metadata metadata_of(const json& document, const char* name) {
   return metadata;
 }
 
+/// True for a checkpoint, false for a file or a folder with weights. Throws DataError for any other folder.
+bool is_saved_checkpoint(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path) || has_weights_files(path)) return false;
+  if (is_committed(path)) return true;
+  throw DataError("there are no weights in the folder " + path.string() +
+                  ": give a file, a folder with model.safetensors or its index, or a checkpoint (OUT/ckpt/step-N)");
+}
+
 Metadata read_metadata(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path) && !has_weights_files(path)) {
+  if (is_saved_checkpoint(path)) {
     return metadata_of(SavedCheckpoint(path).manifest().about.value("extensions", json()), kModelMetadata);
   }
   return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
@@ -227,7 +235,7 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
   const std::string source = path.string();
   const auto take = [&](NamedTensors tensors) { copy(adapt_weights(std::move(tensors), module, source), source); };
   const auto load = [&] {
-    if (!std::filesystem::is_directory(path) || has_weights_files(path)) return take(read_weights(path));
+    if (!is_saved_checkpoint(path)) return take(read_weights(path));
     SavedCheckpoint checkpoint(path);
     take(read_all(checkpoint, "model/"));
     for (const std::string& prefix : {std::string("extensions/"), own_tensor_name(0, "extensions/")}) {

@@ -46,18 +46,32 @@ void read_one(const fs::path& path, NamedTensors& tensors) {
   }
 }
 
+[[noreturn]] void throw_no_index(const fs::path& index, const std::string& why) {
+  throw DataError(index.string() + " is not an index of weights: " + why +
+                  "; download the model again, or give one of its .safetensors files");
+}
+
+nlohmann::json read_document(const fs::path& index) {
+  const std::string text = read_file(index);
+  try {
+    return parse_json(text, "it");
+  } catch (const DataError& error) {
+    throw_no_index(index, error.what());
+  }
+}
+
 /// Reads an index of weights. Returns, for each file that the index names, the names of its tensors. All files must lie
 /// in the folder of the index.
 std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
-  const std::string what = index.string() + " is not an index of weights: it";
   std::map<std::string, std::set<std::string>> files;
-  read_json(what, [&] {
-    const nlohmann::json document = parse_json(read_file(index), what);
-    for (const auto& [name, file] : document.at("weight_map").items()) {
-      files[file.get<std::string>()].insert(name);
-    }
-    return 0;
-  });
+  const nlohmann::json document = read_document(index);
+  const bool has_map = document.is_object() && document.contains("weight_map") && document["weight_map"].is_object();
+  if (!has_map) throw_no_index(index, "it has no object \"weight_map\", which names the file of each tensor");
+  for (const auto& [name, file] : document["weight_map"].items()) {
+    if (!file.is_string()) throw_no_index(index, "its \"weight_map\" has no file for " + json_quoted(name));
+    files[file.get<std::string>()].insert(name);
+  }
+  if (files.empty()) throw_no_index(index, "its \"weight_map\" is empty");
   for (const auto& [file, names] : files) {
     if (fs::path(file).filename() != file) throw DataError(index.string() + " names a file elsewhere: " + file);
   }
