@@ -198,6 +198,44 @@ TEST_F(ResumeChangesTest, AnotherMomentumCounts) {
 }
 
 /// With residuals that begin empty.
+/// A weight decay of one layer that begins or ends; groups are compared by their parameters, whatever their order.
+TEST_F(ResumeChangesTest, AnotherDivisionIntoGroupsCounts) {
+  const auto grouped = [](TwoLayers& model) -> std::unique_ptr<torch::optim::Optimizer> {
+    const auto group_of = [](const at::Tensor& weight, double decay) {
+      return torch::optim::OptimizerParamGroup({weight},
+                                               std::make_unique<SGDOptions>(SGDOptions(0.1).weight_decay(decay)));
+    };
+    return std::make_unique<SGD>(std::vector{group_of(model.first->weight, 0.5), group_of(model.second->weight, 0.25)},
+                                 SGDOptions(0.1));
+  };
+  const auto whole = [](TwoLayers& model) { return sgd(model, 0); };
+  const auto decays = [](const Job& job) {
+    std::vector<double> all;
+    for (const auto& group : job.trainer->optimizer().param_groups()) {
+      all.push_back(static_cast<const SGDOptions&>(group.options()).weight_decay());
+    }
+    return all;
+  };
+  const std::string path = (folder_.path() / "c").string();
+  const Job first = make(1, grouped), again = make(2, grouped), one = make(2, whole), split = make(2, grouped);
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(path);
+  EXPECT_TRUE(again.trainer->resume(path));
+  EXPECT_THAT(decays(again), testing::ElementsAre(0.5, 0.25));
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(one.trainer->resume(path));
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (world()->rank() == 0) {
+    EXPECT_THAT(said, testing::HasSubstr("weight decay 0.0 (was 0.25) for second.weight\n"));
+    EXPECT_THAT(said, testing::HasSubstr("weight decay 0.0 (was 0.5) for first.weight\n"));
+  }
+  EXPECT_THAT(decays(one), testing::ElementsAre(0));
+  EXPECT_EQ(one.trainer->run(), 0);
+  one.trainer->save(path);
+  EXPECT_TRUE(split.trainer->resume(path));
+  EXPECT_THAT(decays(split), testing::ElementsAre(0.5, 0.25));
+}
+
 TEST_F(ResumeChangesTest, CompressionMayBeginAndEnd) {
   for (const Compression kind : {Compression::kFp16, Compression::kTopK, Compression::kPowerSgd}) {
     const OptimizerOptions compressed = {.compression = {.kind = kind, .density = 0.1, .rank = 1}};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
+#include <set>
 #include <string_view>
 #include <typeinfo>
 #include <utility>
@@ -16,6 +18,7 @@
 #include <torch/optim/sgd.h>
 
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lamb.hpp>
@@ -102,6 +105,24 @@ const std::array<Kind, 11>& kinds() {
   return all;
 }
 
+using Names = std::vector<std::string>;
+
+/// The groups of the checkpoint that share parameters with a group of parameters `names`: index of the group → the
+/// first shared parameter, with an ellipsis if there are more.
+std::map<std::size_t, std::string> shared_parameters(const Names& names, const nlohmann::json& saved) {
+  std::map<std::size_t, std::string> shared;
+  const std::set<std::string> own(names.begin(), names.end());
+  for (std::size_t s = 0; s < saved.size(); ++s) {
+    for (const auto& name : saved[s].at("parameters").get<Names>()) {
+      if (!own.contains(name)) continue;
+      if (const bool is_first = shared.emplace(s, name).second; is_first) continue;
+      shared[s] += ", …";
+      break;
+    }
+  }
+  return shared;
+}
+
 }  // namespace
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) {
@@ -125,21 +146,31 @@ void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::jso
   }
 }
 
-std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer, const nlohmann::json& then,
+std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
+                                                const std::vector<std::vector<std::string>>& names,
+                                                const nlohmann::json& saved, const nlohmann::json& then,
                                                 const nlohmann::json& now) {
-  std::vector<std::string> changes;
+  std::map<std::string, Names> changes;  // text of a change → parameters, one of each pair of groups
+  std::size_t pairs = 0;
   auto& groups = optimizer.param_groups();
-  for (std::size_t g = 0; g < std::min({groups.size(), then.size(), now.size()}); ++g) {
-    for (const Setting& each : settings_of(groups[g].options())) {
-      if (!then[g].contains(each.name) || !now[g].contains(each.name) || then[g][each.name] == now[g][each.name])
-        continue;
-      const std::string change =
-          each.name + " " + now[g][each.name].dump() + " (was " + then[g][each.name].dump() + ")";
-      each.set(groups[g].options(), now[g][each.name].get<double>());
-      if (std::ranges::find(changes, change) == changes.end()) changes.push_back(change);
+  for (std::size_t g = 0; g < std::min(groups.size(), now.size()); ++g) {
+    for (const auto& [s, shared] : shared_parameters(names[g], saved)) {
+      if (s >= then.size()) continue;
+      ++pairs;
+      for (const Setting& each : settings_of(groups[g].options())) {
+        if (!then[s].contains(each.name) || !now[g].contains(each.name) || then[s][each.name] == now[g][each.name])
+          continue;
+        each.set(groups[g].options(), now[g][each.name].get<double>());
+        changes[each.name + " " + now[g][each.name].dump() + " (was " + then[s][each.name].dump() + ")"].push_back(
+            shared);
+      }
     }
   }
-  return changes;
+  std::vector<std::string> texts;
+  for (const auto& [change, parameters] : changes) {
+    texts.push_back(parameters.size() == pairs ? change : change + " for " + join(parameters));
+  }
+  return texts;
 }
 
 }  // namespace mn

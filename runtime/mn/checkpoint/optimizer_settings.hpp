@@ -25,11 +25,15 @@ namespace mn {
 /// `values` lacks keep their numbers.
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
-/// Call it after a resume has loaded the checkpoint's settings. The old program made its optimizer with the settings
-/// `then`, the new program with the settings `now`. If the two differ in a setting, the number in `now` replaces the
-/// loaded one. All further settings stay as loaded, even if they changed during the old training. Returns a text for
-/// each replaced setting, for instance "momentum 0.8 (was 0.9)".
+/// Call it after a resume has loaded the checkpoint's settings. `then` has the settings that the old program gave its
+/// optimizer, `now` the settings that the new program gave, both by group. `names` are the names of the parameters in
+/// each group, and `saved` the checkpoint's optimizer_groups(): the groups may have changed, so groups are compared
+/// that share parameters. Where the settings differ, the new program's setting replaces the loaded one. Other settings,
+/// also those that changed during the old training, stay as loaded. Returns a text for each new setting: "momentum 0.8
+/// (was 0.9)", or "momentum 0.8 (was 0.9) for fc.weight, …" if the setting is new for some groups only.
 [[nodiscard]] std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
-                                                              const nlohmann::json& then, const nlohmann::json& now);
+                                                              const std::vector<std::vector<std::string>>& names,
+                                                              const nlohmann::json& saved, const nlohmann::json& then,
+                                                              const nlohmann::json& now);
 
 }  // namespace mn

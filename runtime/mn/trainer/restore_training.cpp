@@ -135,7 +135,8 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   checkpoint_.read(prefix, load.tensors());
   load.finish(parts_.comm.device());
   optimizer->load_state(from_storable(saved.at("state"), "the checkpoint's state of the optimizer"));
-  for (const auto& change : apply_changed_settings(actual, saved.at("settings"), parts_.initial_settings[index])) {
+  for (const auto& change : apply_changed_settings(actual, parameter_names(actual, parts_.model), saved.at("groups"),
+                                                   saved.at("settings"), parts_.initial_settings[index])) {
     if (is_root()) log_info("resumed with another setting of the optimizer than the checkpoint's: " + change);
   }
 }
