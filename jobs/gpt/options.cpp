@@ -1,10 +1,36 @@
 #include "gpt/options.hpp"
 
 #include <charconv>
+#include <vector>
 
 #include <mn/core/error.hpp>
 
 namespace mn::jobs {
+namespace {
+
+/// Options that have an effect only with --generate, only without it, or only in a training.
+std::vector<Options::Condition> conditions_of(const GptSettings& given) {
+  const auto generates = [&given] { return given.generates; };
+  const auto learns = [&given] { return !given.generates; };
+  const auto updates = [&given] { return given.evaluate.empty(); };
+  const std::string generating = "with --generate, which trains nothing";
+  std::vector<Options::Condition> conditions = app::training_conditions(learns, generating);
+  for (const char* name : {"batchsize", "evaluate", "find-lr", "one-batch"}) {
+    conditions.push_back({name, learns, generating});
+  }
+  for (const char* name : {"length", "temperature", "top-k"}) {
+    conditions.push_back({name, generates, "without --generate"});
+  }
+  for (const char* name : {"dropout", "recompute", "report-every"}) {
+    conditions.push_back({name, learns, generating});
+    conditions.push_back({name, updates, "with --evaluate, which trains nothing"});
+  }
+  conditions.push_back(
+      {"report-every", [&given] { return given.find_lr.empty(); }, "with --find-lr, which reports each update"});
+  return conditions;
+}
+
+}  // namespace
 
 void declare_options(Options& options, GptSettings& given) {
   options.add("train", given.train, "DIR", "tokens to train on, made by mnshard tokens; default: gpt/train");
@@ -36,11 +62,7 @@ void declare_options(Options& options, GptSettings& given) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }
   });
-  const auto generates = [&given] { return given.generates; };
-  const std::string without_generate = "without --generate";
-  options.add_conditions({{"length", generates, without_generate},
-                          {"temperature", generates, without_generate},
-                          {"top-k", generates, without_generate}});
+  options.add_conditions(conditions_of(given));
 }
 
 Metadata metadata_of(const models::GptOptions& network) {

@@ -66,6 +66,21 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
   return numbers;
 }
 
+std::vector<Options::Condition> conditions_of(const ImagenetOptions& given) {
+  std::vector<Options::Condition> conditions = {{"min-crop", [&given] { return given.mean.empty(); },
+                                                 "with --mean, whose crops all have the size of the network's input"}};
+  const auto trains = [&given] { return given.evaluate.empty(); };
+  for (const char* name : {"randaugment", "color-jitter", "random-erasing", "mixup", "cutmix", "min-crop",
+                           "label-smoothing", "max-corrupt", "log-samples", "test"}) {
+    conditions.push_back({name, trains, "with --evaluate, which trains nothing"});
+  }
+  const auto validates = [&given] { return given.find_lr.empty(); };
+  for (const char* name : {"test", "val_batchsize"}) {
+    conditions.push_back({name, validates, "with --find-lr, which validates nothing"});
+  }
+  return conditions;
+}
+
 void declare_training(Options& options, ImagenetOptions& given) {
   options.add_flag("test", given.test, "validate and log every 10 iterations, for a trial");
   options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
@@ -80,8 +95,7 @@ void declare_options(Options& options, ImagenetOptions& given) {
   declare_augmentation(options, given);
   declare_training(options, given);
   options.add_check([&given] { check_options(given); });
-  options.add_conditions({{"min-crop", [&given] { return given.mean.empty(); },
-                           "with --mean, whose crops all have the size of the network's input"}});
+  options.add_conditions(conditions_of(given));
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {

@@ -225,6 +225,18 @@ TEST_F(OptionsTest, WhatHasNoEffectIsAnErrorOnTheCommandLine) {
   EXPECT_THAT(options_.ini(), testing::Not(HasSubstr("# no effect in this run\n# default: off\ndeterministic")));
 }
 
+TEST_F(OptionsTest, OneLineNamesAllOptionsWithoutAnEffect) {
+  const auto never = [] { return false; };
+  options_.add_conditions({{"batchsize", never, "here"}, {"epoch", never, "here"}, {"deterministic", never, "there"}});
+  EXPECT_EQ(error_of({"--batchsize", "3", "--deterministic", "--epoch", "5", "--epoch", "6"}),
+            "--batchsize, --epoch have no effect here");
+}
+
+TEST_F(OptionsTest, ALineEndInAValueMakesNoLine) {
+  EXPECT_EQ(parse({"--resume", "a\nepoch = 7"}), Options::Action::kRun);
+  EXPECT_THAT(options_.ini(), HasSubstr("resume = a?epoch = 7\n"));
+}
+
 TEST_F(OptionsTest, HelpNamesEveryOptionWithItsDefault) {
   const std::string text = options_.help();
   for (const char* part :

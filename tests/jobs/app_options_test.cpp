@@ -113,7 +113,9 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
                                             {{"--compress-rank", "3"}, {"--compress", "powersgd"}},
                                             {{"--monitor", "main/loss"}, {"--best"}},
                                             {{"--monitor-better", "lower"}, {"--early-stop", "3"}},
-                                            {{"--initmodel-partial"}, {"--initmodel", "x"}}}) {
+                                            {{"--initmodel-partial"}, {"--initmodel", "x"}},
+                                            {{"--decay-all"}, {"--weight-decay", "0.1"}},
+                                            {{"--outer-momentum", "0.5"}, {"--local-steps", "4"}}}) {
     EXPECT_EQ(error_of(each.option).find(std::string(each.option[0]) + " has no effect without --"), 0U)
         << each.option[0] << ": " << error_of(each.option);
     std::vector<const char*> both = each.option;
@@ -125,7 +127,6 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
                                             {{"--warmup", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup-iterations", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup", "2"}, {"--warmup-iterations", "2"}},
-                                            {{"--decay-all"}, {"--optimizer", "lars"}},
                                             {{"--find-lr"}, {"--evaluate", "x"}},
                                             {{"--one-batch"}, {"--find-lr"}},
                                             {{"--keep", "2"}, {"--checkpoint-every", "none"}},
@@ -138,6 +139,57 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
     EXPECT_EQ(error_of(both).find(std::string(each.option[0]) + " has no effect with"), 0U) << error_of(both);
   }
   EXPECT_EQ(error_of({"--resume", "auto", "--initmodel", "x", "--warmup", "0", "--schedule", "onecycle"}), "");
+  EXPECT_EQ(error_of({"--decay-all", "--group", "0:decay=0.5"}), "");
+  EXPECT_EQ(error_of({"--weight-decay", "1", "--decay-all", "--optimizer", "lars"}),
+            "--decay-all has no effect with --optimizer lars or lamb");
+}
+
+/// Each option for a training, alone and beside an option after which the job trains nothing.
+TEST(AppOptions, OfATrainingAreErrorsBesideOtherWork) {
+  using Words = std::vector<const char*>;
+  const std::vector<Words> of_training = {{"--epoch", "3"},
+                                          {"--iterations", "3"},
+                                          {"--lr", "0.1"},
+                                          {"--best"},
+                                          {"--schedule", "step"},
+                                          {"--warmup", "1"},
+                                          {"--ema", "0.9"},
+                                          {"--norms", "2"},
+                                          {"--early-stop", "2"},
+                                          {"--val-every", "5i"},
+                                          {"--profile"},
+                                          {"--checkpoint-every", "3i"},
+                                          {"--tensorboard"},
+                                          {"--keep", "2"},
+                                          {"--warmup-iterations", "3"}};
+  const std::vector<Words> of_updates = {{"--optimizer", "sgd"}, {"--accumulate", "2"},       {"--weight-decay", "1"},
+                                         {"--balance"},          {"--group", "0:rate=2"},     {"--compress", "fp16"},
+                                         {"--clip-norm", "1"},   {"--double-buffering"},      {"--local-steps", "4"},
+                                         {"--cuda-graph"},       {"--check-parameters", "5"}, {"--overlap"}};
+  const auto error_beside = [](Words option, const Words& other) {
+    option.insert(option.end(), other.begin(), other.end());
+    return error_of(option);
+  };
+  for (const Words& option : of_training) {
+    EXPECT_EQ(error_of(option), "");
+    EXPECT_EQ(error_beside(option, {"--find-lr"}),
+              option[0] + std::string(" has no effect with --find-lr, which sets the learning rate itself and trains "
+                                      "nothing"));
+    EXPECT_EQ(error_beside(option, {"--evaluate", "x"}),
+              option[0] + std::string(" has no effect with --evaluate, which trains nothing"));
+  }
+  for (const Words& option : of_updates) {
+    EXPECT_EQ(error_beside(option, {"--find-lr"}), "");
+    EXPECT_EQ(error_beside(option, {"--evaluate", "x"}),
+              option[0] + std::string(" has no effect with --evaluate, which trains nothing"));
+  }
+  EXPECT_EQ(error_of({"--find-lr", "--lr", "1", "--early-stop", "3", "--epoch", "2", "--resume", "auto"})
+                .find("--lr, --early-stop, --epoch have no effect with --find-lr"),
+            0U)
+      << "one line names all";
+  EXPECT_NE(error_of({"--find-lr", "--resume", "x"}), "");
+  EXPECT_NE(error_of({"--find-lr", "--group", "0:schedule=cosine"}), "");
+  EXPECT_EQ(error_of({"--one-batch", "--epoch", "9", "--early-stop", "3"}), "") << "a trial of a whole command line";
 }
 
 /// 3 epochs of 60 updates.
@@ -195,7 +247,8 @@ TEST(AppOptions, DivideTheParametersIntoGroups) {
               2U);
   }
   for (const char* wrong : {"1", ":rate=1", "1:", "1:rate=x", "1:rate=-1", "1:speed=2", "1:rate", "1:freeze=1.5",
-                            "1:schedule=plateau", "1:schedule=onecycle,warmup=1"}) {
+                            "1:schedule=plateau", "1:schedule=onecycle,warmup=1", "1:rate=2,rate=3",
+                            "1:freeze,freeze=2", "1:freeze,rate=2", "1:schedule=cosine,freeze"}) {
     EXPECT_EQ(error_of({"--group", wrong}).find("--group \"" + std::string(wrong) + "\": "), 0U)
         << error_of({"--group", wrong});
   }
@@ -226,7 +279,7 @@ TEST(AppOptions, GiveEachGroupItsRateOverTime) {
   EXPECT_DOUBLE_EQ(own[2](75), 0.25);
   EXPECT_DOUBLE_EQ(own[2](99), 0.5) << "the first of two epochs of its own";
   EXPECT_DOUBLE_EQ(own[2](100), 0.05);
-  const auto forever = schedules({"--group", "0:freeze,schedule=cosine", "--group", "1:freeze"});
+  const auto forever = schedules({"--group", "0:freeze=3,schedule=cosine", "--group", "1:freeze"});
   EXPECT_EQ(forever[1](179), 0);
   EXPECT_EQ(forever[2](179), 0);
 }
@@ -240,7 +293,8 @@ TEST(AppOptions, SearchForARate) {
   for (const char* wrong : {"1", "1,2", "1,2,x", "1,2,3,4", "1,2,3.5"}) {
     EXPECT_THROW((void)rate_search_options(wrong), UsageError) << wrong;
   }
-  const CommonOptions common = parsed({"--find-lr", "1e-3,0.5,30", "--out", "there", "--iterations", "7"});
+  CommonOptions common = parsed({"--find-lr", "1e-3,0.5,30", "--out", "there"});
+  common.iterations = 7;  // as a --config file may set it
   const TrainerOptions options = trainer_options(common, {});
   EXPECT_EQ(options.out, "there/find-lr") << "a training may be in --out";
   EXPECT_EQ(options.iterations, 30);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <string_view>
 
 #include <mn/core/error.hpp>
@@ -53,20 +54,30 @@ bool take(Group& group, std::string_view name, std::string_view value) {
   return is_whole && (name == "rate" || name == "decay" || name == "warmup" || name == "freeze");
 }
 
+/// Throws UsageError if a setting of the group has no effect beside the other settings.
+void check_effects(const Group& group, const std::string& text, const std::set<std::string_view>& given) {
+  if (group.schedule == "onecycle" && group.warmup) throw_malformed(text, "onecycle rises by itself, without warmup");
+  if (group.frozen == FrozenEpochs::kForever && given.size() > 1) {
+    const auto other = std::ranges::find_if(given, [](std::string_view name) { return name != "freeze"; });
+    throw_malformed(text, std::string(*other) + " has no effect on parameters that stay frozen");
+  }
+}
+
 Group parse_group(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   Group group;
+  std::set<std::string_view> given;  // names of the settings
   group.rule.pattern = text.substr(0, colon);
   if (colon == std::string::npos || colon == 0) throw_malformed(text, "it has no pattern or no settings");
   for (std::string_view setting : split(std::string_view(text).substr(colon + 1), ',')) {
     setting.remove_prefix(std::min(setting.find_first_not_of(' '), setting.size()));
     const std::size_t equals = std::min(setting.find('='), setting.size());
     const std::string_view value = setting.substr(std::min(equals + 1, setting.size()));
-    if (!take(group, setting.substr(0, equals), value)) {
-      throw_malformed(text, "\"" + std::string(setting) + "\" is no setting");
-    }
+    const std::string_view name = setting.substr(0, equals);
+    if (!take(group, name, value)) throw_malformed(text, "\"" + std::string(setting) + "\" is no setting");
+    if (!given.insert(name).second) throw_malformed(text, std::string(name) + " is given twice");
   }
-  if (group.schedule == "onecycle" && group.warmup) throw_malformed(text, "onecycle rises by itself, without warmup");
+  check_effects(group, text, given);
   return group;
 }
 

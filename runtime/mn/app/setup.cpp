@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 
+#include <mn/app/conditions.hpp>
 #include <mn/app/rate_search_options.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
@@ -90,36 +91,6 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.set_bare("find-lr", kRateSearch);
   options.add_flag("one-batch", common.one_batch,
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
-}
-
-/// Returns the options that have an effect only together with certain other options, each with its condition.
-std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
-  const auto stages = [&common] { return !common.stage.empty(); };
-  const auto monitors = [&common] { return uses_monitor(common); };
-  const std::string without_stage = "without --stage";
-  const std::string without_use = "without --best, --early-stop or --schedule plateau";
-  return {{"stage-budget", stages, without_stage},
-          {"stage-rate", stages, without_stage},
-          {"compress-density", [&common] { return common.compress == "topk"; }, "without --compress topk"},
-          {"compress-rank", [&common] { return common.compress == "powersgd"; }, "without --compress powersgd"},
-          {"monitor", monitors, without_use},
-          {"monitor-better", monitors, without_use},
-          {"min-delta", [&common] { return common.early_stop > 0 || common.schedule == "plateau"; },
-           "without --early-stop or --schedule plateau"},
-          {"keep", [&common] { return common.checkpoint_every != "none" || common.keep_best; },
-           "with --checkpoint-every none"},
-          {"find-lr", [&common] { return common.evaluate.empty(); }, "with --evaluate, which trains nothing"},
-          {"one-batch", [&common] { return common.find_lr.empty(); }, "with --find-lr, which trains nothing"},
-          {"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; },
-           "with --find-lr, which is no part of a training"},
-          {"initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel"},
-          {"initmodel", [&common] { return common.evaluate.empty(); }, "with --evaluate, which has weights of its own"},
-          {"initmodel", [&common] { return common.resume.empty() || common.resume == "auto"; },
-           "with --resume PATH, which has weights of its own"},
-          {"resume", [&common] { return common.evaluate.empty() || common.resume == "auto"; },
-           "with --evaluate, which trains nothing"},
-          {"resume", [&common] { return !common.one_batch || common.resume == "auto"; },
-           "with --one-batch, which is no part of a training"}};
 }
 
 /// Chooses the folder in which ranks write their last calls when the job ends badly, and removes the files of an
@@ -242,7 +213,7 @@ void add_common_options(Options& options, CommonOptions& common) {
   add_update_options(options, common);
   add_training_options(options, common);
   add_communication_options(options, common);
-  options.add_conditions(conditions_of(common));
+  options.add_conditions(effects_of(common));
 }
 
 bool parse_options(Options& options, int argc, const char* const* argv, int rank) {

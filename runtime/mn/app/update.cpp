@@ -49,6 +49,13 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
+/// Whether any parameter is decayed, by --weight-decay or by --group. parse_groups() has checked the groups.
+bool has_decay(const UpdateOptions& update) {
+  return update.weight_decay > 0 || std::ranges::any_of(parse_groups(update.groups), [](const Group& group) {
+           return group.rule.weight_decay.value_or(0) > 0;
+         });
+}
+
 /// Returns the options that have an effect only with certain optimizers or schedules, each with its condition.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
@@ -62,6 +69,7 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const std::string with_cycle = "with --schedule onecycle, which rises by itself";
   return {{"momentum", any_of(update.optimizer, {"sgd", "lars"}), "without --optimizer sgd or lars"},
           {"decay-all", any_of(update.optimizer, {"sgd", "adam", "adamw"}), "with --optimizer lars or lamb"},
+          {"decay-all", [&update] { return has_decay(update); }, "without --weight-decay"},
           {"beta1", moments, without_moments},
           {"beta2", moments, without_moments},
           {"min-lr", any_of(update.schedule, {"cosine", "plateau"}), "without --schedule cosine or plateau"},

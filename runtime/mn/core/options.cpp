@@ -14,6 +14,7 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/one_line.hpp>
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
 
@@ -54,8 +55,8 @@ double real_number(const std::string& text) {
 
 bool asks_for_nothing(const std::string& value) {
   double number = 1;
-  std::from_chars(value.data(), value.data() + value.size(), number);
-  return value.empty() || value == "off" || number == 0;
+  const char* const end = std::from_chars(value.data(), value.data() + value.size(), number).ptr;
+  return value.empty() || value == "off" || (number == 0 && end == value.data() + value.size());
 }
 
 /// The shortest text that from_chars() reads back as the same number.
@@ -142,7 +143,7 @@ Options::Action Options::parse(int argc, const char* const* argv) {
     if (setting.name != kConfig) apply(setting);
   }
   for (const auto& check : checks_) check();
-  for (const Setting& setting : given) check_effect(setting);
+  check_effects(given);
   return Action::kRun;
 }
 
@@ -151,12 +152,24 @@ void Options::add_conditions(std::vector<Condition> conditions) {
                      std::make_move_iterator(conditions.end()));
 }
 
-void Options::check_effect(const Setting& given) const {
-  if (asks_for_nothing(given.value)) return;
-  for (const Condition& condition : conditions_) {
-    if (condition.name != given.name || condition.holds()) continue;
-    throw UsageError(given.source + " has no effect " + condition.otherwise);
+const Options::Condition* Options::unmet_condition(const Setting& given) const {
+  if (asks_for_nothing(given.value)) return nullptr;
+  const auto unmet = std::ranges::find_if(
+      conditions_, [&](const Condition& each) { return each.name == given.name && !each.holds(); });
+  return unmet == conditions_.end() ? nullptr : &*unmet;
+}
+
+void Options::check_effects(const std::vector<Setting>& given) const {
+  std::vector<std::string> names;
+  std::string otherwise;  // of the first condition that does not hold; the line names all options with this end
+  for (const Setting& setting : given) {
+    const Condition* const unmet = unmet_condition(setting);
+    if (unmet == nullptr || (!names.empty() && unmet->otherwise != otherwise)) continue;
+    otherwise = unmet->otherwise;
+    if (std::ranges::find(names, setting.source) == names.end()) names.push_back(setting.source);
   }
+  if (names.empty()) return;
+  throw UsageError(join(names) + (names.size() == 1 ? " has" : " have") + " no effect " + otherwise);
 }
 
 bool Options::is_given(std::string_view name) const { return std::ranges::find(given_, name) != given_.end(); }
@@ -272,10 +285,10 @@ std::string Options::ini() const {
     const std::string value = option.get();
     const auto is_idle = [&](const Condition& each) { return each.name == option.name && !each.holds(); };
     if (is_parsed_ && std::ranges::any_of(conditions_, is_idle)) text += "# no effect in this run\n";
-    if (is_parsed_ && value != option.initial) text += "# default: " + option.initial + "\n";
+    if (is_parsed_ && value != option.initial) text += "# default: " + one_line(option.initial) + "\n";
     std::vector<std::string> lines = option.items ? option.items() : std::vector<std::string>{value};
     if (lines.empty()) lines.emplace_back();
-    for (const std::string& line : lines) text += option.name + " = " + line + "\n";
+    for (const std::string& line : lines) text += option.name + " = " + one_line(line) + "\n";
   }
   return text;
 }

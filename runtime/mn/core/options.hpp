@@ -56,8 +56,9 @@ class Options {
     std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
   };
   /// Adds conditions that parse() tests after the checks. If the command line sets an option whose condition does not
-  /// hold, parse() throws a UsageError with the line "--NAME has no effect …". The values 0, off and empty are always
-  /// allowed. Settings in a file are allowed, too, because OUT/config.ini holds every option.
+  /// hold, parse() throws a UsageError with the line "--NAME has no effect …", which names all options with an equal
+  /// end. The values 0, off and empty are always allowed. Settings in a file are allowed, too, because OUT/config.ini
+  /// holds every option.
   void add_conditions(std::vector<Condition> conditions);
 
   /// True if the command line sets the option, to any value. Can be called in checks and after parse().
@@ -102,7 +103,8 @@ class Options {
   std::vector<Setting> read_command_line(int argc, const char* const* argv) const;
   std::vector<Setting> read_file(const std::filesystem::path& path) const;
   void apply(const Setting& setting) const;
-  void check_effect(const Setting& given) const;
+  const Condition* unmet_condition(const Setting& given) const;
+  void check_effects(const std::vector<Setting>& given) const;
 
   std::string usage_;
   std::vector<Option> options_;

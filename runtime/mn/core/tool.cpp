@@ -6,6 +6,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/inherited_signals.hpp>
+#include <mn/core/one_line.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn {
@@ -25,21 +26,6 @@ CommandLine split_command_line(int argc, const char* const* argv, const std::vec
   }
   return line;
 }
-
-namespace {
-
-/// Replaces line ends and control characters by question marks, because names of files may have such characters, and a
-/// message must have one line.
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7F';
-    is_control ? line += '?' : line += c;
-  }
-  return line;
-}
-
-}  // namespace
 
 int run_tool(std::string_view name, const std::function<int()>& run) {
   reset_inherited_signals();

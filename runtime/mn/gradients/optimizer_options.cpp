@@ -38,7 +38,8 @@ void check_options(const OptimizerOptions& options) {
   const bool overlap = options.overlap.value_or(false);
   if (overlap && options.double_buffering) {
     throw UsageError(
-        "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");
+        "overlap (--overlap) and double buffering (--double-buffering) exclude each other: a stale step has nothing to "
+        "overlap with backward");
   }
   if (options.check_parameters < 0) {
     throw UsageError("updates between two comparisons of the parameters must be at least 0, got " +
@@ -56,13 +57,14 @@ void check_options(const OptimizerOptions& options) {
       throw UsageError("an outer momentum needs local steps: more than 1 between two averages");
     return;
   }
-  const char* other = overlap                                          ? "overlap"
-                      : options.double_buffering                       ? "double buffering"
-                      : options.compression.kind != Compression::kNone ? "compression"
+  const char* other = overlap                                          ? "overlap (--overlap)"
+                      : options.double_buffering                       ? "double buffering (--double-buffering)"
+                      : options.compression.kind != Compression::kNone ? "compression (--compress)"
                       : options.loss_ranks                             ? "losses of other ranks"
                                                                        : nullptr;
   if (other != nullptr) {
-    throw UsageError("local steps average parameters, not gradients: they exclude " + std::string(other));
+    throw UsageError("local steps (--local-steps) average parameters, not gradients: they exclude " +
+                     std::string(other));
   }
 }
 

@@ -1,0 +1,113 @@
+#include <mn/app/conditions.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <mn/app/groups.hpp>
+
+namespace mn::app {
+namespace {
+
+/// Options of updates and of the gradients' way, in a training and in a search for the learning rate.
+constexpr const char* kOfUpdates[] = {
+    "accumulate",      "balance",          "optimizer",   "momentum",         "beta1",      "beta2",
+    "weight-decay",    "decay-all",        "group",       "clip-norm",        "overlap",    "compress",
+    "compress-rank",   "compress-density", "local-steps", "double-buffering", "cuda-graph", "outer-momentum",
+    "check-parameters"};
+
+/// Options of the learning rate, of the length of a training, and of its reports and checkpoints.
+constexpr const char* kOfTraining[] = {"epoch",
+                                       "iterations",
+                                       "lr",
+                                       "schedule",
+                                       "warmup",
+                                       "warmup-iterations",
+                                       "min-lr",
+                                       "plateau-factor",
+                                       "plateau-patience",
+                                       "plateau-cooldown",
+                                       "ema",
+                                       "norms",
+                                       "monitor",
+                                       "monitor-better",
+                                       "best",
+                                       "early-stop",
+                                       "keep",
+                                       "checkpoint-every",
+                                       "min-delta",
+                                       "val-every",
+                                       "profile",
+                                       "tensorboard"};
+
+void add_each(std::vector<Options::Condition>& conditions, std::span<const char* const> names,
+              const std::function<bool()>& holds, const std::string& otherwise) {
+  for (const char* name : names) conditions.push_back({name, holds, otherwise});
+}
+
+/// Whether a group of --group has a schedule or a warm-up of its own. parse_groups() has checked the groups.
+bool has_group_schedule(const CommonOptions& common) {
+  return std::ranges::any_of(parse_groups(common.groups),
+                             [](const Group& group) { return group.warmup || !group.schedule.empty(); });
+}
+
+/// What --find-lr and --evaluate leave without an effect.
+void add_other_work(std::vector<Options::Condition>& conditions, const CommonOptions& common) {
+  const auto trains = [&common] { return common.find_lr.empty(); };
+  const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
+  add_each(conditions, kOfTraining, trains, searching);
+  conditions.push_back({"one-batch", trains, searching});
+  // Batch scripts always give --resume auto, which a search ignores.
+  conditions.push_back({"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; }, searching});
+  conditions.push_back({"group", [&common] { return common.find_lr.empty() || !has_group_schedule(common); },
+                        "by a schedule or a warmup " + searching});
+  const auto updates = [&common] { return common.evaluate.empty(); };
+  const std::string evaluating = "with --evaluate, which trains nothing";
+  conditions.push_back({"find-lr", updates, evaluating});
+  conditions.push_back(
+      {"resume", [&common] { return common.evaluate.empty() || common.resume == "auto"; }, evaluating});
+  conditions.push_back({"initmodel", updates, "with --evaluate, which has weights of its own"});
+  for (Options::Condition& each : training_conditions(updates, evaluating)) conditions.push_back(std::move(each));
+}
+
+}  // namespace
+
+std::vector<Options::Condition> training_conditions(const std::function<bool()>& trains, const std::string& otherwise) {
+  std::vector<Options::Condition> conditions;
+  add_each(conditions, kOfUpdates, trains, otherwise);
+  add_each(conditions, kOfTraining, trains, otherwise);
+  return conditions;
+}
+
+std::vector<Options::Condition> effects_of(const CommonOptions& common) {
+  std::vector<Options::Condition> conditions;
+  add_other_work(conditions, common);
+  const auto add = [&](const char* name, std::function<bool()> holds, const std::string& otherwise) {
+    conditions.push_back({name, std::move(holds), otherwise});
+  };
+  const auto stages = [&common] { return !common.stage.empty(); };
+  add("stage-budget", stages, "without --stage");
+  add("stage-rate", stages, "without --stage");
+  add(
+      "compress-density", [&common] { return common.compress == "topk"; }, "without --compress topk");
+  add(
+      "compress-rank", [&common] { return common.compress == "powersgd"; }, "without --compress powersgd");
+  add(
+      "outer-momentum", [&common] { return common.local_steps > 1; }, "without --local-steps");
+  const auto monitors = [&common] { return uses_monitor(common); };
+  add("monitor", monitors, "without --best, --early-stop or --schedule plateau");
+  add("monitor-better", monitors, "without --best, --early-stop or --schedule plateau");
+  const auto judges = [&common] { return common.early_stop > 0 || common.schedule == "plateau"; };
+  add("min-delta", judges, "without --early-stop or --schedule plateau");
+  const auto saves = [&common] { return common.checkpoint_every != "none" || common.keep_best; };
+  add("keep", saves, "with --checkpoint-every none");
+  add(
+      "initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel");
+  const auto starts = [&common] { return common.resume.empty() || common.resume == "auto"; };
+  add("initmodel", starts, "with --resume PATH, which has weights of its own");
+  const auto goes_on = [&common] { return !common.one_batch || common.resume == "auto"; };
+  add("resume", goes_on, "with --one-batch, which is no part of a training");
+  return conditions;
+}
+
+}  // namespace mn::app
