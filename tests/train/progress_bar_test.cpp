@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -43,6 +44,31 @@ TEST(ProgressBarTest, ShowsHowFarAndHowLong) {
   EXPECT_THAT(text, HasSubstr("120 iter, 2 epoch / 10 epochs, loss 0.125"));
   EXPECT_THAT(text, HasSubstr("88.123 iters/sec, 5640 images/sec. Estimated time to finish: 1 h 2 min."));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+TEST(ProgressBarTest, FitsTheTerminal) {
+  const extensions::ProgressBar::View view = {.total = 0.25,
+                                              .epoch_detail = 102.5,
+                                              .iteration = 1234567890,
+                                              .epochs = 300,
+                                              .speed = 1188.123,
+                                              .units_per_second = 5640123,
+                                              .unit = "images",
+                                              .loss = 0.125,
+                                              .seconds_left = 3725};
+  for (const int width : {1, 18, 25, 40, 41, 60, 80, 250}) {
+    std::istringstream lines(extensions::ProgressBar::render(view, width));
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      EXPECT_TRUE(line.ends_with("\033[K")) << line;
+      EXPECT_LE(line.size() - 3, static_cast<std::size_t>(std::max(width - 1, 1))) << line;
+    }
+    EXPECT_EQ(count, 4) << width;
+  }
+  const std::string narrow = extensions::ProgressBar::render(view, 40);
+  for (const char* part : {"total [####..............]  25.00%", "102 epoch / 300 epochs", "ETA 1 h 2 min"}) {
+    EXPECT_THAT(narrow, HasSubstr(part));
+  }
 }
 
 TEST(ForecastTest, SaysHowLongAnEpochTakesAndWhereTheTimeLimitFalls) {

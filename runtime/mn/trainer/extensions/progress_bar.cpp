@@ -1,14 +1,17 @@
 #include <mn/trainer/extensions/progress_bar.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <mn/core/fd.hpp>
 #include <mn/core/text.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -16,57 +19,93 @@ namespace mn::extensions {
 namespace {
 
 constexpr double kRedrawPeriod_s = 0.2;
-constexpr int kWidth = 50;  // characters of a bar
+constexpr int kMaxMarks = 50;    // characters of a bar
+constexpr int kUsualWidth = 80;  // of a terminal that tells no size
 
-std::string bar(const char* label, double fraction) {
-  const int marks = static_cast<int>(std::floor(fraction * kWidth));
+/// The columns of a terminal; 0 if `file` is none, or tells no size.
+int columns_of(int file) {
+  winsize size = {};
+  return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// The text as a line of the bar, cut before the last column, because some terminals begin a new line after it.
+std::string line_of(const std::string& text, int width) {
+  return text.substr(0, static_cast<std::size_t>(std::max(width - 1, 1))) + "\033[K\n";
+}
+
+bool fits(const std::string& text, int width) { return std::ssize(text) < width; }
+
+std::string bar(const char* label, double fraction, int width) {
+  constexpr int kRest = 22;  // label, brackets, percentage and the last column
+  const int marks = std::clamp(width - kRest, 0, kMaxMarks);
+  const int done = static_cast<int>(std::floor(fraction * marks));
   char line[160];
-  std::snprintf(line, sizeof line, "%10s [%s%s] %6.2f%%\033[K\n", label, std::string(marks, '#').c_str(),
-                std::string(kWidth - marks, '.').c_str(), fraction * 100);
-  return line;
+  std::snprintf(line, sizeof line, "%10s [%s%s] %6.2f%%", label, std::string(done, '#').c_str(),
+                std::string(marks - done, '.').c_str(), fraction * 100);
+  return line_of(line, width);
+}
+
+/// Iteration, epoch and loss; on a narrow terminal without loss, and then without iteration.
+std::string progress_line(const ProgressBar::View& view, int width) {
+  std::string epochs = std::to_string(static_cast<std::int64_t>(std::floor(view.epoch_detail))) + " epoch";
+  if (view.epochs > 0) epochs += " / " + std::to_string(view.epochs) + " epochs";
+  char text[64];
+  std::snprintf(text, sizeof text, "%10lld iter, ", static_cast<long long>(view.iteration));
+  const std::string line = text + epochs;
+  if (!fits(line, width)) return line_of(epochs, width);
+  if (!view.loss) return line_of(line, width);
+  std::snprintf(text, sizeof text, ", loss %.5g", *view.loss);
+  return line_of(fits(line + text, width) ? line + text : line, width);
+}
+
+/// Speed and estimated time to finish; on a narrow terminal the time first, and as much of the speed as fits.
+std::string speed_line(const ProgressBar::View& view, int width) {
+  if (view.speed <= 0) return line_of("", width);
+  char text[160];
+  std::snprintf(text, sizeof text, "%.5g iters/sec", view.speed);
+  const std::string steps = text;
+  std::string units;
+  if (view.units_per_second > 0) {
+    std::snprintf(text, sizeof text, ", %.0f %s/sec", view.units_per_second, view.unit.c_str());
+    units = text;
+  }
+  std::snprintf(text, sizeof text, "%10.5g iters/sec", view.speed);
+  const std::string time = duration_text(view.seconds_left);
+  const std::string whole = text + units + ". Estimated time to finish: " + time + ".";
+  if (fits(whole, width)) return line_of(whole, width);
+  std::string line = "ETA " + time;
+  for (const std::string& part : {", " + steps, units}) {
+    if (!fits(line + part, width)) break;
+    line += part;
+  }
+  return line_of(line, width);
 }
 
 }  // namespace
 
-bool stdout_is_terminal() {
-  if (isatty(STDOUT_FILENO) == 0) return false;
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
-  // Open MPI gives its ranks terminals without a size, even if the output of mpiexec goes to a file. If the terminal
-  // has no size, the output of the parent process therefore decides.
+int stdout_columns() {
+  if (isatty(STDOUT_FILENO) == 0) return 0;
+  if (const int columns = columns_of(STDOUT_FILENO); columns > 0) return columns;
+  // Open MPI gives its ranks pseudo-terminals without a size, even if the output of mpiexec goes to a file. A terminal
+  // without a size therefore counts only if the parent process has a terminal.
   std::error_code none;
-  const auto parents = std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", none).string();
-  return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");
+  const std::string output = "/proc/" + std::to_string(getppid()) + "/fd/1";
+  const auto parents = std::filesystem::read_symlink(output, none).string();
+  if (!parents.starts_with("/dev/pts/") && !parents.starts_with("/dev/tty")) return 0;
+  const Fd terminal(open(output.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  const int columns = columns_of(terminal.get());
+  return columns > 0 ? columns : kUsualWidth;
 }
 
 ProgressBar::ProgressBar(RunDetails details) : details_(std::move(details)) {}
 
-std::string ProgressBar::render(const View& view) {
-  std::string text = bar("total", view.total) + bar("this epoch", view.epoch_detail - std::floor(view.epoch_detail));
-  char line[160];
-  std::snprintf(line, sizeof line, "%10lld iter, %lld epoch", static_cast<long long>(view.iteration),
-                static_cast<long long>(std::floor(view.epoch_detail)));
-  text += line;
-  if (view.epochs > 0) text += " / " + std::to_string(view.epochs) + " epochs";
-  if (view.loss) {
-    std::snprintf(line, sizeof line, ", loss %.5g", *view.loss);
-    text += line;
-  }
-  text += "\033[K\n";
-  if (view.speed > 0) {
-    std::snprintf(line, sizeof line, "%10.5g iters/sec", view.speed);
-    text += line;
-    if (view.units_per_second > 0) {
-      std::snprintf(line, sizeof line, ", %.0f %s/sec", view.units_per_second, view.unit.c_str());
-      text += line;
-    }
-    text += ". Estimated time to finish: " + duration_text(view.seconds_left) + ".";
-  }
-  return text + "\033[K\n";
+std::string ProgressBar::render(const View& view, int width) {
+  return bar("total", view.total, width) + bar("this epoch", view.epoch_detail - std::floor(view.epoch_detail), width) +
+         progress_line(view, width) + speed_line(view, width);
 }
 
 void ProgressBar::initialize(Trainer& trainer) {
-  shown_ = trainer.is_root() && stdout_is_terminal();
+  shown_ = trainer.is_root() && stdout_columns() > 0;
   begin_ = last_ = Clock::now();
   first_iteration_ = trainer.iteration();
   first_progress_ = trainer.progress();
@@ -104,7 +143,8 @@ void ProgressBar::run(Trainer& trainer) {
                                    .units_per_second = speed * units_per_step_,
                                    .unit = details_.unit,
                                    .loss = next_loss(),
-                                   .seconds_left = done > 0 ? seconds / done * (1 - trainer.progress()) : 0});
+                                   .seconds_left = done > 0 ? seconds / done * (1 - trainer.progress()) : 0},
+                                  stdout_columns());
   std::fputs(text.c_str(), stdout);
   std::fputs("\033[4A", stdout);  // the next line overwrites the bars
   std::fflush(stdout);

@@ -13,8 +13,9 @@
 
 namespace mn::extensions {
 
-/// Whether the standard output of this process goes to a terminal, directly or through mpiexec.
-[[nodiscard]] bool stdout_is_terminal();
+/// The columns of the terminal that this process's standard output reaches, directly or through mpiexec; 0 if standard
+/// output reaches no terminal.
+[[nodiscard]] int stdout_columns();
 
 /// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
 /// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a
@@ -43,8 +44,9 @@ class ProgressBar final : public Extension {
     std::optional<double> loss = {};  ///< of the latest minibatch
     double seconds_left = 0;          ///< estimated time to the end of training
   };
-  /// Draws the numbers as four lines, at most 80 columns wide.
-  [[nodiscard]] static std::string render(const View& view);
+  /// The four lines for a state of training, on a terminal of `width` columns. No line reaches the last column. A
+  /// narrow terminal keeps percentages, epoch and remaining time, and loses loss and speed.
+  [[nodiscard]] static std::string render(const View& view, int width = 80);
 
  private:
   using Clock = std::chrono::steady_clock;
