@@ -97,6 +97,26 @@ TEST(ExtensionsTest, ThePrintedTableIsChainers) {
             "1           0.19                              nan                                      12.5          ");
 }
 
+/// The header comes again when a validation adds a column; a value that nobody reports has none.
+TEST(ExtensionsTest, TheTableMayHaveTheColumnsOfItsEntries) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
+  job.trainer->extend(
+      std::make_unique<extensions::Validation>(create_multi_node_evaluator(std::make_unique<RankEvaluator>(), world())),
+      {.trigger = Interval(2, "iteration")});
+  const auto& log =
+      job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(1, "iteration")});
+  const std::vector<std::string> columns = {"iteration", "validation/main/loss", "main/none", "main/loss"};
+  job.trainer->extend(
+      std::make_unique<extensions::PrintReport>(log, columns, extensions::PrintReport::Header::kOfEntries));
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string said = testing::internal::GetCapturedStdout();
+  const testing::Matcher<std::string> table = testing::ContainsRegex(
+      "^iteration   main/loss   \n1 .*\niteration   validation/main/loss  main/loss   \n2 .*\n3 .*\n$");
+  EXPECT_THAT(said, world()->rank() == 0 ? table : testing::Matcher<std::string>(testing::IsEmpty()));
+}
+
 TEST(ExtensionsTest, TheGraphNamesParametersAndOperations) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.iterations = 2, .out = folder.path()}});

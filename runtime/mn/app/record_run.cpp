@@ -12,6 +12,7 @@
 
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/one_line.hpp>
 #include <mn/report/report.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/forecast.hpp>
@@ -26,8 +27,8 @@ namespace {
 
 namespace ext = mn::extensions;
 
-void write_page(const Trainer& trainer) {
-  write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
+void write_page(const std::filesystem::path& out) {
+  write_file(out / "report.html", make_report({std::filesystem::proximate(out)}));
 }
 
 /// Writes the page OUT/report.html after reports and at the end of training. Between two writes after reports at least
@@ -42,7 +43,7 @@ class ReportPage final : public Extension {
     const auto begin = Clock::now();
     if (!trainer.is_root() || shown_ == log_.count() || begin < next_) return;
     shown_ = log_.count();
-    ext::try_to_write(has_failed_, [&] { write_page(trainer); });
+    ext::try_to_write(has_failed_, [&] { write_page(trainer.out()); });
     const auto end = Clock::now();
     next_ = end + std::max<Clock::duration>(kPeriod, 99 * (end - begin));
   }
@@ -66,7 +67,7 @@ struct ShownValues {
 
 /// Chooses the loss and the value `metric`, both of training and of each validation.
 ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
-  if (validations.empty()) validations.emplace_back("validation");  // without validations, the column stays empty
+  if (validations.empty()) validations.emplace_back("validation");
   ShownValues shown;
   for (const std::string& value : {std::string("loss"), metric}) {
     std::vector<std::string> names = {"main/" + value};
@@ -78,9 +79,12 @@ ShownValues shown_values(const std::string& metric, std::vector<std::string> val
   return shown;
 }
 
-std::string ini_of(const std::map<std::string, std::string>& settings) {
-  std::string text;
-  for (const auto& [name, value] : settings) text += name + " = " + value + "\n";
+/// The text of OUT/config.ini; empty if the program gives neither options nor settings.
+std::string ini_of(const RecordOptions& options) {
+  if (options.options != nullptr) return options.options->ini();
+  if (options.settings.empty()) return "";
+  std::string text = std::string(kSettingsHeader) + "\n";
+  for (const auto& [name, value] : options.settings) text += one_line(name) + " = " + one_line(value) + "\n";
   return text;
 }
 
@@ -91,13 +95,14 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
   if (trainer.is_root()) {
     std::printf("%s\n", ext::plan_of(ext::facts_of(trainer), unit).c_str());
     std::fflush(stdout);
-    if (!options.settings.empty()) write_file(trainer.out() / "config.ini", ini_of(options.settings));
+    if (const std::string ini = ini_of(options); !ini.empty()) write_file(trainer.out() / "config.ini", ini);
   }
   // The extensions below hold a reference to the log. The reference stays valid, because the trainer owns the log, too.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = options.period});
   const Interval always(1, IntervalUnit::kIteration);  // for extensions that look for a new report in every iteration
   const ShownValues shown = shown_values(options.metric, options.validations);
-  trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns), {.trigger = always});
+  trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns, ext::PrintReport::Header::kOfEntries),
+                 {.trigger = always});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
   trainer.extend(std::make_unique<ext::PlotReport>(log, shown.panels));
   trainer.extend(std::make_unique<ext::RunRecord>(log, options.details));
@@ -111,7 +116,7 @@ void write_report(const Trainer& trainer) {
   std::error_code none;  // no log exists if training ended before the first report
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
-    write_page(trainer);
+    write_page(trainer.out());
   } catch (const std::exception& error) {
     // The training has succeeded, so a failed write of the page is only a warning.
     log_warning(std::string("no report.html: ") + error.what());

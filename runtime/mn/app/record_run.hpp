@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/options.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/run_facts.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -18,9 +19,10 @@ struct RecordOptions {
   std::string metric = "accuracy";              ///< "main/METRIC", shown beside the loss in table and plot
   std::vector<std::string> validations = {};    ///< names of the validations; empty: "validation"
   extensions::RunDetails details = {};          ///< unit of the speed, and values that the run uses
-  /// The program's settings by name. record_run() writes them to OUT/config.ini, and the page shows and compares them.
-  /// Empty: no file is written.
+  /// The program's settings by name, for OUT/config.ini; the page shows and compares them.
   std::map<std::string, std::string> settings = {};
+  /// The program's options, for OUT/config.ini in place of `settings`; null: it has none.
+  const Options* options = nullptr;
 };
 
 /// Adds the extensions for OUT/log, the table, OUT/plot.png, OUT/run.jsonl, OUT/report.html and the progress bar, and

@@ -42,18 +42,20 @@ void print(const std::string& line) {
 
 }  // namespace
 
-PrintReport::PrintReport(const LogReport& log, std::vector<std::string> columns)
-    : log_(log), columns_(std::move(columns)) {}
+PrintReport::PrintReport(const LogReport& log, std::vector<std::string> columns, Header header)
+    : log_(log), columns_(std::move(columns)), when_(header) {
+  if (when_ == Header::kAtStart) shown_ = columns_;
+}
 
 std::string PrintReport::header() const {
   std::string text;
-  for (const std::string& column : columns_) text += padded(column, column);
+  for (const std::string& column : shown_) text += padded(column, column);
   return text;
 }
 
 std::string PrintReport::line(const nlohmann::json& entry) const {
   std::string text;
-  for (const std::string& column : columns_) {
+  for (const std::string& column : shown_) {
     text += padded(entry.contains(column) ? value_text(entry.at(column), width_of(column)) : "", column);
   }
   return text;
@@ -61,11 +63,21 @@ std::string PrintReport::line(const nlohmann::json& entry) const {
 
 void PrintReport::initialize(Trainer& trainer) {
   printed_ = log_.count_read_by(*this, trainer);
-  if (trainer.is_root()) print(header());
+  if (when_ == Header::kAtStart && trainer.is_root()) print(header());
+}
+
+/// Adds the columns that `entry` is the first to have. Returns true if there are any.
+bool PrintReport::take_columns(const nlohmann::json& entry) {
+  std::vector<std::string> shown;
+  for (const std::string& column : columns_) {
+    if (entry.contains(column) || std::ranges::find(shown_, column) != shown_.end()) shown.push_back(column);
+  }
+  return shown.size() > std::exchange(shown_, shown).size();
 }
 
 void PrintReport::run(Trainer& trainer) {
   for (const nlohmann::json& entry : log_.since(std::exchange(printed_, log_.count()))) {
+    if (take_columns(entry) && trainer.is_root()) print(header());
     if (trainer.is_root()) print(line(entry));
   }
 }

@@ -15,26 +15,36 @@ namespace mn::extensions {
 /// Prints one line for each new entry of the log, under one header.
 class PrintReport final : public Extension {
  public:
+  /// When the header is printed, and with which columns.
+  enum class Header {
+    kAtStart,   ///< before training, with all columns
+    kOfEntries  ///< with the columns that entries have had; before the first entry, and before one with a new column
+  };
+
   /// `log` belongs to the same trainer, and must outlive this extension. `columns` are names of values in the log.
-  explicit PrintReport(const LogReport& log, std::vector<std::string> columns = {
-                                                 "epoch", "main/loss", "validation/main/loss", "main/accuracy",
-                                                 "validation/main/accuracy", "elapsed_time"});
+  explicit PrintReport(const LogReport& log,
+                       std::vector<std::string> columns = {"epoch", "main/loss", "validation/main/loss",
+                                                           "main/accuracy", "validation/main/accuracy", "elapsed_time"},
+                       Header header = Header::kAtStart);
 
   [[nodiscard]] std::string name() const override { return "PrintReport"; }
   [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// The line of one entry. Its columns are as wide as in the header; a column is blank if the entry does not have its
-  /// value.
+  /// The line of one entry, padded to the header's columns. A column is blank if the entry lacks its value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
-  /// The header: the names of the columns.
+  /// The names of the columns in the latest header.
   [[nodiscard]] std::string header() const;
 
  private:
+  [[nodiscard]] bool take_columns(const nlohmann::json& entry);
+
   const LogReport& log_;
   std::vector<std::string> columns_;
-  std::int64_t printed_ = 0;  // number of printed entries
+  Header when_;
+  std::vector<std::string> shown_;  // columns of the latest header, in the order of columns_
+  std::int64_t printed_ = 0;        // number of printed entries
 };
 
 }  // namespace mn::extensions
