@@ -1,6 +1,8 @@
 // A job over named shards, with what jobs seldom need; app_test runs it.
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -29,17 +31,35 @@ class CountRuns final : public mn::Extension {
   int runs_ = 0;
 };
 
+class EndEarly final : public mn::Extension {
+ public:
+  EndEarly(std::string how, int rank) : how_(std::move(how)), rank_(rank) {}
+  [[nodiscard]] std::string name() const override { return "EndEarly"; }
+  void run(mn::Trainer&) override {
+    if (how_ == "exit") std::exit(3);
+    if (how_ == "error") throw mn::DataError("the planted error", true);
+    if (rank_ == 1) throw std::runtime_error("the planted error");
+  }
+
+ private:
+  const std::string how_;
+  const int rank_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
   std::string train = "mnist/val", validation;
   std::int64_t save_seconds = 0;
+  std::string end;
   bool instead = false;
   mn::Options options("usage: app_job [options]");
   options.add("train", train, "NAME", "shards to train on");
   options.add("validation", validation, "NAME", "shards to validate on");
   options.add("save-seconds", save_seconds, "let each checkpoint take so long", 0, 600);
+  options.add("end", end, "HOW", "end rank 1 in iteration 12: throw; or all ranks: error, exit",
+              {"throw", "error", "exit"});
   options.add_flag("instead", instead, "do something else");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
     torch::nn::Linear net(784, 10);
@@ -61,6 +81,9 @@ int main(int argc, char** argv) {
     training.report_every = {10, "iteration"};
     training.extend(std::make_unique<CountRuns>(comm->rank() == 0, std::chrono::seconds(save_seconds)),
                     {.trigger = mn::Interval(2, "iteration")});
+    if (!end.empty()) {
+      training.extend(std::make_unique<EndEarly>(end, comm->rank()), {.trigger = mn::Interval(12, "iteration")});
+    }
     return training;
   });
 }

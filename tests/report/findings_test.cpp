@@ -39,6 +39,8 @@ class FindingsTest : public testing::Test {
   report::Run run_of(const std::string& log, const std::string& events) {
     const fs::path out = folder_.path() / "run";
     fs::create_directories(out);
+    fs::remove(out / "config.ini");
+    if (!config_.empty()) std::ofstream(out / "config.ini") << config_;
     std::ofstream(out / "log") << log;
     fs::remove(out / "run.jsonl");
     if (!events.empty()) std::ofstream(out / "run.jsonl") << events;
@@ -50,6 +52,8 @@ class FindingsTest : public testing::Test {
     for (const Finding& each : findings_of(run_of(log, events), 1e9)) texts.push_back(each.title + "; " + each.advice);
     return texts;
   }
+
+  std::string config_;  // text of config.ini; empty: there is none
 
  private:
   test::TemporaryFolder folder_;
@@ -98,7 +102,7 @@ TEST_F(FindingsTest, SaysWhatMinibatchesAreWaitedFor) {
   const char* causes = R"(,"queue_s":[0,0,0],"storage_s":[3,3,3],"transform_s":[1,1,1],"copy_s":[0,0,0])";
   EXPECT_THAT(found("[4,4,4]", causes), ElementsAre("ranks waited for minibatches for 40 % of the time; 75 % of that "
                                                     "for reading from the storage: copy the data to the nodes "
-                                                    "(--stage)"));
+                                                    "(StageOptions)"));
   const char* few = R"(,"queue_s":[0,0,0],"storage_s":[0,0,0],"transform_s":[0,0,0],"copy_s":[0.1,0.1,0.1])";
   EXPECT_THAT(found("[4,4,4]", few), ElementsAre("ranks waited for minibatches for 40 % of the time; "));
   EXPECT_THAT(found("[0.1,0.1,0.1]", causes), IsEmpty());
@@ -121,6 +125,34 @@ TEST_F(FindingsTest, NamesLargePartsOfTheTime) {
                               step_times(10, "[0.1,0.1,0.1]", "[0,0,0]", R"(,"validation_s":5,"checkpoint_s":1)") +
                               kNormalEnd),
       ElementsAre(HasSubstr("validation took 50 %"), HasSubstr("checkpoints took 10 %")));
+}
+
+TEST_F(FindingsTest, AdvisesOptionsThatTheProgramHas) {
+  const std::string events =
+      kThreeRanks + step_times(10, "[0.1,0.1,0.1]", "[0,0,0]", R"(,"checkpoint_s":1)") + kNormalEnd;
+  const std::string option = "checkpoint-every = 1e\n";
+  for (const auto& [config, advice] : {std::pair<std::string, const char*>("", "the trigger of Snapshot"),
+                                       {option, "--checkpoint-every, or auto"},
+                                       {"seed = 1\n", "the trigger of Snapshot"},
+                                       {kSettingsHeader + ("\n" + option), "the trigger of Snapshot"}}) {
+    config_ = config;
+    EXPECT_THAT(findings(kShortLog, events), ElementsAre(HasSubstr(advice))) << config;
+  }
+  for (const char* log : {R"([{"iteration": 3, "main/loss": null}])", kShortLog}) {
+    config_ = "";
+    for (const std::string& text : findings(log, events)) EXPECT_THAT(text, testing::Not(HasSubstr("--")));
+  }
+}
+
+TEST_F(FindingsTest, AnErrorEndsARun) {
+  const std::string failed = R"({"event":"end","time":9,"iteration":15,"error":"uncaught std::runtime_error: boom"})";
+  EXPECT_THAT(findings(kShortLog, kThreeRanks + step_times(10, "[1,1,1]") + failed),
+              ElementsAre("the run ended with an error; uncaught std::runtime_error: boom"));
+  const report::Run run = run_of(kShortLog, kThreeRanks + failed + "\n");
+  EXPECT_EQ(state_of(run, 10), State::kFailed);
+  EXPECT_THAT(state_label(run, 10), HasSubstr("ended with an error"));
+  EXPECT_EQ(state_of(run_of(kShortLog, kThreeRanks + failed + "\n" + kThreeRanks), 10), State::kRunning)
+      << "started again";
 }
 
 TEST_F(FindingsTest, AResumeReplacesWhatFollowsItsCheckpoint) {

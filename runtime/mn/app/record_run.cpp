@@ -1,6 +1,7 @@
 #include <mn/app/record_run.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -11,9 +12,14 @@
 #include <vector>
 
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/one_line.hpp>
+#include <mn/core/unix_time.hpp>
+#include <mn/job/end_note.hpp>
 #include <mn/report/report.hpp>
+#include <mn/report/run_files.hpp>
+#include <mn/trainer/extensions/appended_file.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/forecast.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>
@@ -59,6 +65,47 @@ class ReportPage final : public Extension {
   bool has_failed_ = false;
 };
 
+/// Notes a bad end of the job in OUT/run.jsonl and OUT/report.html, on the rank that reports the end, if this rank
+/// reaches OUT.
+class EndRecord final : public Extension {
+ public:
+  EndRecord() = default;
+  ~EndRecord() override {
+    if (!runs_) return;
+    if (is_root_) write_end_note("an exception has left Trainer::run()");
+    set_end_note({});
+  }
+  EndRecord(const EndRecord&) = delete;
+  EndRecord& operator=(const EndRecord&) = delete;
+
+  [[nodiscard]] std::string name() const override { return "EndRecord"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport - 2; }  // after run.jsonl has the start
+  void initialize(Trainer& trainer) override {
+    runs_ = true;
+    is_root_ = trainer.is_root();
+    *iteration_ = trainer.iteration();
+    set_end_note([out = trainer.out(), iteration = iteration_](const std::string& why) {
+      if (!std::filesystem::exists(out / "run.jsonl")) return;  // a folder of another node
+      ext::AppendedFile file(out / "run.jsonl", ext::AppendedFile::Start::kAfterLastLine);
+      const nlohmann::json line = {
+          {"event", "end"}, {"time", unix_time()}, {"iteration", iteration->load()}, {"error", why}};
+      file.add(json_text(line) + "\n");
+      file.write();
+      write_page(out);
+    });
+  }
+  void run(Trainer& trainer) override { *iteration_ = trainer.iteration(); }
+  void finalize(Trainer&) override {
+    runs_ = false;
+    set_end_note({});
+  }
+
+ private:
+  bool runs_ = false;
+  bool is_root_ = false;
+  std::shared_ptr<std::atomic<std::int64_t>> iteration_ = std::make_shared<std::atomic<std::int64_t>>(0);
+};
+
 /// The names of the values in the log that the table and the plot show.
 struct ShownValues {
   std::vector<std::string> columns = {"epoch"};
@@ -83,7 +130,7 @@ ShownValues shown_values(const std::string& metric, std::vector<std::string> val
 std::string ini_of(const RecordOptions& options) {
   if (options.options != nullptr) return options.options->ini();
   if (options.settings.empty()) return "";
-  std::string text = std::string(kSettingsHeader) + "\n";
+  std::string text = std::string(report::kSettingsHeader) + "\n";
   for (const auto& [name, value] : options.settings) text += one_line(name) + " = " + one_line(value) + "\n";
   return text;
 }
@@ -107,6 +154,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
   trainer.extend(std::make_unique<ext::PlotReport>(log, shown.panels));
   trainer.extend(std::make_unique<ext::RunRecord>(log, options.details));
   trainer.extend(std::make_unique<ReportPage>(log));
+  trainer.extend(std::make_unique<EndRecord>());
   trainer.extend(std::make_unique<ext::Forecast>());
   trainer.extend(std::make_unique<ext::ProgressBar>(std::move(options.details)));
   return log;

@@ -26,10 +26,10 @@ struct RecordOptions {
 };
 
 /// Adds the extensions for OUT/log, the table, OUT/plot.png, OUT/run.jsonl, OUT/report.html and the progress bar, and
-/// an extension that throws if the loss is not a number. Collective. Call record_run() after adding validations, and
-/// before Trainer::resume() and run(). Rank 0 prints a line about the training, and after 20 steps an estimate of the
-/// training's duration. Returns the log, which belongs to the trainer. `mnreport OUT` shows the run like a run of
-/// run_training().
+/// an extension that throws if the loss is not a number. If the job ends with an error, the page says so. Collective.
+/// Call it after adding validations, and before Trainer::resume() and run(). Rank 0 prints a line about the training,
+/// and after 20 steps an estimate of its time. Returns the log, which belongs to the trainer. `mnreport OUT` shows the
+/// run like a run of run_training().
 ///
 ///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.epochs = 20, .out = "result"});
 ///   mn::app::record_run(trainer, {.details = {.unit = "images"}, .settings = {{"lr", "0.1"}}});

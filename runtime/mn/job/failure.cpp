@@ -20,6 +20,7 @@
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
+#include <mn/job/end_note.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {
@@ -158,6 +159,8 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   write_stderr(table);
   report(speaker, message);
   wait_until_shown();
+  const auto bound = exit_soon(exit_code);  // ends the process if the disk hangs
+  write_end_note(message);
   end_all_ranks(exit_code);
 }
 
@@ -170,6 +173,7 @@ void end_for_error(std::exception_ptr error) {
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
     const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for unfinished communication
+    if (failing_speaker.rank == 0) write_end_note(outcome.message);
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }

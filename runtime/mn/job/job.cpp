@@ -20,6 +20,7 @@
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/job/end_exchange.hpp>
+#include <mn/job/end_note.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/hang_report.hpp>
@@ -215,6 +216,7 @@ class Job::Impl {
     }
     settle(status, status == 0 ? "called exit(0)" : how, kExitTime);
     const auto bound = exit_code_ == 0 ? std::jthread() : exit_soon(exit_code_);  // MPI_Finalize may never return
+    if (speaker_.rank == 0) write_end_note(how);
     finish(exit_code_);
   }
 

@@ -91,6 +91,7 @@ Cell state_cell(const Run& run, double now) {
       return {"running", "", "warn"};
     case State::kQuiet:
       return {quiet_text(run, now), "", "warn"};
+    case State::kFailed:
     case State::kLost:
       break;
   }

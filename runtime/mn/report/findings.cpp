@@ -20,7 +20,7 @@ constexpr const char* kStraggler = "straggler: ";
 
 /// Why ranks wait for minibatches. Each row has the name of the time in run.jsonl, a cause in words, and a remedy.
 constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
-    {{"storage_s", "reading from the storage", "copy the data to the nodes (--stage)"},
+    {{"storage_s", "reading from the storage", "copy the data to the nodes"},
      {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
      {"copy_s", "copies to the device", "send smaller samples, such as uint8 images"},
      {"queue_s", "minibatches that had not been begun", "raise LoaderOptions::prefetch_bytes or prefetch"}}};
@@ -32,7 +32,8 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
     findings.push_back(
         {kResultAtStake + 2,
          shown_name(run, bad.key()) + " was NaN or infinite at iteration " + entry.at("iteration").dump(),
-         "lower the learning rate, clip gradients (--clip-norm), or look at the data of this step"});
+         "lower the learning rate, clip gradients (" + advised(run, "clip-norm", "mn::gradient_clipping") +
+             "), or look at the data of this step"});
     return;
   }
 }
@@ -45,11 +46,13 @@ void find_overfitting(const Run& run, std::vector<Finding>& findings) {
   const auto points = points_of(run, kLoss, false);
   const bool rises = validated->last > 1.1 * validated->best && validated->best > 0;
   if (points.size() < 4 || !rises || trained->last > 1.05 * trained->best) return;
-  findings.push_back(
-      {kResultAtStake,
-       shown_name(run, kLoss) + " was best in " + validated->best_at + " (" + short_number(validated->best) +
-           ") and is " + short_number(validated->last) + " now: the model overfits",
-       "--best keeps the best checkpoint, --early-stop ends training there; more data or regularization"});
+  findings.push_back({kResultAtStake,
+                      shown_name(run, kLoss) + " was best in " + validated->best_at + " (" +
+                          short_number(validated->best) + ") and is " + short_number(validated->last) +
+                          " now: the model overfits",
+                      advised(run, "best", "extensions::BestSnapshot") + " keeps the best checkpoint, " +
+                          advised(run, "early-stop", "extensions::EarlyStopping") +
+                          " ends training there; more data or regularization"});
 }
 
 void find_straggler_cost(const Run& run, std::vector<Finding>& findings) {
@@ -86,10 +89,11 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
   }
   const auto main = static_cast<std::size_t>(std::ranges::max_element(causes) - causes.begin());
   const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
-  findings.push_back(
-      {share, "ranks waited for minibatches for " + percent(share) + " of the time",
-       is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " + kDataCauses[main][2]
-                : ""});
+  findings.push_back({share, "ranks waited for minibatches for " + percent(share) + " of the time",
+                      is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " +
+                                     kDataCauses[main][2] +
+                                     (main == 0 ? " (" + advised(run, "stage", "StageOptions") + ")" : "")
+                               : ""});
 }
 
 /// Adds a finding for each part of the time, such as validation, that is larger than usual.
@@ -99,17 +103,21 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
   for (const double part : parts) whole += part;
   if (whole <= 0) return;
   find_data_waits(run, parts, whole, findings);
-  const auto add = [&](Part part, double least, const char* what, const char* advice) {
+  const auto add = [&](Part part, double least, const char* what, const std::string& advice) {
     const double share = parts[part] / whole;
     if (share >= least)
       findings.push_back({share, std::string(what) + " took " + percent(share) + " of the time", advice});
   };
   if (find_straggler(run).share <= 0) {  // with a straggler, the ranks wait for it
     add(kCommunication, 0.2, "communication and waiting for other ranks",
-        "larger minibatches (--batchsize, --accumulate), --compress, or fewer ranks");
+        "larger minibatches (" + advised(run, "batchsize", "LoaderOptions::batchsize") + ", " +
+            advised(run, "accumulate", "TrainerOptions::accumulate") + "), " +
+            advised(run, "compress", "OptimizerOptions::compression") + ", or fewer ranks");
   }
-  add(kValidation, 0.3, "validation", "validate less often: --val-every");
-  add(kCheckpoint, 0.05, "checkpoints", "write fewer: --checkpoint-every, or auto");
+  add(kValidation, 0.3, "validation", "validate less often: " + advised(run, "val-every", "the trigger of Validation"));
+  const std::string saves = advised(run, "checkpoint-every", "");
+  add(kCheckpoint, 0.05, "checkpoints",
+      "write fewer: " + (saves.empty() ? "the trigger of Snapshot, or Snapshot(keep, true)" : saves + ", or auto"));
 }
 
 /// Adds a finding for each text of a warning, with the ranks that have logged it. Leaves out warnings about stragglers,
@@ -137,6 +145,7 @@ void find_warnings(const Run& run, std::vector<Finding>& findings) {
 
 State state_of(const Run& run, double now) {
   constexpr double kMinQuiet_s = 60, kMinLost_s = 1800, kPauses = 3;
+  if (!run.error.empty()) return State::kFailed;
   if (run.ended) {
     return run.why.ends_with("after a checkpoint") ? State::kStopped : State::kFinished;  // Trainer::end_reason()
   }
@@ -155,6 +164,9 @@ std::vector<Finding> findings_of(const Run& run, double now) {
   if (!run.command.empty() && state_of(run, now) == State::kLost) {
     findings.push_back({kResultAtStake + 1, "the run has no end: it was ended from outside, or hangs",
                         "look at the last lines of its output, and at mnreport --calls " + run.folder.string()});
+  }
+  if (!run.error.empty()) {
+    findings.push_back({kResultAtStake + 1, "the run ended with an error", run.error});
   }
   find_bad_numbers(run, findings);
   find_overfitting(run, findings);

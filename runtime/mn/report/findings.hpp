@@ -17,6 +17,7 @@ struct Finding {
 /// How a run stands.
 enum class State {
   kFinished,  ///< ended as planned
+  kFailed,    ///< ended with an error
   kStopped,   ///< ended before its limit, by a signal or the time limit
   kRunning,   ///< did not record an end, and wrote a line recently
   kQuiet,     ///< did not record an end, and wrote nothing for several times its longest pause between two lines

@@ -111,6 +111,8 @@ std::string state_label(const Run& run, double now) {
   switch (state_of(run, now)) {
     case State::kFinished:
       return label("good", run.why.empty() ? "finished" : "finished: " + run.why);
+    case State::kFailed:
+      return label("bad", "ended with an error" + so_far);
     case State::kStopped:
       return label("warn", "stopped" + (done > 0 ? " at " + percent(done) : std::string()) + ": " + run.why);
     case State::kLost:

@@ -8,9 +8,6 @@
 
 namespace mn {
 
-/// The first line of a config.ini with settings that are no options of a command line.
-inline constexpr const char* kSettingsHeader = "# settings of the program";
-
 /// A function that shows a message to the user.
 using Note = std::function<void(const std::string&)>;
 

@@ -38,7 +38,9 @@ void read_options(Run& run, const fs::path& path) {
   std::ifstream file(path);
   std::optional<std::string> usual;
   bool is_idle = false;
+  run.has_options = file.good();
   for (std::string line; std::getline(file, line);) {
+    if (line == kSettingsHeader) run.has_options = false;
     if (line.starts_with(kDefault)) usual = line.substr(kDefault.size());
     if (line.starts_with("# no effect")) is_idle = true;
     const auto equals = line.find(" = ");
@@ -98,6 +100,7 @@ void start(Run& run, const json& event, std::int64_t iteration) {
   run.facts = read_facts(event.value("run", json::object()));
   run.ended = false;
   run.why.clear();
+  run.error.clear();
   run.total_s.reset();
 }
 
@@ -113,6 +116,7 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
   } else if (kind == "end") {
     run.ended = true;
     run.why = event.value("why", "");
+    run.error = event.value("error", "");
     if (event.contains("elapsed_s")) run.total_s = event.at("elapsed_s").get<double>();
   }
   reached = iteration;
@@ -180,6 +184,10 @@ double elapsed_s(const Run& run) {
 
 std::string job_of(const Run& run) {
   return run.command.empty() ? "" : fs::path(run.command.front()).filename().string();
+}
+
+std::string advised(const Run& run, const std::string& option, const std::string& call) {
+  return run.has_options && run.options.contains(option) ? "--" + option : call;
 }
 
 std::string used_value(const Run& run, const std::string& option) {

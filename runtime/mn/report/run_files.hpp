@@ -13,6 +13,9 @@
 
 namespace mn::report {
 
+/// The first line of a config.ini with settings that are no options of a command line.
+inline constexpr const char* kSettingsHeader = "# settings of the program";
+
 /// How many seconds rank 0 spent on validation and checkpoints, outside of steps, between two lines of run.jsonl.
 struct Pauses {
   std::int64_t iteration = 0;
@@ -41,6 +44,7 @@ struct Run {
   std::map<std::string, std::string> options;  ///< config.ini
   std::map<std::string, std::string> changed;  ///< defaults of the options with other values
   std::set<std::string> idle;                  ///< options without an effect in this run
+  bool has_options = false;                    ///< whether config.ini has options of a command line
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
   std::vector<std::string> hosts;              ///< host of each rank
   std::string device;                          ///< "CPU" or "GPU"
@@ -52,6 +56,7 @@ struct Run {
   std::int64_t resumes = 0;
   bool ended = false;
   std::string why;                        ///< reason of the end
+  std::string error;                      ///< reason of a bad end; empty: none, or unknown
   std::map<std::int64_t, double> epochs;  ///< epoch by iteration, from the reports with an epoch
   std::vector<std::string> warnings;      ///< warnings of all ranks; a repeated text appears once
   /// The report lines of run.jsonl that have times. Lines that a resumed run has replaced are left out. "steps" in a
@@ -79,6 +84,10 @@ struct Run {
 
 /// The name of the program, for instance "mnist". Empty if there is no run.jsonl.
 [[nodiscard]] std::string job_of(const Run& run);
+
+/// How to change a run: "--NAME" if the program has this option, otherwise `call`, which stands for the option in
+/// programs without it.
+[[nodiscard]] std::string advised(const Run& run, const std::string& option, const std::string& call);
 
 /// The value that the run has used for an option. Empty if the option is unknown.
 [[nodiscard]] std::string used_value(const Run& run, const std::string& option);

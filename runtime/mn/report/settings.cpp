@@ -66,7 +66,7 @@ std::string other_options(const Run& run) {
   if (rows.empty()) return "";
   rows = "<div class='scroll'><table>" + rows + "</table></div>";
   if (!run.idle.empty()) rows += "<p>Without an effect in this run: " + escape_html(join(run.idle)) + "</p>";
-  return folded("Options with their defaults", rows);
+  return folded(run.has_options ? "Options with their defaults" : "Settings", rows);
 }
 
 }  // namespace

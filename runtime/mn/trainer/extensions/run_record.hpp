@@ -23,7 +23,8 @@ class AppendedFile;
 ///           a step since the previous line. With a DataLoader also queue_s, storage_s, transform_s and copy_s, the
 ///           causes of data_s (LoaderStats), and read_bytes and opens since the previous line. A resumed run has no
 ///           lists before its first step
-///   end     time, iteration, elapsed_s, why, validation_s, checkpoint_s; absent if the run was killed
+///   end     time, iteration, elapsed_s, why, validation_s, checkpoint_s; after an error time, iteration, error; absent
+///           if the run was killed
 ///
 /// The lines report and end also have "warnings", if ranks logged any since the previous line: a list of their texts.
 /// Writes a line for each entry of the log. Collective in the same iterations as the log.
