@@ -50,17 +50,37 @@ TEST_F(OnGpu, AStreamThatCannotBeMadeLeavesNothing) {
 }
 
 /// As after every error of NCCL, no rank waits forever in a call without all ranks.
-TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator_from_2_ranks) {
+TEST_F(OnGpu, AReductionThatCannotBeEnqueuedAbortsTheCommunicator_from_2_ranks) {
   const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
   const auto run = [&] {
     const auto comm = create("pure_nccl");
     const auto reduce = [&] { comm->sum_gradients(std::vector{gradient.view()}, 0.5); };
-    stand_in::fail_call("ncclRedOpCreatePreMulSum", 1);
+    stand_in::fail_call("ncclAllReduce", 1);
     EXPECT_THAT(reduce, ThrowsMessage<CommError>(AllOf(HasSubstr("of 400 bytes on rank"), HasSubstr(" failed: "))));
     reduce();
   };
   EXPECT_THAT(run, ThrowsMessage<CommError>(HasSubstr("aborted after an error")));
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// A mean is a plain sum, as NCCL's fast ways need, and one kernel that multiplies by 1/n; a sum needs no kernel.
+TEST_F(OnGpu, AMeanOfContiguousGradientsLaunchesOneKernel) {
+  const auto comm = create("pure_nccl");
+  const auto launches = [&](const auto& gradient, double scale) {
+    const auto before = std::pair(stand_in::calls_of("cudaLaunchKernel"), stand_in::calls_of("ncclAllReduce"));
+    comm->sum_gradients(two_pieces(gradient.view(), true), scale);
+    EXPECT_EQ(stand_in::calls_of("ncclAllReduce"), before.second + 1);
+    return stand_in::calls_of("cudaLaunchKernel") - before.first;
+  };
+  const auto wide = mine<float>(5001);
+  EXPECT_EQ(launches(wide, 0.5), 1);
+  expect_sums(wide, 0.5);
+  const auto narrow = mine<BFloat16>(515);
+  EXPECT_EQ(launches(narrow, 0.5), 1);
+  expect_sums(narrow, 0.5);
+  const auto sum = mine<float>(1000);
+  EXPECT_EQ(launches(sum, 1), 0);
+  expect_sums(sum, 1);
 }
 
 /// Freeing memory waits for the whole device, hence for a collective that the peer joins only after the messages.

@@ -129,7 +129,7 @@ TEST_F(LeftAlone, TheEndWaitsForNoOneWhoDoesNotCome_from_2_ranks) {
   auto nccl = std::make_unique<Nccl>(MPI_COMM_WORLD, device_);
   unsetenv("MN_NCCL_TIMEOUT");
   if (rank_ == 0) {
-    nccl->allreduce(gradient.view(), ReduceOp::kSum, 1, stream);
+    nccl->allreduce(gradient.view(), ReduceOp::kSum, stream);
     nccl->watch(stream);
     nccl.reset();
   }

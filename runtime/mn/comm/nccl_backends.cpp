@@ -85,7 +85,7 @@ class NcclCollectives final : public DeviceCollectives {
   }
   void sum_gradients(std::span<const BufferView> gradients, double scale) override {
     packer_.apply(gradients, scale, stream_,
-                  [&](BufferView whole, double factor) { nccl_->allreduce(whole, ReduceOp::kSum, factor, stream_); });
+                  [&](BufferView whole) { nccl_->allreduce(whole, ReduceOp::kSum, stream_); });
   }
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key) { return nccl_->split(color, key, stream_); }
   void send(ConstBufferView buffer, int dest) override { nccl_->send(buffer, dest, stream_); }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 namespace mn::stand_in {
@@ -94,17 +93,7 @@ std::size_t size_of(ncclDataType_t type) {
   return bytes;
 }
 
-void scale(std::byte* values, std::size_t count, ncclDataType_t type, const Reduction& reduction) {
-  if (!reduction.is_scaled) return;
-  with_type(type, [&](auto scalar) {
-    using T = decltype(scalar);
-    std::memcpy(&scalar, reduction.scalar, sizeof scalar);
-    auto* const elements = reinterpret_cast<T*>(values);
-    for (std::size_t i = 0; i < count; ++i) elements[i] = apply(ncclProd, elements[i], scalar);
-  });
-}
-
-void reduce(std::byte* result, std::size_t count, ncclDataType_t type, const Reduction& reduction, int ranks,
+void reduce(std::byte* result, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int ranks,
             const std::function<const std::byte*(int rank)>& values_of) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
@@ -120,7 +109,7 @@ void reduce(std::byte* result, std::size_t count, ncclDataType_t type, const Red
       for (int turn = 1; turn < ranks; ++turn) {
         const T* const others = values(turn);
         for (std::size_t i = 0; i < length; ++i) {
-          results[first + i] = apply(reduction.op, results[first + i], others[i]);
+          results[first + i] = apply(op, results[first + i], others[i]);
         }
       }
     }

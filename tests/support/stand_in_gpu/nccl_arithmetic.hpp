@@ -11,18 +11,8 @@ namespace mn::stand_in {
 /// 0 for types that there are not.
 [[nodiscard]] std::size_t size_of(ncclDataType_t type);
 
-/// ncclSum, …, ncclMin; or the sum of `scalar` × element.
-struct Reduction {
-  ncclRedOp_t op = ncclSum;
-  bool is_scaled = false;
-  std::byte scalar[8] = {};  ///< a value of the elements' type
-};
-
-/// Multiplies each element by the reduction's scalar, if it has one.
-void scale(std::byte* values, std::size_t count, ncclDataType_t type, const Reduction& reduction);
-
 /// Reduces the elements of all ranks. As in rings, the order of ranks changes along the buffer.
-void reduce(std::byte* result, std::size_t count, ncclDataType_t type, const Reduction& reduction, int ranks,
+void reduce(std::byte* result, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int ranks,
             const std::function<const std::byte*(int rank)>& values_of);
 
 }  // namespace mn::stand_in

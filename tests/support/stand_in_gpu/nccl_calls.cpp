@@ -70,15 +70,6 @@ bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::s
   return a < b + b_bytes && b < a + a_bytes;
 }
 
-/// NCCL's kernel for one rank gives each block as many elements, rounded up to 16 bytes of the rounded-down share.
-std::size_t covered_by_one_rank(std::size_t count, std::size_t element_bytes) {
-  constexpr std::size_t kBlockBytes = 16 << 10;
-  constexpr std::size_t kPackBytes = 16;
-  const std::size_t blocks = std::min<std::size_t>(32, (count * element_bytes + kBlockBytes - 1) / kBlockBytes);
-  const std::size_t pack = kPackBytes / element_bytes;
-  return blocks == 0 ? 0 : std::min(count, blocks * ((count / blocks + pack - 1) / pack * pack));
-}
-
 /// `call`'s count, type, op and root are the caller's.
 ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm, cudaStream_t stream) {
   if (nccl_fails("nccl" + std::string(call.name))) return ncclInternalError;
@@ -86,14 +77,7 @@ ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm,
   if (comm == nullptr) return refuse_call(call, "no communicator");
   if (size_of(type) == 0) return refuse_call(call, "no such type");
   if (call.root < kNone || call.root >= comm->size()) return refuse_call(call, "no such root");
-  Reduction reduction;
-  if (call.op != kNone) {
-    const auto found = comm->find(static_cast<ncclRedOp_t>(call.op));
-    if (!found) return refuse_call(call, "no such operator");
-    reduction = *found;
-    if (reduction.is_scaled) call.op = ncclNumOps;  // ranks may number theirs as they like
-    if (reduction.is_scaled && comm->size() == 1) call.count = covered_by_one_rank(call.count, size_of(type));
-  }
+  if (call.op > ncclMin) return refuse_call(call, "no such operator");
   const std::string_view name = call.name;
   const std::size_t part = call.count * size_of(type);
   const std::size_t send_bytes = buffers.whole == Whole::kSend ? part * static_cast<std::size_t>(comm->size()) : part;
@@ -111,7 +95,7 @@ ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm,
   }
   auto enqueue = [=] {
     if (!comm->connect(call)) return ncclInternalError;
-    return comm->enqueue(stream, [=](std::uint64_t) { comm->collective(call, from, to, reduction); });
+    return comm->enqueue(stream, [=](std::uint64_t) { comm->collective(call, from, to); });
   };
   if (group().depth == 0) return start({{comm, std::move(enqueue)}});
   group().calls.emplace_back(comm, std::move(enqueue));
@@ -212,19 +196,6 @@ ncclResult_t ncclGroupEnd() {
   const bool fails = nccl_fails("ncclGroupEnd");
   const ncclResult_t code = end_group();  // in any case: a group left open would take the next calls
   return fails ? ncclInternalError : code;
-}
-
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
-                                      ncclScalarResidence_t residence, ncclComm_t comm) {
-  if (nccl_fails("ncclRedOpCreatePreMulSum")) return ncclInternalError;
-  if (residence != ncclScalarHostImmediate) return refuse(ncclInvalidArgument, "RedOpCreatePreMulSum: a host scalar");
-  *op = comm->add_scaled_sum(scalar, type);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  if (nccl_fails("ncclRedOpDestroy")) return ncclInternalError;
-  return comm->remove(op) ? ncclSuccess : refuse(ncclInvalidArgument, "RedOpDestroy: no such operator");
 }
 
 }  // extern "C"

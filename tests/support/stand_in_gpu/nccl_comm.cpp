@@ -256,25 +256,4 @@ void Comm::finish() {
   while (in_graphs_.use_count() > 1) nap();
 }
 
-ncclRedOp_t Comm::add_scaled_sum(const void* scalar, ncclDataType_t type) {
-  Reduction reduction{ncclSum, true};
-  std::memcpy(reduction.scalar, scalar, size_of(type));
-  auto free = std::ranges::find_if(scaled_sums_, [](const auto& each) { return !each; });
-  if (free == scaled_sums_.end()) free = scaled_sums_.insert(free, std::nullopt);
-  *free = reduction;
-  return static_cast<ncclRedOp_t>(ncclNumOps + static_cast<int>(free - scaled_sums_.begin()));
-}
-
-bool Comm::remove(ncclRedOp_t op) {
-  if (op < ncclNumOps || !find(op)) return false;
-  scaled_sums_[static_cast<std::size_t>(op) - ncclNumOps].reset();
-  return true;
-}
-
-std::optional<Reduction> Comm::find(ncclRedOp_t op) const {
-  if (op <= ncclMin) return Reduction{op};
-  const auto index = static_cast<std::size_t>(op) - ncclNumOps;
-  return op >= ncclNumOps && index < scaled_sums_.size() ? scaled_sums_[index] : std::nullopt;
-}
-
 }  // namespace mn::stand_in

@@ -9,11 +9,10 @@
 /// 3. Destruction waits for every operation, and for every graph that captured one.
 /// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is
 ///    0; the first message between two ranks waits for the other one in any case.
-/// 5. One rank alone leaves out the last elements of a scaled sum, where the blocks' shares do not add up to all.
-/// 6. Ranks share a GPU only from 2.30.3 on, with NCCL_MULTI_RANK_GPU_ENABLE.
+/// 5. Ranks share a GPU only from 2.30.3 on, with NCCL_MULTI_RANK_GPU_ENABLE.
 ///
 /// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort" and
-/// "NCCL_RUNTIME_CONNECT"; (5) was seen with NCCL 2.28 on an H200.
+/// "NCCL_RUNTIME_CONNECT".
 #pragma once
 
 #include <atomic>
@@ -77,7 +76,7 @@ class Comm {
   ncclResult_t enqueue(cudaStream_t stream, std::function<void(std::uint64_t number)> body);
 
   // Bodies of operations.
-  void collective(const Call& call, const std::byte* send, std::byte* recv, const Reduction& reduction);
+  void collective(const Call& call, const std::byte* send, std::byte* recv);
   void exchange(std::uint64_t number, std::vector<Message> messages);
 
   [[nodiscard]] ncclResult_t error() const noexcept { return error_; }
@@ -86,11 +85,6 @@ class Comm {
   void abort() noexcept { is_aborted_ = true; }
   /// Waits until the communicator may go.
   void finish();
-
-  ncclRedOp_t add_scaled_sum(const void* scalar, ncclDataType_t type);
-  /// False if there is no such operator.
-  bool remove(ncclRedOp_t op);
-  [[nodiscard]] std::optional<Reduction> find(ncclRedOp_t op) const;
 
  private:
   [[nodiscard]] ncclResult_t failure() const;
@@ -102,9 +96,9 @@ class Comm {
   bool wait_in_host(const Ready& ready);
   bool meet();
   bool agree(const Call& call);
-  bool share(const std::byte* from, std::size_t count, ncclDataType_t type, const Reduction& reduction);
+  bool share(const std::byte* from, std::size_t bytes);
 
-  void take(const Call& call, int turn, std::byte* to, std::size_t part, std::size_t count, const Reduction& reduction);
+  void take(const Call& call, int turn, std::byte* to, std::size_t part, std::size_t count);
   /// Moves what can be moved now; true when nothing is left.
   bool move(std::vector<Message>& messages);
   void move(Message& message, Mail& mail);
@@ -130,7 +124,6 @@ class Comm {
   std::atomic<int> connecting_ = 0;                           // calls that wait in the host
   std::uint64_t collectives_ = 0;                             // begun; by the operation that runs
   std::shared_ptr<int> in_graphs_ = std::make_shared<int>();  // owned also by each captured operation
-  std::vector<std::optional<Reduction>> scaled_sums_;
 };
 
 /// STAND_IN_NCCL_VERSION, else that of the header.

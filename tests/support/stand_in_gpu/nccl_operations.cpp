@@ -26,17 +26,13 @@ bool Comm::agree(const Call& call) {
 }
 
 /// Shows a piece to all ranks; true when each has shown its own.
-bool Comm::share(const std::byte* from, std::size_t count, ncclDataType_t type, const Reduction& reduction) {
-  if (from != nullptr) {
-    std::memcpy(segment_.area(rank_), from, count * size_of(type));
-    scale(segment_.area(rank_), count, type, reduction);
-  }
+bool Comm::share(const std::byte* from, std::size_t bytes) {
+  if (from != nullptr) std::memcpy(segment_.area(rank_), from, bytes);
   return meet();
 }
 
 /// Computes this rank's part of a result from the pieces that all ranks show.
-void Comm::take(const Call& call, int turn, std::byte* to, std::size_t part, std::size_t count,
-                const Reduction& reduction) {
+void Comm::take(const Call& call, int turn, std::byte* to, std::size_t part, std::size_t count) {
   const auto type = static_cast<ncclDataType_t>(call.type);
   const std::string_view name = call.name;
   const std::size_t bytes = count * size_of(type);
@@ -46,11 +42,11 @@ void Comm::take(const Call& call, int turn, std::byte* to, std::size_t part, std
     for (int r = 0; r < size_; ++r) std::memcpy(to + static_cast<std::size_t>(r) * part, segment_.area(r), bytes);
   } else if (name == "AllReduce" || (name == "Reduce" && rank_ == call.root) ||
              (name == "ReduceScatter" && rank_ == turn)) {
-    reduce(to, count, type, reduction, size_, [this](int r) { return segment_.area(r); });
+    reduce(to, count, type, static_cast<ncclRedOp_t>(call.op), size_, [this](int r) { return segment_.area(r); });
   }
 }
 
-void Comm::collective(const Call& call, const std::byte* send, std::byte* recv, const Reduction& reduction) {
+void Comm::collective(const Call& call, const std::byte* send, std::byte* recv) {
   if (!agree(call)) return;
   const auto type = static_cast<ncclDataType_t>(call.type);
   const std::string_view name = call.name;
@@ -61,8 +57,8 @@ void Comm::collective(const Call& call, const std::byte* send, std::byte* recv, 
     const std::byte* const from = gives && part > 0 ? send + static_cast<std::size_t>(turn) * part : nullptr;
     for (std::size_t at = 0; at < part; at += kPieceBytes) {
       const std::size_t count = std::min(kPieceBytes, part - at) / size_of(type);
-      if (!share(from != nullptr ? from + at : nullptr, count, type, reduction)) return;
-      take(call, turn, recv + at, part, count, reduction);
+      if (!share(from != nullptr ? from + at : nullptr, count * size_of(type))) return;
+      take(call, turn, recv + at, part, count);
       if (!meet()) return;  // until all have taken
     }
   }

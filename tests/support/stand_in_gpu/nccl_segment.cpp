@@ -31,7 +31,7 @@ std::string type_name(int type) {
 
 std::string op_name(int op) {
   constexpr const char* kNames[] = {"sum", "prod", "max", "min"};
-  return op <= ncclMin ? kNames[op] : "scaled sum";
+  return kNames[op];
 }
 
 }  // namespace

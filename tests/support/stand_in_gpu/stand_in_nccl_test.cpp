@@ -184,23 +184,5 @@ TEST_F(OnNccl, DestructionWaitsForGraphs) {
   }
 }
 
-/// As NCCL does: the scalar is of the elements' type, and each step rounds.
-TEST_F(OnNccl, ScaledSumsOfShortFloatsAreRounded) {
-  const ncclComm_t comm = create();
-  const Stream stream;
-  const BFloat16 third = to_bfloat16(1.0F / 3);
-  const OnDevice<BFloat16> buffer({to_bfloat16(1)}, device_);
-  ncclRedOp_t op = ncclSum;
-  BFloat16 scalar = third;
-  EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, ncclBfloat16, ncclScalarHostImmediate, comm), ncclSuccess);
-  EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 1, ncclBfloat16, op, comm, stream), ncclSuccess);
-  EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclSuccess);
-  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  BFloat16 sum = third;
-  for (int r = 1; r < size_; ++r) sum = to_bfloat16(to_float(sum) + to_float(third));
-  EXPECT_EQ(buffer.get()[0].bits, sum.bits);
-  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-}
-
 }  // namespace
 }  // namespace mn::testing

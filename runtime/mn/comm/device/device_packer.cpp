@@ -20,16 +20,15 @@ DType DevicePacker::wire_for(DType gradient) const {
 }
 
 /// Decides where the mean's factor 1/n is applied. It is never rounded to 16 bits, because the rounding would bias all
-/// elements alike.
-/// float32, float64: NCCL multiplies during the sum, without a further pass over memory.
+/// elements alike. NCCL never applies the factor (Nccl::allreduce()).
 /// bfloat16: the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
 /// rounded once less than with a factor before the sum.
-/// float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if
-/// the mean does not. Elements below 2^-25 n become 0, so float16 is sent only if the program asks for it.
+/// float32, float64, float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements
+/// can overflow even if the mean does not. Of the float16 elements sent, those below 2^-25 n become 0, so float16 is
+/// sent only if the program asks for it.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
-  if (wire == DType::kFloat16) return {.before = scale};
   if (wire == DType::kBFloat16) return {.after = scale};
-  return {.during = scale};
+  return {.before = scale};
 }
 
 void DevicePacker::scale_in_place(BufferView whole, double scale, const CudaStream& stream) {

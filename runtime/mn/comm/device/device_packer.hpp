@@ -8,8 +8,8 @@
 ///    kernel can use 16-byte loads.
 /// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
 ///
-/// Cost: nothing for contiguous float32 and float64 gradients that are sent in their own dtype; one scaling kernel for
-/// contiguous 16-bit floats. Otherwise two kernels for each 120 gradients, and device memory of the largest group.
+/// Cost: one scaling kernel for contiguous gradients that are sent in their own dtype, none if the scale is 1.
+/// Otherwise two kernels for each kPackPieces gradients, which also scale, and device memory of the largest group.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,9 @@ class DevicePacker {
   /// float16, which is sent as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
-  /// Calls `reduce(whole, factor)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of
-  /// `whole` over ranks times `factor`. Gradients that do not lie contiguous, or that are sent in a different dtype,
-  /// are packed before and unpacked afterwards.
+  /// Calls `reduce(whole)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of `whole`
+  /// over ranks. Gradients that do not lie contiguous, or that are sent in a different dtype, are packed before and
+  /// unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {
@@ -39,22 +39,20 @@ class DevicePacker {
       if (wire == group.front().dtype && GradientPacker::is_contiguous(group)) {
         const BufferView whole = GradientPacker::joined(group);
         scale_in_place(whole, scales.before, stream);
-        reduce(whole, scales.during);
+        reduce(whole);
         scale_in_place(whole, scales.after, stream);
       } else {
         const BufferView whole = pack(group, wire, scales.before, stream);
-        reduce(whole, scales.during);
+        reduce(whole);
         unpack(group, whole, scales.after, stream);
       }
     }
   }
 
  private:
-  /// The scale as a product of three factors: one is applied by a kernel before the sum, one by NCCL during the sum,
-  /// one by a kernel after the sum.
+  /// The scale as a product of two factors: kernels apply one before the sum, and one after the sum.
   struct Scales {
     double before = 1;
-    double during = 1;
     double after = 1;
   };
   [[nodiscard]] DType wire_for(DType gradient) const;

@@ -20,18 +20,17 @@ int peer_group(const Topology& topology, GpuNodeSum::Form form) {
 /// The pieces of one buffer. Each piece is cut into equal slices; the node's last rank also takes the remainder.
 class GpuNodeSum::Pieces final : public HostPieces::Device {
  public:
-  Pieces(GpuNodeSum& node, BufferView all, std::size_t step, double scale)
-      : node_(node), all_(all), step_(step), scale_(scale) {}
+  Pieces(GpuNodeSum& node, BufferView all, std::size_t step) : node_(node), all_(all), step_(step) {}
 
   void collect(std::size_t k) override {
     const BufferView whole = piece(k);
     if (node_.form_ == Form::kLeaders) {
-      node_.nccl_.reduce(whole, whole, ReduceOp::kSum, scale_, 0, node_.stream_);
+      node_.nccl_.reduce(whole, whole, ReduceOp::kSum, 0, node_.stream_);
     } else {
       const BufferView even = even_part(whole);
       const BufferView rest = whole.slice(even.count, whole.count - even.count);
-      if (even.count > 0) node_.nccl_.reduce_scatter(even, own_part(even), ReduceOp::kSum, scale_, node_.stream_);
-      if (rest.count > 0) node_.nccl_.reduce(rest, rest, ReduceOp::kSum, scale_, last_rank(), node_.stream_);
+      if (even.count > 0) node_.nccl_.reduce_scatter(even, own_part(even), ReduceOp::kSum, node_.stream_);
+      if (rest.count > 0) node_.nccl_.reduce(rest, rest, ReduceOp::kSum, last_rank(), node_.stream_);
     }
     const BufferView mine = own(k);
     if (mine.count == 0) return;
@@ -85,7 +84,6 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   GpuNodeSum& node_;
   BufferView all_;
   std::size_t step_;
-  double scale_;
 };
 
 void GpuNodeSum::sum(const OrderedSum& operands, DType dtype) {
@@ -120,14 +118,14 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
 
 void GpuNodeSum::sum_gradients(std::span<const BufferView> gradients, double scale) {
   for_each_stream(gradients, [&](void* stream) { stream_.wait_for(stream); });
-  packer_.apply(gradients, scale, stream_, [&](BufferView whole, double factor) {
-    if (topology_.inter_size == 1) return nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_);
-    allreduce(whole, factor);
+  packer_.apply(gradients, scale, stream_, [&](BufferView whole) {
+    if (topology_.inter_size == 1) return nccl_.allreduce(whole, ReduceOp::kSum, stream_);
+    allreduce(whole);
   });
   nccl_.wait(stream_);
 }
 
-void GpuNodeSum::allreduce(BufferView all, double scale) {
+void GpuNodeSum::allreduce(BufferView all) {
   for (auto& each : host_) {
     if (!each && between_nodes_ && route_ == Route::kHost) each = cuda_allocate_pinned(HostPieces::kBytes);
   }
@@ -138,7 +136,7 @@ void GpuNodeSum::allreduce(BufferView all, double scale) {
   // elements. `part` leaves room for the remainder within `most`.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
-  Pieces pieces(*this, all, step, scale);
+  Pieces pieces(*this, all, step);
   HostPieces::allreduce((all.count + step - 1) / step, part + slices(), all.dtype,
                         between_nodes_ ? &*between_nodes_ : nullptr, pieces);
 }

@@ -53,7 +53,7 @@ class GpuNodeSum {
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }
-  void allreduce(BufferView all, double scale);
+  void allreduce(BufferView all);
   /// Sums elements that MPI has received into device memory, and waits for the sum.
   void sum(const OrderedSum& operands, DType dtype);
 

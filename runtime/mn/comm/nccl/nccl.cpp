@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -28,32 +27,6 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 cudaStream_t stream_of(const CudaStream& stream) { return static_cast<cudaStream_t>(stream.handle()); }
 
-/// NCCL's operator "sum of scale × element", for calls made during the life of a ScaledSum.
-class ScaledSum {
- public:
-  explicit ScaledSum(ncclComm_t comm) : comm_(comm) {}
-  ~ScaledSum() {
-    // NCCL allows the release after the last call with the operator has returned, even before the work is done.
-    if (op_ != ncclSum) static_cast<void>(ncclRedOpDestroy(op_, comm_));
-  }
-  ScaledSum(const ScaledSum&) = delete;
-  ScaledSum& operator=(const ScaledSum&) = delete;
-  [[nodiscard]] ncclResult_t create(double scale, DType dtype) {
-    const auto from = [&](auto scalar) {
-      return ncclRedOpCreatePreMulSum(&op_, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm_);
-    };
-    if (dtype == DType::kFloat32) return from(static_cast<float>(scale));
-    if (dtype == DType::kFloat64) return from(scale);
-    // A 16-bit scale would lose precision.
-    throw ArgumentError("NCCL scales float32 and float64 only, not " + std::string(name_of(dtype)));
-  }
-  [[nodiscard]] ncclRedOp_t get() const noexcept { return op_; }
-
- private:
-  ncclRedOp_t op_ = ncclSum;
-  ncclComm_t comm_;
-};
-
 }  // namespace
 
 template <class Call>
@@ -67,43 +40,24 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
-template <class Call>
-void Nccl::enqueue_reduction(std::string_view operation, std::size_t bytes, ConstBufferView send, BufferView recv,
-                             const ScaledOp& reduction, const CudaStream& stream, const Call& call,
-                             std::source_location where) {
-  const double scale = reduction.scale;
-  const auto enqueued = [&]() -> ncclResult_t {
-    if (scale == 1) return call(nccl_op(reduction.op));
-    if (size_ == 1) {  // NCCL skips the last elements of some counts (2.28, in place: 5001 float32)
-      const PackPiece piece{send.data, recv.data, send.count};
-      pack_on_device({&piece, 1}, send.dtype, recv.dtype, scale, stream.handle());
-      return ncclSuccess;
-    }
-    ScaledSum sum(comm_);
-    // If the operator cannot be made, the call fails, and the communicator is aborted.
-    const ncclResult_t created = sum.create(scale, send.dtype);
-    return created == ncclSuccess ? call(sum.get()) : created;
-  };
-  enqueue(operation, bytes, enqueued, where);
-}
-
-void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream) {
-  enqueue_reduction("allreduce", buffer.bytes(), buffer, buffer, {op, scale}, stream, [&](ncclRedOp_t with) {
-    return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, comm_,
+void Nccl::allreduce(BufferView buffer, ReduceOp op, const CudaStream& stream) {
+  enqueue("allreduce", buffer.bytes(), [&] {
+    return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), nccl_op(op), comm_,
                          stream_of(stream));
   });
 }
 
-void Nccl::reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root,
-                  const CudaStream& stream) {
-  enqueue_reduction("reduce", send.bytes(), send, recv, {op, scale}, stream, [&](ncclRedOp_t with) {
-    return ncclReduce(send.data, recv.data, send.count, nccl_type(send.dtype), with, root, comm_, stream_of(stream));
+void Nccl::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, const CudaStream& stream) {
+  enqueue("reduce", send.bytes(), [&] {
+    return ncclReduce(send.data, recv.data, send.count, nccl_type(send.dtype), nccl_op(op), root, comm_,
+                      stream_of(stream));
   });
 }
 
-void Nccl::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream) {
-  enqueue_reduction("reduce_scatter", recv.bytes(), send, recv, {op, scale}, stream, [&](ncclRedOp_t with) {
-    return ncclReduceScatter(send.data, recv.data, recv.count, nccl_type(recv.dtype), with, comm_, stream_of(stream));
+void Nccl::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, const CudaStream& stream) {
+  enqueue("reduce_scatter", recv.bytes(), [&] {
+    return ncclReduceScatter(send.data, recv.data, recv.count, nccl_type(recv.dtype), nccl_op(op), comm_,
+                             stream_of(stream));
   });
 }
 

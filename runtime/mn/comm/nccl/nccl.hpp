@@ -81,12 +81,12 @@ class Nccl {
   /// must be on `stream`.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
 
-  // In the next calls `scale` multiplies each rank's elements before the sum. Unless the elements are float32 or
-  // float64, it must be 1.
-  void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
+  // `op` is any but kAverage. NCCL multiplies no element: with ncclAvg and scaled sums, NCCL uses neither NVLink SHARP
+  // nor registered buffers nor its symmetric kernels.
+  void allreduce(BufferView buffer, ReduceOp op, const CudaStream& stream);
   /// Writes only root's `recv`, which may be `send`.
-  void reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root, const CudaStream& stream);
-  void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
+  void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, const CudaStream& stream);
+  void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
   /// sent[r] goes to rank r, received[r] comes from rank r; an empty part is not sent.
@@ -111,14 +111,6 @@ class Nccl {
   template <class Call>
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
-  struct ScaledOp {
-    ReduceOp op;
-    double scale;
-  };
-  template <class Call>
-  void enqueue_reduction(std::string_view operation, std::size_t bytes, ConstBufferView send, BufferView recv,
-                         const ScaledOp& reduction, const CudaStream& stream, const Call& call,
-                         std::source_location where = std::source_location::current());
   /// Runs call() on a separate thread (7) and waits for it. If the wait ends early, because of an error or a time-out,
   /// aborts the communicator, and throws after call() has returned. ncclCommInitRank cannot be aborted, so its thread
   /// is detached; the thread owns the memory that it uses.

@@ -36,25 +36,25 @@ void NcclReductions::convert_back(ConstBufferView from, BufferView to, const Way
   const PackPiece piece{from.data, to.data, to.count};
   if (way.form == Way::Form::kKeys) {
     values_of_keys_on_device(piece, to.dtype, way.sign, stream.handle());
-  } else {
-    pack_on_device({&piece, 1}, way.dtype, to.dtype, 1, stream.handle());
+  } else if (from.data != to.data || way.scale != 1) {
+    pack_on_device({&piece, 1}, way.dtype, to.dtype, way.scale, stream.handle());
   }
 }
 
 void NcclReductions::allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream) {
   const Way way = way_for(buffer.dtype, op, nccl.size());
-  if (way.form == Way::Form::kAsTheyAre) return nccl.allreduce(buffer, way.op, way.scale, stream);
-  const BufferView wire = converted(buffer, way, stream);
-  nccl.allreduce(wire, way.op, way.scale, stream);
+  const bool as_is = way.form == Way::Form::kAsTheyAre;
+  const BufferView wire = as_is ? buffer : converted(buffer, way, stream);
+  nccl.allreduce(wire, way.op, stream);
   convert_back(wire, buffer, way, stream);
 }
 
 void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, Nccl& nccl,
                             const CudaStream& stream) {
   const Way way = way_for(send.dtype, op, nccl.size());
-  if (way.form == Way::Form::kAsTheyAre) return nccl.reduce(send, recv, way.op, way.scale, root, stream);
-  const BufferView wire = converted(send, way, stream);
-  nccl.reduce(wire, wire, way.op, way.scale, root, stream);
+  const bool as_is = way.form == Way::Form::kAsTheyAre;
+  const BufferView wire = as_is ? recv : converted(send, way, stream);
+  nccl.reduce(as_is ? send : wire, wire, way.op, root, stream);
   // On other ranks `wire` holds no result.
   if (nccl.rank() == root) convert_back(wire, recv, way, stream);
 }
@@ -62,10 +62,13 @@ void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, 
 void NcclReductions::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, Nccl& nccl,
                                     const CudaStream& stream) {
   const Way way = way_for(send.dtype, op, nccl.size());
-  if (way.form == Way::Form::kAsTheyAre) return nccl.reduce_scatter(send, recv, way.op, way.scale, stream);
+  if (way.form == Way::Form::kAsTheyAre) {
+    nccl.reduce_scatter(send, recv, way.op, stream);
+    return convert_back(recv, recv, way, stream);
+  }
   const BufferView wire = converted(send, way, stream);
   const BufferView own = wire.slice(static_cast<std::size_t>(nccl.rank()) * recv.count, recv.count);
-  nccl.reduce_scatter(wire, own, way.op, way.scale, stream);
+  nccl.reduce_scatter(wire, own, way.op, stream);
   convert_back(own, recv, way, stream);
 }
 

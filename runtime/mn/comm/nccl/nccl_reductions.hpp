@@ -1,10 +1,11 @@
 /// Reductions on a GPU with mn's semantics. NCCL's minima and maxima drop NaNs, and NCCL would average 16-bit floats in
 /// 16 bits. For minima and maxima, floats are mapped to integers (keys) with the same order, and NaNs to the largest
 /// integers. NCCL takes the maximum of the keys; a minimum is computed as the negative of the maximum of the negatives.
-/// For averages, 16-bit floats are converted to float32.
+/// For averages, 16-bit floats are converted to float32, and a kernel multiplies the sum by 1/n.
 ///
 /// Cost of a conversion: two kernels, which read and write every element once, and device memory of 4 bytes for each
-/// element (8 for float64). NCCL sends these 4 or 8 bytes for each element.
+/// element (8 for float64). NCCL sends these 4 or 8 bytes for each element. Cost of an average without a conversion:
+/// one kernel.
 #pragma once
 
 #include <mn/comm/device/device_scratch.hpp>
@@ -26,11 +27,12 @@ class NcclReductions {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
     DType dtype;   ///< dtype of the elements that NCCL reduces
     ReduceOp op;   ///< NCCL's operator
-    double scale;  ///< NCCL's factor
+    double scale;  ///< multiplies NCCL's result
     double sign;   ///< sign of keys: -1 turns a minimum into a maximum
   };
   [[nodiscard]] static Way way_for(DType dtype, ReduceOp op, int ranks);
   [[nodiscard]] BufferView converted(ConstBufferView values, const Way& way, const CudaStream& stream);
+  /// `from` is `to` if the elements were not converted.
   static void convert_back(ConstBufferView from, BufferView to, const Way& way, const CudaStream& stream);
 
   DeviceScratch scratch_;
