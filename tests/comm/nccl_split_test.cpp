@@ -94,6 +94,23 @@ TEST_F(NcclSplit, ErrorsStayWithTheirCommunicator) {
   }
 }
 
+/// The program's own value stays, and an NCCL that does not know the variable gets none.
+TEST_F(OnGpu, TheOrderOfLaunchesIsThatOfTheHost) {
+  const auto value_after = [&](const char* version) {
+    setenv("STAND_IN_NCCL_VERSION", version, 1);
+    static_cast<void>(create("pure_nccl"));
+    unsetenv("STAND_IN_NCCL_VERSION");
+    const char* const value = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    return std::string(value == nullptr ? "unset" : value);
+  };
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  EXPECT_EQ(value_after("22507"), "unset");
+  EXPECT_EQ(value_after("22602"), "1");
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  EXPECT_EQ(value_after("22809"), "0");
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+}
+
 /// A rank whose split fails reports the failure; other ranks wait no longer than NCCL's time-out.
 TEST_F(NcclSplit, AFailureLeavesNoRankWaiting) {
   setenv("MN_NCCL_TIMEOUT", "1", 1);

@@ -24,11 +24,16 @@
 /// 10. A communicator made by split() shares only NCCL's bootstrap with the original. With shared resources, NCCL would
 ///     put the work of all these communicators into one order, and the abort of one communicator would silently end the
 ///     work of the rest.
+/// 11. Several communicators of a process may work at once: gradients, batch normalization, calls of the program. From
+///     NCCL 2.26 on, NCCL orders their work on the GPU by the order of the host's calls
+///     (NCCL_LAUNCH_ORDER_IMPLICIT=1, unless the program sets the variable). Otherwise two GPUs may begin the work in
+///     different orders, and wait for each other forever. All ranks must therefore call the communicators in one order.
+///     In debug mode each call blocks, so no two communicators work at once.
 ///
 /// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
 /// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
 /// watched work (8), because NCCL's own threads check for the end only now and then. Source: NCCL User Guide, "Error
-/// handling and communicator abort" and "Using NCCL with CUDA Graphs".
+/// handling and communicator abort", "Using NCCL with CUDA Graphs", "Using multiple NCCL communicators concurrently".
 #pragma once
 
 #include <chrono>

@@ -20,12 +20,16 @@ namespace {
 
 constexpr std::int64_t kTimeout_s = 1800;
 constexpr int kFirstThatSplits = 21800;  // 2.18.0
+constexpr int kFirstThatOrders = 22600;  // 2.26.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// (6), (7): NCCL reads these variables only at its first call, so they hold for all communicators of the process.
+/// (6), (7), (11): NCCL reads these variables only at its first call: they hold for all communicators of the process.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
+  if (nccl_version() >= kFirstThatOrders) {
+    static_cast<void>(setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0));
+  }
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
