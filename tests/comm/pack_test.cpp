@@ -131,6 +131,20 @@ TEST(Pack, HalvesAreScaledInFloat32) {
   EXPECT_EQ(sum, to_float(to_float16(60000.0F)) * 1.5F);
 }
 
+/// A norm within the limit, or one that is not finite, changes nothing.
+TEST(Pack, LimitsANorm) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<double, float>> factors = {{8, 0.25F}, {2, 1},         {1, 1},
+                                                         {0, 1},     {kInfinity, 1}, {std::nan(""), 1}};
+  for (const auto& [norm, factor] : factors) {
+    std::vector<float> values(kPackChunk + 3, 3.0F);
+    const PackPiece piece{values.data(), values.data(), values.size()};
+    const PackTable table = make_pack_table({&piece, 1}, &norm);
+    for (unsigned thread = 0; thread < 32; ++thread) pack_thread<float, float>(table, 2.0F, 0, 1, thread, 32);
+    EXPECT_EQ(values, std::vector<float>(kPackChunk + 3, 3 * factor)) << norm;
+  }
+}
+
 template <class T, class Key>
 void expect_ordered_keys() {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -1,7 +1,8 @@
 #include <mn/trainer/global_norm.hpp>
 
-#include <algorithm>
+#include <map>
 
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
@@ -10,23 +11,6 @@
 #include <mn/optimizers/gradient_values.hpp>
 
 namespace mn {
-namespace {
-
-/// Returns the L2 norm of each tensor, as a scalar on the tensor's device. The norm of a 16-bit tensor is float32,
-/// because 16 bits cannot hold the squares of its elements.
-std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
-  const auto is_narrow = [](const at::Tensor& tensor) { return tensor.element_size() < 4; };
-  if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);
-  if (std::ranges::all_of(tensors, is_narrow)) return at::_foreach_norm(tensors, 2, at::kFloat);
-  std::vector<at::Tensor> norms;
-  for (const at::Tensor& tensor : tensors) {
-    norms.push_back(is_narrow(tensor) ? at::linalg_vector_norm(tensor, 2, {}, false, at::kFloat)
-                                      : at::linalg_vector_norm(tensor));
-  }
-  return norms;
-}
-
-}  // namespace
 
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
@@ -38,9 +22,16 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 
 at::Tensor global_norm(const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) return at::zeros({}, at::kDouble);
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;  // libtorch has one kernel for tensors of one dtype
+  for (const at::Tensor& tensor : tensors) by_dtype[tensor.scalar_type()].push_back(tensor);
   std::vector<at::Tensor> norms;
-  for (const at::Tensor& norm : norms_of(tensors)) norms.push_back(norm.to(at::kDouble));
-  return at::stack(norms).norm();
+  for (const auto& [dtype, some] : by_dtype) {
+    // The norm of a 16-bit tensor is float32, because 16 bits cannot hold the squares.
+    const bool is_narrow = c10::elementSize(dtype) < 4;
+    const auto each = at::_foreach_norm(some, 2, is_narrow ? std::optional(at::kFloat) : std::nullopt);
+    norms.insert(norms.end(), each.begin(), each.end());
+  }
+  return at::linalg_vector_norm(at::stack(norms), 2, std::nullopt, /*keepdim=*/false, at::kDouble);
 }
 
 }  // namespace mn

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/where.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
+#include <mn/tensor/multi_tensor.hpp>
 #include <mn/trainer/global_norm.hpp>
 
 namespace mn {
@@ -19,8 +19,8 @@ namespace {
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
 
-/// Multiplies gradients by `rate`, a scalar on their device. For 16-bit gradients the rate stays float32, because
-/// libtorch would round it to 16 bits, where for instance 1e-8 becomes 0.
+/// Multiplies gradients on the CPU by `rate`. For 16-bit gradients the rate stays float32: libtorch would round it to
+/// 16 bits, where a rate of 1e-8 is 0.
 void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& gradient : gradients) {
@@ -41,9 +41,12 @@ at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::Tensor norm = global_norm(gradients);
-  const at::Tensor rate = max_norm / norm;
-  const at::Tensor clips = (rate < 1).logical_and(rate > 0);
-  if (!norm.is_cpu() || clips.item<bool>()) multiply(gradients, at::where(clips, rate, 1.0));
+  if (norm.is_cpu()) {
+    const double rate = max_norm / norm.item<double>();
+    if (rate < 1 && rate > 0) multiply(gradients, at::scalar_tensor(rate, at::kDouble));
+  } else {
+    limit_norm(gradients, norm, max_norm);
+  }
   return norm;
 }
 

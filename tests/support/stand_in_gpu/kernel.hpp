@@ -32,12 +32,13 @@ namespace mn::stand_in {
 template <class From, class To>
 bool reach(PackTable& table) {
   for (std::uint32_t i = 0; i < table.count; ++i) {
-    PackPiece& piece = table.pieces[i];
-    piece.from = memory().alias(piece.from, piece.count * sizeof(From));
-    piece.to = memory().alias(piece.to, piece.count * sizeof(To));
-    if (piece.from == nullptr || piece.to == nullptr) return false;
+    table.from[i] = memory().alias(table.from[i], table.elements[i] * sizeof(From));
+    table.to[i] = memory().alias(table.to[i], table.elements[i] * sizeof(To));
+    if (table.from[i] == nullptr || table.to[i] == nullptr) return false;
   }
-  return true;
+  if (table.norm == nullptr) return true;
+  table.norm = reinterpret_cast<const double*>(memory().alias(table.norm, sizeof *table.norm));
+  return table.norm != nullptr;
 }
 
 /// The same for the operands of a sum.

@@ -1,6 +1,7 @@
-// The functions of cuda.hpp in a build without CUDA: they report that there is no GPU, or throw UsageError if they need
-// a GPU.
+// The functions of cuda.hpp and pack.hpp in a build without CUDA: they report that there is no GPU, or throw UsageError
+// if they need a GPU.
 #include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -34,5 +35,14 @@ void CudaStream::go_before(void* /*other*/) { no_cuda(); }
 bool CudaStream::is_captured() const { no_cuda(); }
 bool CudaStream::is_done() const { no_cuda(); }
 void CudaStream::synchronize() { no_cuda(); }
+
+void pack_on_device(std::span<const PackPiece> /*pieces*/, DType /*from*/, DType /*to*/, double /*scale*/,
+                    void* /*stream*/) {
+  no_cuda();
+}
+void limit_norm_on_device(std::span<const PackPiece> /*pieces*/, DType /*dtype*/, const double* /*norm*/,
+                          double /*max_norm*/, void* /*stream*/) {
+  no_cuda();
+}
 
 }  // namespace mn

@@ -69,6 +69,9 @@ Launch launch_keys(bool to_keys) {
   return to_keys ? launch<T, Key> : launch<Key, T>;
 }
 
+/// A dtype with the size of the keys.
+DType key_type(DType dtype) { return dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32; }
+
 Launch find_key_launch(DType dtype, bool to_keys) {
   const Launch found = for_float_type(dtype, [&](auto element) {
     using T = decltype(element);
@@ -80,12 +83,25 @@ Launch find_key_launch(DType dtype, bool to_keys) {
   return found;
 }
 
-void launch_all(Launch launch_kernel, std::span<const PackPiece> pieces, double scale, void* stream) {
+/// The pieces without empty ones, and cut so that each fits into a table.
+std::vector<PackPiece> cut(std::span<const PackPiece> pieces, DType from, DType to) {
   std::vector<PackPiece> some;
-  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(some), [](const PackPiece& p) { return p.count > 0; });
-  for (std::size_t first = 0; first < some.size(); first += kPackPieces) {
-    const std::size_t count = std::min(kPackPieces, some.size() - first);
-    launch_kernel(make_pack_table({some.data() + first, count}), scale, static_cast<cudaStream_t>(stream));
+  for (PackPiece piece : pieces) {
+    while (piece.count > 0) {
+      const std::size_t count = std::min(piece.count, kPackElements);
+      some.push_back({piece.from, piece.to, count});
+      piece = {static_cast<const std::byte*>(piece.from) + count * size_of(from),
+               static_cast<std::byte*>(piece.to) + count * size_of(to), piece.count - count};
+    }
+  }
+  return some;
+}
+
+void launch_all(Launch launch_kernel, std::span<const PackPiece> pieces, double scale, void* stream,
+                const double* norm = nullptr) {
+  for (std::size_t first = 0; first < pieces.size(); first += kPackPieces) {
+    const auto some = pieces.subspan(first, std::min(kPackPieces, pieces.size() - first));
+    launch_kernel(make_pack_table(some, norm), scale, static_cast<cudaStream_t>(stream));
     cuda_check(cudaGetLastError(), "the kernel that packs tensors");
   }
 }
@@ -98,7 +114,12 @@ void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, dou
     throw ArgumentError("tensors of " + std::string(name_of(from)) + " can't be packed as " + std::string(name_of(to)) +
                         ": only floats can");
   }
-  launch_all(launch_kernel, pieces, scale, stream);
+  launch_all(launch_kernel, cut(pieces, from, to), scale, stream);
+}
+
+void limit_norm_on_device(std::span<const PackPiece> pieces, DType dtype, const double* norm, double max_norm,
+                          void* stream) {
+  launch_all(find_launch(dtype, dtype), cut(pieces, dtype, dtype), max_norm, stream, norm);
 }
 
 void sum_on_device(const OrderedSum& sum, DType dtype, void* stream) {
@@ -113,11 +134,11 @@ void sum_on_device(const OrderedSum& sum, DType dtype, void* stream) {
 }
 
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream) {
-  launch_all(find_key_launch(dtype, true), {&piece, 1}, sign, stream);
+  launch_all(find_key_launch(dtype, true), cut({&piece, 1}, dtype, key_type(dtype)), sign, stream);
 }
 
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream) {
-  launch_all(find_key_launch(dtype, false), {&piece, 1}, sign, stream);
+  launch_all(find_key_launch(dtype, false), cut({&piece, 1}, key_type(dtype), dtype), sign, stream);
 }
 
 }  // namespace mn

@@ -9,8 +9,9 @@
 /// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr), so
 ///    tests can run the same code on the host.
 ///
-/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. Source: the table of pieces
-/// is modeled on multi_tensor_apply of NVIDIA's Apex.
+/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. limit_norm_on_device() reads
+/// and writes nothing if the norm is within the limit. Source: the table of pieces is modeled on multi_tensor_apply of
+/// NVIDIA's Apex.
 #pragma once
 
 #include <bit>
@@ -33,12 +34,17 @@ struct PackPiece {
   std::size_t count = 0;
 };
 
-inline constexpr std::size_t kPackPieces = 120;  ///< most pieces of one kernel
+inline constexpr std::size_t kPackPieces = 166;  ///< most pieces of one kernel
 
 /// Enqueues to[i] = from[i] × scale for every piece, on `stream` (a cudaStream_t). The product is computed in float32,
 /// or in float64 if `from` or `to` is float64, and rounded to nearest even. Throws ArgumentError unless both dtypes are
 /// floats.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
+
+/// Enqueues on `stream`: each piece is multiplied in place by norm_factor(*norm, max_norm). `norm` is a number in
+/// device memory, such as the norm of all pieces together. `dtype` must be a float dtype.
+void limit_norm_on_device(std::span<const PackPiece> pieces, DType dtype, const double* norm, double max_norm,
+                          void* stream);
 
 /// A float32 or a 16-bit float mapped to an integer. Keys are ordered as the numbers are; the keys of NaNs are above
 /// all other keys.
@@ -72,16 +78,26 @@ constexpr DoubleKey key_of(double value) {
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
+/// The factor that limits a norm to `max_norm`; 1 if the norm is within the limit or is not finite.
+constexpr double norm_factor(double norm, double max_norm) {
+  const double factor = max_norm / norm;
+  return factor < 1 && factor > 0 ? factor : 1;
+}
+
 /// Number of elements of a chunk, which one block of threads moves.
 inline constexpr std::size_t kPackChunk = 4096;
 /// Widest load and store of a thread.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments.
+/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments, so
+/// numbers of elements have 32 bits.
 struct PackTable {
-  PackPiece pieces[kPackPieces];
+  const double* norm;  // if not null, the scale is the limit of this norm, and the factor is norm_factor()
+  const void* from[kPackPieces];
+  void* to[kPackPieces];
+  std::uint32_t elements[kPackPieces];
   std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; the entry at `count` is the number of chunks
-  std::uint32_t count = 0;
+  std::uint32_t count;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
   /// The piece that holds `chunk`.
@@ -96,12 +112,19 @@ struct PackTable {
 };
 static_assert(sizeof(PackTable) <= 4000);
 
-/// `pieces` holds 1 to kPackPieces pieces, none of them empty.
-[[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces) {
+/// Most elements of a piece in a table.
+inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
+
+/// `pieces` holds 1 to kPackPieces pieces, none of them empty or larger than kPackElements.
+[[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces, const double* norm = nullptr) {
   assert(pieces.size() <= kPackPieces);
   PackTable table{};
+  table.norm = norm;
   for (const PackPiece& piece : pieces) {
-    table.pieces[table.count] = piece;
+    assert(piece.count <= kPackElements);
+    table.from[table.count] = piece.from;
+    table.to[table.count] = piece.to;
+    table.elements[table.count] = static_cast<std::uint32_t>(piece.count);
     const auto chunks = static_cast<std::uint32_t>((piece.count + kPackChunk - 1) / kPackChunk);
     table.first_chunk[table.count + 1] = table.first_chunk[table.count] + chunks;
     ++table.count;
@@ -166,12 +189,15 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {
+  if (table.norm != nullptr) {
+    scale = static_cast<PackMath<From, To>>(norm_factor(*table.norm, static_cast<double>(scale)));
+    if (scale == 1) return;
+  }
   for (std::uint32_t chunk = block; chunk < table.chunks(); chunk += blocks) {
     const std::uint32_t p = table.piece_of(chunk);
-    const PackPiece& piece = table.pieces[p];
     const std::size_t first = (chunk - table.first_chunk[p]) * kPackChunk;
-    const std::size_t left = piece.count - first;
-    pack_chunk(static_cast<const From*>(piece.from) + first, static_cast<To*>(piece.to) + first,
+    const std::size_t left = table.elements[p] - first;
+    pack_chunk(static_cast<const From*>(table.from[p]) + first, static_cast<To*>(table.to[p]) + first,
                left < kPackChunk ? left : kPackChunk, scale, thread, threads);
   }
 }
