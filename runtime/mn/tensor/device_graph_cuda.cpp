@@ -1,7 +1,10 @@
 #include <mn/tensor/device_graph.hpp>
 
+#include <map>
+
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -16,6 +19,15 @@ void end_quietly(at::cuda::CUDAGraph& graph) {
     graph.capture_end();
   } catch (const std::exception&) {  // the first error says more
   }
+}
+
+/// The stream of all captures on a device, which exists as long as the process. A stream of libtorch's pool may serve
+/// another thread too, such as a loader's, whose work the graph would then hold.
+c10::cuda::CUDAStream capture_stream(c10::DeviceIndex device) {
+  static auto& streams = *new std::map<c10::DeviceIndex, cudaStream_t>;
+  const auto [found, is_new] = streams.try_emplace(device);
+  if (is_new) C10_CUDA_CHECK(cudaStreamCreateWithFlags(&found->second, cudaStreamNonBlocking));
+  return c10::cuda::getStreamFromExternal(found->second, device);
 }
 
 }  // namespace
@@ -46,7 +58,7 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   const c10::cuda::CUDAGuard on_device(where);
   c10::cuda::device_synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need memory that libtorch keeps for reuse
-  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index());
+  const c10::cuda::CUDAStream stream = capture_stream(where.index());
   const c10::cuda::CUDAStreamGuard on_stream(stream);
   // During the recording a loader's threads, for instance, may make CUDA calls. A stricter mode would forbid the calls.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
