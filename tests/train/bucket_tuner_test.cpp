@@ -58,6 +58,19 @@ TEST(BucketTunerTest, StartsACandidateOver) {
   EXPECT_EQ(steps(BucketTuner::kSteps, 60), 10U);
 }
 
+TEST(BucketTunerTest, TriesSizesThatTheGradientsFill) {
+  const auto sizes = [](std::int64_t mebibytes) {
+    return bucket_sizes({}, {torch::empty({mebibytes << 18}, at::kMeta)});
+  };
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  constexpr std::size_t kAll = ~std::size_t{0};
+  EXPECT_EQ(sizes(1), std::vector{kAll});
+  EXPECT_EQ(sizes(16), (std::vector{kMebibyte, 4 * kMebibyte, kAll}));
+  EXPECT_EQ(sizes(1000),
+            (std::vector{kMebibyte, 4 * kMebibyte, 16 * kMebibyte, 64 * kMebibyte, 256 * kMebibyte, kAll}));
+  EXPECT_EQ(bucket_sizes({.deterministic = true, .bucket_bytes = 7}, {}), std::vector{std::size_t{7}});
+}
+
 TEST(BucketTunerTest, ASingleCandidateNeedsNoTuning) {
   BucketTuner tuner({7});
   for (int step = 0; step < 2 * BucketTuner::kSteps; ++step) EXPECT_FALSE(tuner.step(*world()).has_value());

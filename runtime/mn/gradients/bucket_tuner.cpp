@@ -3,11 +3,26 @@
 #include <algorithm>
 #include <cassert>
 
+#include <ATen/core/Tensor.h>
+
 namespace mn {
 
 BucketTuner::BucketTuner(std::vector<std::size_t> candidates, Device device)
     : candidates_(std::move(candidates)), device_(device), spans_(candidates_.size()), done_(candidates_.size() < 2) {
   assert(!candidates_.empty());
+}
+
+std::vector<std::size_t> bucket_sizes(const OptimizerOptions& options, const std::vector<at::Tensor>& parameters) {
+  if (options.deterministic) return {options.bucket_bytes};
+  std::size_t all = 0;
+  for (const at::Tensor& parameter : parameters) all += parameter.nbytes();
+  std::vector<std::size_t> sizes;
+  for (const std::size_t quarters : {1, 4, 16, 64, 256}) {
+    const std::size_t bytes = options.bucket_bytes / 4 * quarters;
+    if (bytes < all) sizes.push_back(bytes);
+  }
+  sizes.push_back(~std::size_t{0});
+  return sizes;
 }
 
 void BucketTuner::start_over() { steps_ = 0; }

@@ -12,10 +12,18 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include <mn/comm/communicator.hpp>
+#include <mn/gradients/optimizer_options.hpp>
 #include <mn/tensor/device_times.hpp>
 
 namespace mn {
+
+/// The bucket sizes to try: by default 1 MiB to 256 MiB, as far as the parameters' gradients fill more than one such
+/// bucket, and one bucket for all. If options.deterministic, options.bucket_bytes alone.
+[[nodiscard]] std::vector<std::size_t> bucket_sizes(const OptimizerOptions& options,
+                                                    const std::vector<at::Tensor>& parameters);
 
 class BucketTuner {
  public:

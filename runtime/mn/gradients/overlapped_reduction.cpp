@@ -16,14 +16,6 @@
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
-namespace {
-
-std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
-  if (options.deterministic) return {options.bucket_bytes};
-  return {options.bucket_bytes / 4, options.bucket_bytes, options.bucket_bytes * 4, ~std::size_t{0}};
-}
-
-}  // namespace
 
 OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                                          std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
@@ -33,7 +25,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, con
       shared_(std::make_shared<Shared>()),
       buckets_(parameters.size()),
       learning_(!options.deterministic),
-      tuner_(candidate_sizes(options), comm_->device()) {
+      tuner_(bucket_sizes(options, parameters), comm_->device()) {
   background_.emplace(*comm_);
   shared_->averager = std::move(averager);
   is_trained_.assign(parameters.size(), true);
