@@ -15,13 +15,15 @@
 
 #include <mn/core/log.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/multi_tensor.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
 
 constexpr std::size_t kGroupAlignment = 64;
-constexpr std::size_t kOwnTensors = 2;  // the view and the message refer to one storage
+constexpr std::int64_t kVectorBytes = 16;  // of a device's widest loads
+constexpr std::size_t kOwnTensors = 2;     // the buffer's references to one storage: view and message
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
@@ -85,7 +87,7 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
   std::vector<std::int64_t> counts;
   for (const auto& [key, members] : groups) {
     std::int64_t count = key.first ? static_cast<std::int64_t>(tail_count) : 0;
-    for (const std::size_t i : members) count += parameters[i].numel();
+    for (const std::size_t i : members) count += room_for(parameters[i]);
     counts.push_back(count);
     bytes_ += aligned(static_cast<std::size_t>(count) * c10::elementSize(key.second));
   }
@@ -110,6 +112,12 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
+/// Number of elements from the begin of the parameter's memory to the begin of the next tensor.
+std::int64_t FlatBuffer::room_for(const at::Tensor& parameter) const {
+  const std::int64_t step = device_.is_cpu() ? 1 : kVectorBytes / static_cast<std::int64_t>(parameter.element_size());
+  return (parameter.numel() + step - 1) / step * step;
+}
+
 /// Makes the view of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
@@ -125,7 +133,8 @@ std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
   parameter_of_.emplace_back(i);
   message_tensors_.push_back(flattened(views_[i]));
   messages_.push_back(buffer_view(message_tensors_.back()));
-  return data + views_[i].nbytes();
+  messages_.back().count = static_cast<std::size_t>(room_for(parameters_[i]));
+  return data + messages_.back().bytes();
 }
 
 FlatBuffer::~FlatBuffer() {
@@ -201,10 +210,16 @@ void FlatBuffer::scale(double factor) {
 
 void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor) {
   const at::NoGradGuard no_grad;
+  std::vector<TensorCopy> together;
   for (std::size_t m = first; m < first + count; ++m) {
+    if (!device_.is_cpu()) {
+      together.push_back({other.message_tensors_[m], message_tensors_[m], factor});
+      continue;
+    }
     message_tensors_[m].copy_(other.message_tensors_[m]);
     if (factor != 1) message_tensors_[m].mul_(exact_factor(factor));
   }
+  if (!together.empty()) copy_on_device(together);
 }
 
 }  // namespace mn

@@ -1,10 +1,11 @@
 /// One piece of memory for the gradients of all parameters, with a tensor (a view) for each. A reduction passes over
 /// the memory once and copies nothing.
 ///
-/// Layout: the tensors of one dtype are adjacent, in the given order; the memory of each dtype begins at a multiple of
-/// 64 bytes. At the end of the buffer lies the tail: a few numbers that travel with the gradients. The tail is float64
-/// if any parameter is float64, otherwise float32; the parameters of the tail's dtype come last.
-/// (1) Message m is contiguous; messages lie in memory in the order of their indices, the tail last.
+/// Layout: the tensors of one dtype are adjacent, in the given order; dtypes begin at multiples of 64 bytes. On a GPU
+/// each tensor begins at a multiple of 16 bytes, as vector loads of NCCL and of fused optimizers need; the zeros behind
+/// a tensor belong to its message. The tail, numbers that travel with the gradients, ends the buffer. The tail is
+/// float64 if any parameter is float64, else float32; the parameters of the tail's dtype come last.
+/// (1) Message m is contiguous; messages lie in memory in the order of their indices, without gaps, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last too), and a version counter of its own.
 /// (3) The layout depends on shapes, dtypes and `order` alone, so it is equal on all ranks.
 /// (4) A tensor of the buffer that the program holds keeps its values when the buffer is written anew or freed: the
@@ -58,7 +59,7 @@ class FlatBuffer {
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
   /// The parameter to which message m belongs; no value for the tail.
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
-  /// Message m as a tensor of one dimension. Its elements are in memory order.
+  /// The parameter's elements of message m as a tensor of one dimension, in memory order.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
   /// The names, by tensor_name(), of the parameters whose messages are in sent(first, count).
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
@@ -73,12 +74,14 @@ class FlatBuffer {
   void scale(double factor);
   /// Copies the messages `first` to first + count − 1 of `other` into this buffer, multiplied by `factor`. Both buffers
   /// must have equal layouts.
+  /// On a GPU one kernel for each dtype copies them.
   void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
  private:
   std::byte* add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host);
   std::byte* add_parameter(std::size_t i, std::byte* data);
+  [[nodiscard]] std::int64_t room_for(const at::Tensor& parameter) const;
   [[nodiscard]] at::Tensor view_at(std::size_t i, std::byte* data) const;
   void add_tail(std::int64_t count, std::byte* data);
 
