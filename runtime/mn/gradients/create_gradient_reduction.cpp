@@ -40,6 +40,12 @@ GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communic
   return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
 }
 
+/// A device that has one rank need not copy gradients. On the CPU the buffer's memory serves all steps, which costs
+/// less than new memory in each step. Debug mode looks at the gradients in the buffer.
+bool moves_gradients(const Communicator& comm) {
+  return comm.size() > 1 || comm.device().type == DeviceType::kCpu || comm.debug();
+}
+
 bool overlaps(const OptimizerOptions& options, Communicator& comm) {
   if (comm.size() == 1) return false;
   if (options.overlap) return *options.overlap;
@@ -71,7 +77,7 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
                                                  options);
   }
   const auto order = backward_order(parameters.size());
-  GradientBuffer gradients(std::move(parameters), sparse, *comm, watch, order);
+  GradientBuffer gradients(std::move(parameters), sparse, *comm, watch, order, {}, moves_gradients(*comm));
   if (options.compression.kind == Compression::kNone &&
       !comm->debug()) {  // in debug mode all gradients are checked before any is sent
     if (auto reducer = comm->share(gradients.flat().messages())) {

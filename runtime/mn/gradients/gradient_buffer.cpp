@@ -6,28 +6,13 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_zero.h>
 
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/multi_tensor.hpp>
 
 namespace mn {
 namespace {
-
-void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
-  if (grad.is_same(flat.view(i))) return;
-  flat.let_go(flat.message_index(i));  // (3): a gradient that the program keeps moves out of the buffer
-  flat.view(i).copy_(grad);
-  grad = flat.view(i);
-}
-
-/// Moves into the buffer a gradient that backward has just made, unless the gradient is sparse, has a graph or does not
-/// fit.
-void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
-  auto& grad = parameter.mutable_grad();
-  // The graph of a gradient (create_graph) refers to the tensor, which must therefore stay.
-  if (!grad.defined() || grad.is_sparse() || grad.requires_grad() || grad.sizes() != flat.view(i).sizes()) return;
-  const at::NoGradGuard no_grad;
-  move_into(flat, i, grad);
-}
 
 void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
   const at::NoGradGuard no_grad;
@@ -42,21 +27,20 @@ void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
 
 GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                                GradientWatch::Depth watch, std::span<const std::size_t> order,
-                               DeviceSamples::ChangeNote note)
+                               DeviceSamples::ChangeNote note, bool moves)
     : parameters_(std::move(parameters)),
       sparse_(parameters_, std::move(sparse), comm),
-      outside_(sparse_.flags()),
+      moves_(moves),
+      outside_(moves ? sparse_.flags() : SparseGradients::Flags(parameters_.size(), true)),
       is_trained_(parameters_.size(), true),
       watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
   watch_->look_at(*flat_, std::move(note));
   forget_ready();
-  const auto arrive = [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
-    watch->arrived(i);
-    take_in(all[i], *flat, i);
-    watch->record(i);
-  };
-  hooks_ = std::make_unique<ReadyHooks>(parameters_, arrive);
+  // Debug mode reads each gradient in its hook, so no gradient waits.
+  const bool waits = moves_ && comm.device().type != DeviceType::kCpu && watch != GradientWatch::Depth::kAll;
+  intake_ = std::make_shared<GradientIntake>(parameters_, flat_, watch_, waits);
+  hooks_ = std::make_unique<ReadyHooks>(parameters_, [intake = intake_](std::size_t i) { intake->arrived(i); });
   const auto convert = [all = parameters_, watch = watch_](const LossUnit& unit, double factor) {
     if (!watch->follow(unit)) return;
     scale_gradients(all, factor);
@@ -79,6 +63,7 @@ bool GradientBuffer::set_changes() const {
 }
 
 void GradientBuffer::clear() {
+  intake_->forget();
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
   watch_->forget();
 }
@@ -90,7 +75,7 @@ void GradientBuffer::scale(double factor) {
 
 bool GradientBuffer::mark_ready(std::size_t i) {
   const at::Tensor& view = flat_->view(i);
-  if (is_ready(i) || !parameters_[i].grad().is_same(view)) return false;
+  if (is_ready(i) || !(intake_->is_waiting(i) || parameters_[i].grad().is_same(view))) return false;
   ready_version_[i] = view._version();
   return true;
 }
@@ -109,42 +94,54 @@ void GradientBuffer::forget_ready() {
 
 void GradientBuffer::weigh_early(std::size_t i, double factor) {
   assert(is_ready(i));
+  weighed_early_ = true;
+  if (intake_->is_waiting(i)) return intake_->weigh(i, factor);
   const at::NoGradGuard no_grad;
   flat_->view(i).mul_(exact_factor(factor));
   ready_version_[i] = flat_->view(i)._version();
   watch_->record(i);
-  weighed_early_ = true;
 }
 
 void GradientBuffer::multiply(double factor) {
   if (!weighed_early_) return flat_->scale(factor);
+  std::vector<TensorCopy> together;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_ready(i)) flat_->view(i).mul_(exact_factor(factor));  // weigh_early() has multiplied the ready gradients
+    if (is_ready(i)) continue;  // weigh_early() has multiplied the ready gradients
+    const at::Tensor& view = flat_->view(i);
+    view.is_cpu() ? void(view.mul_(exact_factor(factor))) : together.push_back({view, view, factor});
   }
+  if (!together.empty()) copy_on_device(together);
 }
 
-void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
-  auto& grad = parameters_[i].mutable_grad();
-  const bool stays_outside = grad.defined() && (grad.is_sparse() || sparse_.flags()[i]);
+/// Returns true if the buffer holds the gradient.
+bool GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
+  const at::Tensor& grad = parameters_[i].grad();
+  const bool stays_outside = grad.defined() && (!moves_ || grad.is_sparse() || sparse_.flags()[i]);
   if (grad.defined() && !stays_outside) {
-    move_into(*flat_, i, grad);
-    return own.add(i);
+    intake_->take(i);
+    own.add(i);
+    return true;
   }
   if (stays_outside) {
     own.outside.gradients[i] = grad.is_same(flat_->view(i)) ? grad.clone() : grad;
-    if (!sparse_.flags()[i]) own.add_new_sparse();
+    if (moves_ && !sparse_.flags()[i]) own.add_new_sparse();
   }
-  flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
-  flat_->view(i).zero_();                  // adds 0 to the sum over ranks
+  return false;
 }
 
 StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals) {
   const at::NoGradGuard no_grad;
   StepAgreement own(weight, parameters_.size(), signals);
   own.outside.factor = weight.factor;
+  intake_->flush();
+  std::vector<at::Tensor> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_trained_[i]) collect_one(i, own);
+    if (!is_trained_[i] || collect_one(i, own) || !moves_) continue;
+    flat_->let_go(flat_->message_index(i));  // (3)
+    missing.push_back(flat_->view(i));
   }
+  intake_->flush();
+  if (!missing.empty()) at::_foreach_zero_(missing);  // adds 0 to the sum over ranks
   if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
   if (weight.factor != 1) multiply(weight.factor);
   // The agreement travels in the buffer's tail, which costs no message.

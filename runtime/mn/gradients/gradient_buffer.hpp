@@ -1,16 +1,17 @@
 /// The gradients of a list of parameters in one flat buffer, from the backward that makes them to the reduced mean.
 ///
-/// If a parameter has no gradient, backward makes a new tensor. While the processor's cache still holds the tensor, a
-/// hook copies it into the buffer, and makes the buffer's view the parameter's gradient. Therefore no pass has to write
-/// zeros into the buffer.
+/// If a parameter has no gradient, backward makes a new tensor, which then moves into the buffer (gradient_intake.hpp).
+/// Therefore no pass has to write zeros into the buffer.
 /// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, or set by hand), which collect()
 ///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
 ///     gradients of parameters that were known as sparse when the buffer was made.
 /// (2) Every rank learns which gradients exist on any rank (StepAgreement), so all ranks update equal parameters.
 /// (3) If the program keeps a gradient beyond zero_grad(), the tensor keeps its values: it moves out before a new
 ///     gradient takes the memory (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
+/// (4) If gradients do not move, which one rank alone may choose, the buffer is empty, and gradients stay the tensors
+///     that backward has made.
 /// Cost of a step: one copy of each gradient, and a pass over the buffer on a rank whose weight is not 1. Memory: the
-/// gradients, and one gradient more during backward.
+/// gradients, and those that wait to move during backward. If gradients do not move: no copy and no further memory.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/gradients/gradient_intake.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/sparse_gradients.hpp>
@@ -43,17 +45,17 @@ class GradientBuffer {
  public:
   /// Collective. Gradients that exist already count as this step's. The parameters are on the device of `comm`, which
   /// must outlive this object. `note` is the change_note() of the watch of these parameters' earlier buffer, if there
-  /// was one.
+  /// was one. `moves` may be false if there is only one rank (4).
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {},
-                 DeviceSamples::ChangeNote note = {});
+                 DeviceSamples::ChangeNote note = {}, bool moves = true);
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
   /// True if the buffer has no room for gradient i.
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
   /// True if the buffer has room for gradients that have turned out to be sparse.
-  [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.flags(); }
+  [[nodiscard]] bool is_too_large() const { return moves_ && outside_ != sparse_.flags(); }
   [[nodiscard]] FlatBuffer& flat() noexcept { return *flat_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
   /// The tensors from which a FlatBuffer of equal layout is made.
@@ -73,6 +75,8 @@ class GradientBuffer {
   /// The next collect() tells all ranks of this rank's new parameter set.
   void announce_set_change() noexcept { announces_change_ = true; }
 
+  /// Moves all gradients that wait into the buffer.
+  void take_waiting() { intake_->flush(); }
   /// Every gradient becomes None.
   void clear();
   /// Multiplies the gradients by `factor`; the watch counts this as no change.
@@ -105,19 +109,21 @@ class GradientBuffer {
   [[nodiscard]] ReductionResult finish(FlatBuffer& reduced, const StepAgreement& agreement);
 
  private:
-  void collect_one(std::size_t i, StepAgreement& own);
+  bool collect_one(std::size_t i, StepAgreement& own);
   void multiply(double factor);
 
   std::vector<at::Tensor> parameters_;
   SparseGradients sparse_;
-  SparseGradients::Flags outside_;  // parameters known as sparse when the buffer was made
+  bool moves_;
+  SparseGradients::Flags outside_;  // parameters known as sparse when the buffer was made; all, if gradients stay (4)
   std::shared_ptr<FlatBuffer> flat_;
   std::vector<bool> is_trained_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] version of the view at mark_ready()
   bool weighed_early_ = false;                               // all ready gradients have had weigh_early()
   bool announces_change_ = false;
   std::shared_ptr<GradientWatch> watch_;
-  std::unique_ptr<ReadyHooks> hooks_;  // the hooks refer to flat_ and watch_ only, because this object can move
+  std::shared_ptr<GradientIntake> intake_;
+  std::unique_ptr<ReadyHooks> hooks_;  // the hooks refer to intake_ only, because this object can move
   std::unique_ptr<UnitFollower> unit_follower_;
 };
 

@@ -134,6 +134,7 @@ bool OverlappedReduction::may_launch() {
 }
 
 void OverlappedReduction::launch_early() {
+  gradients_->take_waiting();  // the buckets are complete
   // Without a promise: the weight of the losses so far.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   const bool in_place = early_ == Early::kInPlace;

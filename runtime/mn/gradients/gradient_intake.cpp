@@ -1,0 +1,104 @@
+#include <mn/gradients/gradient_intake.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <mn/tensor/multi_tensor.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kMostWaiting = std::size_t{64} << 20;  // bytes
+
+c10::Stream stream_of(const at::Tensor& tensor) {
+  return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+}
+
+}  // namespace
+
+GradientIntake::GradientIntake(std::vector<at::Tensor> parameters, std::shared_ptr<FlatBuffer> flat,
+                               std::shared_ptr<GradientWatch> watch, bool waits)
+    : parameters_(std::move(parameters)),
+      flat_(std::move(flat)),
+      watch_(std::move(watch)),
+      waits_(waits),
+      waiting_factor_(parameters_.size()) {}
+
+void GradientIntake::arrived(std::size_t i) {
+  const int task = torch::autograd::get_current_graph_task_id();
+  // Comes before the watch's own call at the end of backward, which reads the buffer.
+  if (waits_ && std::exchange(task_, task) != task) {
+    torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] { self->flush(); });
+  }
+  watch_->arrived(i);
+  if (fits(i)) take(i);
+  watch_->record(i);
+}
+
+/// The graph of a gradient (create_graph) refers to the tensor, which must therefore stay.
+bool GradientIntake::fits(std::size_t i) const {
+  const at::Tensor& grad = parameters_[i].grad();
+  return grad.defined() && !grad.is_sparse() && !grad.requires_grad() && grad.sizes() == flat_->view(i).sizes();
+}
+
+void GradientIntake::take(std::size_t i) {
+  at::Tensor& grad = parameters_[i].mutable_grad();
+  if (is_waiting(i) || grad.is_same(flat_->view(i))) return;
+  const at::NoGradGuard no_grad;
+  if (waits_ && stream_ && *stream_ != stream_of(grad)) flush();  // (2)
+  flat_->let_go(flat_->message_index(i));                         // (3)
+  if (!waits_ || !fits(i)) {
+    flat_->view(i).copy_(grad);
+    grad = flat_->view(i);
+    return;
+  }
+  stream_ = stream_of(grad);
+  waiting_.push_back(i);
+  waiting_factor_[i] = 1;
+  waiting_bytes_ += grad.nbytes();
+  if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
+}
+
+void GradientIntake::flush() {
+  if (waiting_.empty()) return;
+  const c10::Stream stream = *stream_;
+  {
+    const c10::StreamGuard guard(stream);
+    enqueue_copies();
+  }
+  const c10::Stream current = c10::impl::VirtualGuardImpl(stream.device_type()).getStream(stream.device());
+  if (current == stream) return;
+  c10::Event moved(stream.device_type());
+  moved.record(stream);
+  moved.block(current);
+}
+
+void GradientIntake::enqueue_copies() {
+  std::vector<TensorCopy> copies;
+  std::vector<std::size_t> moved;
+  for (const std::size_t i : waiting_) {
+    at::Tensor& grad = parameters_[i].mutable_grad();
+    if (!fits(i) || grad.is_same(flat_->view(i))) continue;  // the program has replaced the gradient
+    copies.push_back({std::exchange(grad, flat_->view(i)), flat_->view(i), *waiting_factor_[i]});
+    moved.push_back(i);
+  }
+  forget();
+  if (!copies.empty()) copy_on_device(copies);
+  for (const std::size_t i : moved) watch_->record(i);
+}
+
+void GradientIntake::forget() {
+  for (const std::size_t i : waiting_) waiting_factor_[i].reset();
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  stream_.reset();
+}
+
+}  // namespace mn

@@ -1,0 +1,62 @@
+/// Moves the gradients that backward makes into their flat buffer, whose views become the parameters' gradients.
+///
+/// On the CPU a gradient moves in its hook, while the processor's cache still holds it. On a device a kernel for each
+/// gradient would cost more than the copy, so gradients wait, and one kernel moves all that wait.
+/// (1) Waiting gradients move when flush() is called, when they take a third of the buffer's size or 64 MiB, and at the
+///     latest before backward returns.
+/// (2) One stream has written all waiting gradients. The kernel runs on this stream, because the allocator gives the
+///     memory of a moved gradient to later work of the stream.
+/// (3) If the program keeps a gradient beyond zero_grad(), the tensor moves out of the buffer before a new gradient
+///     takes its memory (FlatBuffer::let_go()).
+/// Cost: one copy of each gradient. Memory during backward: one gradient more on the CPU, the waiting gradients on a
+/// device.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <mn/gradients/gradient_watch.hpp>
+#include <mn/tensor/flat_buffer.hpp>
+
+namespace mn {
+
+class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
+ public:
+  /// Gradients wait only if `waits`, on a device.
+  GradientIntake(std::vector<at::Tensor> parameters, std::shared_ptr<FlatBuffer> flat,
+                 std::shared_ptr<GradientWatch> watch, bool waits);
+
+  /// Call it in the hook of gradient i. The gradient moves, unless it is sparse, has a graph or does not fit.
+  void arrived(std::size_t i);
+  /// Moves gradient i, a dense tensor, now or with the next flush(). Call flush() before, if gradient i was not made by
+  /// a backward.
+  void take(std::size_t i);
+  [[nodiscard]] bool is_waiting(std::size_t i) const { return waiting_factor_[i].has_value(); }
+  /// Gradient i, which waits, is multiplied by `factor` when it moves.
+  void weigh(std::size_t i, double factor) { *waiting_factor_[i] *= factor; }
+  /// Moves the waiting gradients. The work is ordered before later work of the current stream.
+  void flush();
+  /// No gradient waits any more; waiting gradients do not move.
+  void forget();
+
+ private:
+  [[nodiscard]] bool fits(std::size_t i) const;
+  void enqueue_copies();
+
+  std::vector<at::Tensor> parameters_;
+  std::shared_ptr<FlatBuffer> flat_;
+  std::shared_ptr<GradientWatch> watch_;
+  bool waits_;
+  std::vector<std::size_t> waiting_;                   // parameters, in the order of their hooks
+  std::vector<std::optional<double>> waiting_factor_;  // [parameters] factor of weigh(); no value: does not wait
+  std::size_t waiting_bytes_ = 0;
+  std::optional<c10::Stream> stream_;  // (2)
+  int task_ = -1;                      // the backward whose end will call flush()
+};
+
+}  // namespace mn
