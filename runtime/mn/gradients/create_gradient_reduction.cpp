@@ -24,8 +24,11 @@ class DirectReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
     FlatBuffer& flat = gradients_->flat();
     StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
-    agreement.agree(*comm_);  // before the reduction, while a device still runs backward
+    // The hosts exchange their numbers while a device still works.
+    const bool enqueues = comm_->device_collectives() != nullptr;
+    if (!enqueues) agreement.agree(*comm_);
     averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
+    if (enqueues) agreement.agree(*comm_);
     agreement.read(flat.tail());
     return gradients_->finish(flat, agreement);
   }

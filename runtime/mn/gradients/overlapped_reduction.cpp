@@ -204,10 +204,10 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   finish_copies();
   StepAgreement agreement = gradients_->collect(
       weight, {.fault = has_fault, .stale = is_stale(weight), .promises = promises(), .wants_copy = wants_copy_});
-  agreement.agree(*comm_);
   weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
   while (launched_ < buckets_.count()) launch(launched_, 1);  // collect() has multiplied the gradients
+  agreement.agree(*comm_);                                    // while a device reduces
   const std::size_t all = reduced.messages().size();
   if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
   background_->wait();

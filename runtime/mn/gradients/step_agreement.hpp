@@ -3,8 +3,9 @@
 /// Each rank fills in its own numbers; their mean over ranks is the agreement.
 /// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
 /// (2) On a GPU, reading a tail would make the host wait for all earlier work. So the buffer has no tail there, and the
-///     hosts exchange the numbers while the GPU still runs backward.
-/// Cost on a GPU: one reduction between the hosts, with 8 bytes for each gradient.
+///     hosts exchange the numbers once they have enqueued the reduction of all gradients. The exchange ends before the
+///     reduction does, since both wait for the last rank.
+/// Cost on a GPU: one reduction between the hosts, with 8 bytes for each gradient, while the GPU reduces gradients.
 #pragma once
 
 #include <cstddef>
