@@ -1,11 +1,17 @@
 // A training step on a device, whole: it computes what the CPU's does, whatever order the device's work takes, and the
 // host waits for nothing.
+#include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <ATen/record_function.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -22,6 +28,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
+#include "tests/support/stand_in_gpu/calls.hpp"
 #include "tests/support/test_device/test_device.hpp"
 #include "tests/train/device_nets.hpp"
 
@@ -232,6 +239,22 @@ TEST_F(DeviceWatch, FindsTheParameterThatChanged) {
   EXPECT_THAT([&] { step(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("of parameter 1 changed")));
 }
 
+TEST_F(DeviceWatch, LetsGradientsComeFromAnotherStream) {
+  optimizer_->zero_grad();
+  const c10::Device device(comm_->device());
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeDevice(device.index());
+  at::Tensor loss;
+  {
+    const c10::StreamGuard on_another(guard.getStreamFromGlobalPool(device));
+    loss = weight_.sum() * (comm_->rank() + 1) + bias_.pow(2).sum();
+  }
+  loss.backward();
+  optimizer_->step();
+  EXPECT_TRUE(weight_.allclose(torch::full_like(weight_, 1 - 0.1 * (comm_->size() + 1) / 2)));
+  EXPECT_TRUE(bias_.allclose(torch::full_like(bias_, 0.8)));
+}
+
 TEST_F(DeviceWatch, LetsGradientsBeNaNZeroedOrScaledOnPurpose) {
   step([&] { weight_.grad().data().zero_(); });
   step([&] { optimizer_->scale_gradients(0.5); });
@@ -240,6 +263,114 @@ TEST_F(DeviceWatch, LetsGradientsBeNaNZeroedOrScaledOnPurpose) {
     bias_.fill_(std::numeric_limits<float>::quiet_NaN());
   }
   for (int k = 0; k < 3; ++k) step();
+}
+
+/// Counts what this thread, and backward's thread for it, enqueue on the device: libtorch's operators, some of which
+/// the test device makes of others, and mn's own kernels. Operators that only look at tensors, and NCCL's kernels, do
+/// not count.
+class Launches {
+ public:
+  Launches() {
+    const auto begin = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+      const std::string name = function.name();
+      if (depth++ == 0 && name.starts_with("aten::") && !kViews.contains(name)) ++calls()[name];
+      return nullptr;
+    };
+    const auto end = [](const at::RecordFunction&, at::ObserverContext*) { --depth; };
+    calls().clear();
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Launches() { at::removeCallback(handle_); }
+  [[nodiscard]] long kernels_of_mn() const { return own() - own_before_; }
+  [[nodiscard]] long count() const {
+    long all = kernels_of_mn();
+    for (const auto& [name, count] : calls()) all += count;
+    return all;
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text = std::to_string(kernels_of_mn()) + " kernels of mn";
+    for (const auto& [name, count] : calls()) text += ", " + std::to_string(count) + " " + name;
+    return text;
+  }
+
+ private:
+  static std::map<std::string, long>& calls() {
+    static std::map<std::string, long> all;
+    return all;
+  }
+  /// Each operator of the test device is a kernel too.
+  static long own() { return stand_in::calls_of("cudaLaunchKernel") - test_device::enqueued(); }
+
+  static inline const std::set<std::string> kViews = {"aten::detach", "aten::view",   "aten::as_strided",
+                                                      "aten::empty",  "aten::expand", "aten::empty_strided"};
+  static thread_local inline int depth = 0;
+  at::CallbackHandle handle_ = 0;
+  long own_before_ = own();
+};
+
+class DeviceLaunches : public ::testing::Test {
+ protected:
+  DeviceLaunches() {
+    for (int i = 0; i < 148; ++i) {  // as many as GPT-2 124M has
+      parameters_.push_back(torch::ones({3 + i % 5, 7}, c10::Device(comm_->device())).requires_grad_());
+    }
+  }
+  void backward() {
+    at::Tensor loss = torch::zeros({}, c10::Device(comm_->device()));
+    for (const at::Tensor& parameter : parameters_) loss = loss + parameter.mul(comm_->rank() + 1).sum();
+    loss.backward();
+  }
+  /// The launches that an optimizer adds to a settled step before the update are at most `most`.
+  void expect_added_to_a_step(long most, const OptimizerOptions& options) {
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    std::optional<Launches> plain(std::in_place);
+    backward();
+    const long without = plain->count();
+    plain.reset();
+    const auto optimizer =
+        create_multi_node_optimizer(make<FusedSgd>(torch::optim::SGDOptions(0.1))(parameters_), comm_, options);
+    for (int step = 0; step < 4; ++step) {
+      optimizer->zero_grad();
+      std::optional<Launches> with(std::in_place);
+      optimizer->announce_step(1);
+      backward();
+      static_cast<void>(optimizer->reduce_gradients(1));
+      if (step == 3) {
+        EXPECT_LE(with->count() - without, most) << with->text();
+      }
+      with.reset();
+      for (const at::Tensor& parameter : parameters_) {
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parameter.grad().data_ptr()) % 16, 0U);
+      }
+      EXPECT_TRUE(parameters_[17].grad().allclose(torch::full_like(parameters_[17], (comm_->size() + 1) / 2.0)));
+      optimizer->step(1);
+    }
+    optimizer->synchronize();
+  }
+
+  std::shared_ptr<Communicator> comm_ = on_device();
+  std::vector<at::Tensor> parameters_;
+};
+
+TEST_F(DeviceLaunches, OfAStepAreFewAndOfOneRankNone) {
+  const long most = comm_->size() == 1 ? 0 : 12;
+  expect_added_to_a_step(most, {.overlap = false});
+  expect_added_to_a_step(most, {.overlap = true, .deterministic = true});
+}
+
+TEST_F(DeviceLaunches, OfClippingAreFour) {
+  backward();
+  double elements = 0;
+  for (const at::Tensor& parameter : parameters_) elements += static_cast<double>(parameter.numel());
+  const double norm = std::sqrt(elements) * (comm_->rank() + 1);
+  for (const double limit : {norm / 4, norm}) {  // the second changes nothing
+    const Launches clipping;
+    gradient_clipping(limit)(parameters_);
+    EXPECT_LE(clipping.count(), 4) << clipping.text();
+  }
+  for (const at::Tensor& parameter : parameters_) {
+    EXPECT_TRUE(parameter.grad().allclose(torch::full_like(parameter, (comm_->rank() + 1) / 4.0)));
+  }
 }
 
 /// In each of the first steps, beside the parameters: the buffer, and what backward has just made.
@@ -261,7 +392,7 @@ TEST(DeviceMemory, GradientsTakeLittleMoreThanTheirSize) {
     loss.backward();
     optimizer->step(1);
     const double peak = static_cast<double>(test_device::memory_use().peak_bytes - before) / bytes;
-    EXPECT_LT(peak, 1.1) << "step " << step;
+    EXPECT_LT(peak, comm->size() == 1 ? 1.05 : 1.4) << "step " << step;  // a third may wait to move
   }
 }
 

@@ -60,7 +60,7 @@ void DeviceSamples::compare() {
   const at::NoGradGuard no_grad;
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
-    const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3)
+    const at::Tensor changed = now.ne(part.recorded).logical_and(now);  // (3): a 0 is false
     at::maximum_out(note_.on_device, note_.on_device,
                     changed.mul(part.codes).max());  // in place: a CUDA graph keeps the address
   }

@@ -6,7 +6,7 @@
 /// (2) The device then copies the note to page-locked memory. The host reads the memory without waiting for the copy,
 ///     and therefore learns of a change at least one step late.
 /// (3) A sample that has become 0 does not count as changed, because zero_grad() may have zeroed the gradient.
-/// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
+/// Cost of a step: one small kernel to record, six to compare for each dtype, and a copy of 8 bytes.
 #pragma once
 
 #include <cstddef>

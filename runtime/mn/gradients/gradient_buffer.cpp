@@ -95,7 +95,7 @@ void GradientBuffer::forget_ready() {
 void GradientBuffer::weigh_early(std::size_t i, double factor) {
   assert(is_ready(i));
   weighed_early_ = true;
-  if (intake_->is_waiting(i)) return intake_->weigh(i, factor);
+  if (intake_->weigh(i, factor)) return;
   const at::NoGradGuard no_grad;
   flat_->view(i).mul_(exact_factor(factor));
   ready_version_[i] = flat_->view(i)._version();
@@ -129,7 +129,7 @@ bool GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   return false;
 }
 
-StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals) {
+StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals, double share) {
   const at::NoGradGuard no_grad;
   StepAgreement own(weight, parameters_.size(), signals);
   own.outside.factor = weight.factor;
@@ -143,7 +143,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   intake_->flush();
   if (!missing.empty()) at::_foreach_zero_(missing);  // adds 0 to the sum over ranks
   if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
-  if (weight.factor != 1) multiply(weight.factor);
+  if (weight.factor * share != 1) multiply(weight.factor * share);
   // The agreement travels in the buffer's tail, which costs no message.
   own.write(flat_->tail());
   return own;

@@ -95,13 +95,15 @@ class GradientBuffer {
   /// From now on no gradient is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which is ready, by the factor that collect() will get; collect() then skips it.
+  /// Multiplies gradient i, which is ready, by the factors that collect() will get; collect() then skips it.
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Prepares the buffer for the reduction: copies foreign gradients in, writes zeros for missing gradients, multiplies
   /// by the weight's factor, and fills the tail. Returns this rank's part of the agreement.
-  [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {});
+  /// `share` multiplies the buffer, as the weight's factor does; weigh_early() has then had both factors.
+  [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {},
+                                      double share = 1);
 
   /// Collective. Ends a reduction: `reduced` (this buffer or a copy) is the mean over ranks of the collected gradients,
   /// and the ranks have agreed on `agreement`. Gradients become the weighted mean, as views of `reduced` or as sparse

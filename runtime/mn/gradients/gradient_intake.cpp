@@ -52,18 +52,31 @@ void GradientIntake::take(std::size_t i) {
   at::Tensor& grad = parameters_[i].mutable_grad();
   if (is_waiting(i) || grad.is_same(flat_->view(i))) return;
   const at::NoGradGuard no_grad;
-  if (waits_ && stream_ && *stream_ != stream_of(grad)) flush();  // (2)
-  flat_->let_go(flat_->message_index(i));                         // (3)
+  flat_->let_go(flat_->message_index(i));  // (3)
   if (!waits_ || !fits(i)) {
     flat_->view(i).copy_(grad);
     grad = flat_->view(i);
     return;
   }
-  stream_ = stream_of(grad);
+  // Before gradient i waits: a hook that runs after this one may weigh gradient i.
+  if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
+  wait(i);
+  waiting_bytes_ += grad.nbytes();
+}
+
+void GradientIntake::wait(std::size_t i) {
+  const c10::Stream stream = stream_of(flat_->view(i));
+  if (stream_.value_or(stream) != stream) flush();  // (2)
+  stream_ = stream;
   waiting_.push_back(i);
   waiting_factor_[i] = 1;
-  waiting_bytes_ += grad.nbytes();
-  if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
+}
+
+bool GradientIntake::weigh(std::size_t i, double factor) {
+  if (!waits_) return false;
+  if (!is_waiting(i)) wait(i);  // the buffer holds the gradient already
+  *waiting_factor_[i] *= factor;
+  return true;
 }
 
 void GradientIntake::flush() {
@@ -85,7 +98,8 @@ void GradientIntake::enqueue_copies() {
   std::vector<std::size_t> moved;
   for (const std::size_t i : waiting_) {
     at::Tensor& grad = parameters_[i].mutable_grad();
-    if (!fits(i) || grad.is_same(flat_->view(i))) continue;  // the program has replaced the gradient
+    if (!fits(i)) continue;  // the program has replaced the gradient
+    if (grad.is_same(flat_->view(i)) && *waiting_factor_[i] == 1) continue;
     copies.push_back({std::exchange(grad, flat_->view(i)), flat_->view(i), *waiting_factor_[i]});
     moved.push_back(i);
   }

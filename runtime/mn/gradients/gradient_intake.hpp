@@ -2,8 +2,8 @@
 ///
 /// On the CPU a gradient moves in its hook, while the processor's cache still holds it. On a device a kernel for each
 /// gradient would cost more than the copy, so gradients wait, and one kernel moves all that wait.
-/// (1) Waiting gradients move when flush() is called, when they take a third of the buffer's size or 64 MiB, and at the
-///     latest before backward returns.
+/// (1) Waiting gradients move when flush() is called, when they take a third of the buffer's size or 64 MiB and one
+///     more comes, and at the latest before backward returns.
 /// (2) One stream has written all waiting gradients. The kernel runs on this stream, because the allocator gives the
 ///     memory of a moved gradient to later work of the stream.
 /// (3) If the program keeps a gradient beyond zero_grad(), the tensor moves out of the buffer before a new gradient
@@ -37,8 +37,9 @@ class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
   /// a backward.
   void take(std::size_t i);
   [[nodiscard]] bool is_waiting(std::size_t i) const { return waiting_factor_[i].has_value(); }
-  /// Gradient i, which waits, is multiplied by `factor` when it moves.
-  void weigh(std::size_t i, double factor) { *waiting_factor_[i] *= factor; }
+  /// Multiplies gradient i by `factor` when the waiting gradients move. Returns false and does nothing if gradients
+  /// never wait.
+  bool weigh(std::size_t i, double factor);
   /// Moves the waiting gradients. The work is ordered before later work of the current stream.
   void flush();
   /// No gradient waits any more; waiting gradients do not move.
@@ -46,6 +47,7 @@ class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
 
  private:
   [[nodiscard]] bool fits(std::size_t i) const;
+  void wait(std::size_t i);
   void enqueue_copies();
 
   std::vector<at::Tensor> parameters_;

@@ -27,6 +27,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, con
       learning_(!options.deterministic),
       tuner_(bucket_sizes(options, parameters), comm_->device()) {
   background_.emplace(*comm_);
+  share_ = averager->share_of_rank(parameters, *comm_);
   shared_->averager = std::move(averager);
   is_trained_.assign(parameters.size(), true);
   auto order = backward_order(parameters.size());
@@ -107,7 +108,7 @@ void OverlappedReduction::ready(std::size_t i) {
     }
     return;
   }
-  if (binding().value_or(1) != 1) gradients_->weigh_early(i, *binding());
+  if (const auto factor = binding(); factor && *factor * share() != 1) gradients_->weigh_early(i, *factor * share());
   buckets_.add_ready(i);
   if (may_launch()) launch_early();
 }
@@ -167,6 +168,7 @@ void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, 
     if (comm_->device().type != DeviceType::kCpu) part->copy();  // on the stream that wrote the gradients
     parts_.push_back(part);
   }
+  if (share_ != 1) shared_->averager->make_sums(share() != 1);  // the task runs at once (BackgroundReducer)
   background_->submit([part](Communicator& comm) { part->reduce(comm); });
 }
 
@@ -203,7 +205,8 @@ bool OverlappedReduction::is_stale(const StepWeight& weight) const {
 ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_fault) {
   finish_copies();
   StepAgreement agreement = gradients_->collect(
-      weight, {.fault = has_fault, .stale = is_stale(weight), .promises = promises(), .wants_copy = wants_copy_});
+      weight, {.fault = has_fault, .stale = is_stale(weight), .promises = promises(), .wants_copy = wants_copy_},
+      share());
   weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
   while (launched_ < buckets_.count()) launch(launched_, 1);  // collect() has multiplied the gradients

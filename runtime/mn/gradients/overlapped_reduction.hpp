@@ -20,6 +20,8 @@
 ///     changes at the next zero_grad(), when no gradient exists that would have to move. The first steps also try
 ///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches off the new order and the trial of
 ///     sizes.
+/// (7) In a step that reduces in place, the kernel that moves gradients into the buffer also divides them by the number
+///     of ranks, and NCCL adds them up. In other steps, and for 16-bit gradients, the communicator computes the mean.
 /// On backends that add in rank order, the result equals the result of a reduction at the step, bit for bit. Cost of a
 /// step: one collective for each bucket; without a promise also a copy of the gradients. If a copy was stale, the step
 /// makes all collectives a second time. Memory: the gradients; without a promise twice the gradients. A CUDA graph can
@@ -70,6 +72,7 @@ class OverlappedReduction : public GradientReduction {
   void ready(std::size_t i);
   void look_at_stream();
   [[nodiscard]] std::optional<double> binding() const;
+  [[nodiscard]] double share() const noexcept { return promises_bind_ ? share_ : 1; }
   [[nodiscard]] bool promises() const noexcept { return is_first_backward_ && promise_.may_bind(); }
   [[nodiscard]] bool may_launch();
   void launch_early();
@@ -123,6 +126,7 @@ class OverlappedReduction : public GradientReduction {
   bool is_first_backward_ = true;  // no backward ran before announce()
   StepWeight weight_;              // of the launched buckets
   bool promises_bind_ = false;     // no rank sends copies in this step (5)
+  double share_ = 1;               // (7): 1 / number of ranks if this rank may divide gradients, else 1
   Early early_ = Early::kNone;
   bool wants_copy_ = false;                                // a bucket was complete without a promise
   bool learning_ = true;                                   // the order of the first step is not known yet

@@ -15,6 +15,7 @@ class PlainAverager final : public GradientAverager {
   explicit PlainAverager(std::shared_ptr<Trace> trace) : GradientAverager(std::move(trace)) {}
 
  private:
+  [[nodiscard]] bool is_plain_mean() const noexcept override { return true; }
   void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double /*divisor*/,
                     Communicator& comm) override {
     average(gradients.sent(first, count), comm);

@@ -1,5 +1,7 @@
 #include <mn/gradients/compression/gradient_averager.hpp>
 
+#include <algorithm>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
@@ -21,9 +23,15 @@ void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::
   scope.set_bytes(bytes_sent_ - before);
 }
 
+double GradientAverager::share_of_rank(const std::vector<at::Tensor>& parameters, Communicator& comm) const {
+  const auto is_narrow = [](const at::Tensor& parameter) { return parameter.element_size() < 4; };
+  if (comm.device_collectives() == nullptr || comm.debug() || !is_plain_mean()) return 1;
+  return std::ranges::any_of(parameters, is_narrow) ? 1 : 1.0 / comm.size();
+}
+
 void GradientAverager::average(std::span<const BufferView> buffers, Communicator& comm) {
   if (buffers.empty()) return;
-  const double scale = 1.0 / comm.size();
+  const double scale = makes_sums_ ? 1 : 1.0 / comm.size();
   in_stream_order(
       comm, [&](DeviceCollectives& device) { device.sum_gradients(buffers, scale); },
       [&] { comm.sum_gradients(on_current_stream(buffers), scale); });

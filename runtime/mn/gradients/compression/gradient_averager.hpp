@@ -37,6 +37,12 @@ class GradientAverager {
   /// GPU the work is enqueued on the caller's current stream and may end after the call: `gradients` must live until
   /// then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
+  /// The factor that a rank may give its gradients, so that their sum is the mean: 1 / size. It is 1 if the caller must
+  /// not: for 16-bit gradients, which it would round once more, for a compressor, which sends no plain sum, without
+  /// collectives of the device, and in debug mode.
+  [[nodiscard]] double share_of_rank(const std::vector<at::Tensor>& parameters, Communicator& comm) const;
+  /// Until the next call, allreduce() makes sums if `sums`, else means. Needs share_of_rank() other than 1.
+  void make_sums(bool sums) noexcept { makes_sums_ = sums; }
   /// True if the result depends on the divisor.
   [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }
 
@@ -67,11 +73,14 @@ class GradientAverager {
                             Communicator& comm) = 0;
   /// Collective, in place: `buffers` become their mean over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);
+  /// True if the result is the sum over ranks divided by their number, element by element.
+  [[nodiscard]] virtual bool is_plain_mean() const noexcept { return false; }
   /// Collective: `all` gets the `own` buffers of all ranks, in rank order.
   void allgather(ConstBufferView own, BufferView all, Communicator& comm);
 
  private:
   TracedWork traced_;
+  bool makes_sums_ = false;
   std::atomic<std::uint64_t> bytes_sent_ = 0;
 };
 
