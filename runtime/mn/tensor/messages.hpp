@@ -1,9 +1,13 @@
 /// Sends tensors between ranks. Dtype and shape travel with the elements, and may differ from rank to rank.
 ///
-/// A tensor travels as a document with dtype and shape, followed by a block with the elements.
-/// (1) A tensor of a wrong dtype is rejected before its document is sent, so elements follow every document.
-/// (2) If a document does not describe a tensor, the receiver throws an error with the sender's rank.
+/// A tensor travels as its form, 20 integers, followed by a block with the elements. Forms always go by MPI. Elements
+/// on a device with collectives of its own go by these (NCCL), in the order of the current stream: the host waits for
+/// forms only.
+/// (1) A tensor of a wrong dtype is rejected before its form is sent, so elements follow every form.
+/// (2) If a form does not describe a tensor, the receiver throws an error with the sender's rank.
 /// (3) Results never share memory with arguments, not even on the root.
+/// (4) The device's collectives know no tags. Elements of messages with another tag than 0 therefore go by MPI, and a
+///     receiver that would take the elements of another message, by their numbers, throws CommError.
 #pragma once
 
 #include <vector>
@@ -14,8 +18,10 @@
 
 namespace mn {
 
-/// Sends a tensor of any strides to rank `dest`, which calls recv_tensor(). May block as Communicator::send() does.
-/// Throws ArgumentError for a dtype that communicators do not send.
+/// Sends a tensor of any strides to rank `dest`, which calls recv_tensor(). Blocks as Communicator::send() does. If
+/// NCCL sends the elements, the current stream waits for the receiver instead. Either way, of two ranks that send to
+/// each other one must receive first. Throws ArgumentError for a dtype that communicators do not move, and for more
+/// than 16 dimensions.
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag = 0);
 /// Receives a tensor that `source` sent by send_tensor(). Returns it as a new contiguous tensor on the communicator's
 /// device.

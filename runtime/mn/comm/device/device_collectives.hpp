@@ -1,8 +1,11 @@
 /// Collectives that are enqueued on a GPU's stream, so the host does not wait for them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include <mn/core/buffer.hpp>
 
@@ -72,9 +75,15 @@ class DeviceCollectives {
   virtual void send(ConstBufferView buffer, int dest) = 0;
   /// Receives the buffer's elements from rank `source`.
   virtual void recv(BufferView buffer, int source) = 0;
+  /// Number of messages to (`sent`) or from a rank, which callers count. Messages have no tags: a receiver that learns
+  /// the sender's number notices if it would take the elements of another message.
+  [[nodiscard]] std::int64_t& messages(bool sent, int peer) { return messages_[{sent, peer}]; }
 
  protected:
   DeviceCollectives() = default;
+
+ private:
+  std::map<std::pair<bool, int>, std::int64_t> messages_;
 };
 
 }  // namespace mn

@@ -1,0 +1,48 @@
+/// The form of a tensor as ranks send it to each other: integers of a fixed number, without a text format.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+struct TensorForm {
+  static constexpr std::size_t kMaxDims = 16;
+
+  std::int64_t dtype = -1;  ///< at::ScalarType; -1: an undefined tensor
+  std::int64_t dims = 0;
+  std::array<std::int64_t, kMaxDims> sizes = {};  ///< [dims], then zeros
+  std::int64_t by_device = 0;                     ///< 1: the device's own collectives can move the elements
+  std::int64_t number = 0;                        ///< of the message that carries the elements, if the device moves it
+
+  /// The form of a tensor, which may be undefined. Throws ArgumentError, whose text begins with `call`, if the tensor
+  /// has more than kMaxDims dimensions.
+  [[nodiscard]] static TensorForm of(const at::Tensor& tensor, const char* call);
+  /// Whether the numbers, which another process sent, describe a tensor.
+  [[nodiscard]] bool is_valid() const noexcept;
+  [[nodiscard]] bool same_as(const TensorForm& other) const noexcept {
+    return dtype == other.dtype && dims == other.dims && sizes == other.sizes;
+  }
+  [[nodiscard]] std::vector<std::int64_t> shape() const { return {sizes.begin(), sizes.begin() + dims}; }
+  /// A new tensor of the form, whose elements are not set.
+  [[nodiscard]] at::Tensor empty_on(c10::Device device) const;
+  /// "Float [3,4]"
+  [[nodiscard]] std::string text() const;
+
+  /// The integers of one form, and of a list of forms, for calls of a Communicator.
+  /// @{
+  [[nodiscard]] static std::span<std::int64_t> numbers(TensorForm& form) noexcept { return numbers({&form, 1}); }
+  [[nodiscard]] static std::span<std::int64_t> numbers(std::span<TensorForm> forms) noexcept {
+    return {reinterpret_cast<std::int64_t*>(forms.data()), forms.size_bytes() / sizeof(std::int64_t)};
+  }
+  /// @}
+};
+static_assert(sizeof(TensorForm) == (TensorForm::kMaxDims + 4) * sizeof(std::int64_t));
+
+}  // namespace mn
