@@ -1,4 +1,5 @@
-// Batch normalization over all ranks against libtorch's on one rank with all samples.
+// Batch normalization over all ranks against libtorch's on one rank with all samples, on the CPU and, where there is
+// one, on a device: a GPU, or the test device, on which a program of tests/nn/CMakeLists.txt runs these cases too.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -8,21 +9,30 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/error.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
+
+#include "tests/nn/on_devices.hpp"
 
 namespace mn {
 namespace {
 
 using torch::nn::BatchNormOptions;
 
-class BatchNormTest : public ::testing::Test {
+class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
  protected:
-  std::shared_ptr<Communicator> comm_ = create_communicator("auto", MPI_COMM_WORLD, {.device = Device{}});
-  int rank_ = comm_->rank();
-  int size_ = comm_->size();
+  void SetUp() override {
+    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
+    comm_ = test::shared_comm(GetParam());
+    rank_ = comm_->rank(), size_ = comm_->size();
+  }
+  [[nodiscard]] c10::Device device() const { return c10::Device(comm_->device()); }
+
+  std::shared_ptr<Communicator> comm_;
+  int rank_ = 0, size_ = 1;
 
   /// Rank r's part: r + `least` samples of all.
   [[nodiscard]] std::int64_t first_of(std::int64_t rank, std::int64_t least) const {
@@ -51,7 +61,7 @@ class BatchNormTest : public ::testing::Test {
     torch::nn::BatchNorm1d expected(BatchNormOptions(shape[1]).momentum(0.3));
     expected->to(at::kDouble);
     MultiNodeBatchNorm layer(comm_, BatchNormOptions(shape[1]).momentum(0.3));
-    layer->to(dtype);
+    layer->to(device(), dtype);
     {
       const torch::NoGradGuard no_grad;
       expected->weight.copy_(weight), expected->bias.copy_(bias);
@@ -61,13 +71,15 @@ class BatchNormTest : public ::testing::Test {
     const at::Tensor wanted = expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all);
     (wanted * factors).sum().backward();
 
-    const at::Tensor own = part(x, least).to(dtype).contiguous().requires_grad_();
+    at::Tensor own = part(x, least).to(device(), dtype).contiguous();
+    if (own.dim() == 4) own = own.contiguous(at::MemoryFormat::ChannelsLast);
+    own.requires_grad_();
     const at::Tensor output = layer->forward(own);
     EXPECT_EQ(output.scalar_type(), dtype);
     const auto samples = static_cast<double>(own.size(0));
-    ((output * part(factors, least).to(dtype)).sum() / std::max(samples, 1.0)).backward();
+    ((output * part(factors, least).to(device(), dtype)).sum() / std::max(samples, 1.0)).backward();
     const auto near = [&](const at::Tensor& a, const at::Tensor& b) {
-      return torch::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance);
+      return torch::allclose(a.cpu().to(at::kDouble), b.cpu().to(at::kDouble), tolerance, tolerance);
     };
     EXPECT_TRUE(near(output, part(wanted, least)));
     EXPECT_TRUE(near(own.grad() * samples, part(all.grad(), least)));
@@ -81,7 +93,7 @@ class BatchNormTest : public ::testing::Test {
   }
 };
 
-TEST_F(BatchNormTest, AsOneRankWithAllSamples) {
+TEST_P(BatchNormTest, AsOneRankWithAllSamples) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{0, 3}, {0, 4, 5}, {0, 2, 3, 4}, {0, 2, 3, 2, 2}}) {
     expect_as_one_rank(shape, 3, at::kDouble, 0, 1e-12);
@@ -89,44 +101,65 @@ TEST_F(BatchNormTest, AsOneRankWithAllSamples) {
   }
 }
 
-TEST_F(BatchNormTest, WithoutWeightAndBias) {
+TEST_P(BatchNormTest, WithoutWeightAndBias) {
   const auto options = BatchNormOptions(3).affine(false);
   MultiNodeBatchNorm layer(comm_, options);
+  layer->to(device());
   torch::nn::BatchNorm1d expected(options);
   torch::manual_seed(4);
   const at::Tensor x = torch::randn({2 * size_, 3}), factors = torch::randn({2 * size_, 3});
-  const at::Tensor all = x.clone().requires_grad_(), own = x.narrow(0, 2 * rank_, 2).clone().requires_grad_();
+  const at::Tensor all = x.clone().requires_grad_();
+  const at::Tensor own = x.narrow(0, 2 * rank_, 2).to(device(), false, /*copy=*/true).requires_grad_();
   const at::Tensor wanted = expected->forward(all), output = layer->forward(own);
   (wanted * factors).sum().backward();
-  (output * factors.narrow(0, 2 * rank_, 2)).sum().backward();
-  EXPECT_TRUE(torch::allclose(output, wanted.narrow(0, 2 * rank_, 2), 1e-4, 1e-5));
-  EXPECT_TRUE(torch::allclose(own.grad(), all.grad().narrow(0, 2 * rank_, 2), 1e-3, 1e-4));
-  EXPECT_TRUE(torch::allclose(layer->running_var, expected->running_var, 1e-4, 1e-5));
+  (output * factors.narrow(0, 2 * rank_, 2).to(device())).sum().backward();
+  EXPECT_TRUE(torch::allclose(output.cpu(), wanted.narrow(0, 2 * rank_, 2), 1e-4, 1e-5));
+  EXPECT_TRUE(torch::allclose(own.grad().cpu(), all.grad().narrow(0, 2 * rank_, 2), 1e-3, 1e-4));
+  EXPECT_TRUE(torch::allclose(layer->running_var.cpu(), expected->running_var, 1e-4, 1e-5));
 }
 
-TEST_F(BatchNormTest, ARankMayHaveNoSample_from_3_ranks) { expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12); }
+TEST_P(BatchNormTest, ARankMayHaveNoSample_from_3_ranks) { expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12); }
 
-TEST_F(BatchNormTest, VariancesDoNotCancel) { expect_as_one_rank({0, 3, 50}, 20, at::kFloat, 3000, 2e-2); }
+TEST_P(BatchNormTest, VariancesDoNotCancel) { expect_as_one_rank({0, 3, 50}, 20, at::kFloat, 3000, 2e-2); }
 
-TEST_F(BatchNormTest, KeepsSixteenBitsAndMemoryOrder) {
-  MultiNodeBatchNorm layer(comm_, BatchNormOptions(4));
-  const at::Tensor x =
-      torch::randn({3, 4, 5, 5}).to(at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
-  const at::Tensor y = layer->forward(x);
-  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
-  y.sum().backward();
-  EXPECT_EQ(x.grad().scalar_type(), at::kBFloat16);
+TEST_P(BatchNormTest, KeepsSixteenBitsAndMemoryOrder) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {  // of the layer
+    MultiNodeBatchNorm layer(comm_, BatchNormOptions(4));
+    layer->to(device(), dtype);
+    at::Tensor x = torch::randn({3, 4, 5, 5}).to(at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast);
+    x = x.to(device()).requires_grad_();
+    const at::Tensor y = layer->forward(x);
+    EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+    y.sum().backward();
+    EXPECT_EQ(x.grad().scalar_type(), at::kBFloat16);
+    EXPECT_EQ(layer->weight.grad().scalar_type(), dtype);
+    EXPECT_EQ(layer->running_mean.scalar_type(), dtype);
+  }
 }
 
-TEST_F(BatchNormTest, HasBatchNormsNames) {
+/// One value of a channel has no variance.
+TEST_P(BatchNormTest, FewerThanTwoValuesMoveNoRunningStatistics) {
+  for (const std::int64_t values : {0, 1}) {
+    MultiNodeBatchNorm layer(comm_, BatchNormOptions(3));
+    layer->to(device());
+    const std::int64_t own = rank_ + 1 == size_ ? values : 0;
+    const at::Tensor x = torch::full({own, 3}, 7.0, device()).requires_grad_();
+    layer->forward(x).sum().backward();
+    EXPECT_TRUE(layer->running_mean.cpu().equal(torch::zeros(3)));
+    EXPECT_TRUE(layer->running_var.cpu().equal(torch::ones(3)));
+    EXPECT_EQ(x.grad().abs().sum().item<float>(), 0);
+  }
+}
+
+TEST_P(BatchNormTest, HasBatchNormsNames) {
   const MultiNodeBatchNorm layer(comm_, BatchNormOptions(3));
   const torch::nn::BatchNorm2d theirs(3);
   EXPECT_EQ(layer->named_parameters().keys(), theirs->named_parameters().keys());
   EXPECT_EQ(layer->named_buffers().keys(), theirs->named_buffers().keys());
 }
 
-TEST_F(BatchNormTest, AWrongShapeIsNamed) {
+TEST_P(BatchNormTest, AWrongShapeIsNamed) {
   MultiNodeBatchNorm layer(comm_, BatchNormOptions(3));
   try {
     layer->forward(torch::zeros({2, 5}));
@@ -137,22 +170,24 @@ TEST_F(BatchNormTest, AWrongShapeIsNamed) {
 }
 
 /// An evaluation of one rank alone, as one whose ranks have different numbers of minibatches.
-TEST_F(BatchNormTest, EvaluationIsLocal) {
+TEST_P(BatchNormTest, EvaluationIsLocal) {
   for (const bool tracks : {true, false}) {
     const auto options = BatchNormOptions(3).track_running_stats(tracks);
     MultiNodeBatchNorm layer(comm_, options);
     torch::nn::BatchNorm1d expected(options);
+    layer->to(device()), expected->to(device());
     layer->eval(), expected->eval();
     if (rank_ != 0) continue;
-    const at::Tensor x = torch::randn({4, 3});
+    const at::Tensor x = torch::randn({4, 3}, device());
     EXPECT_TRUE(layer->forward(x).equal(expected->forward(x))) << tracks;
   }
 }
 
 /// As those of torch.nn.SyncBatchNorm: an error, and no wrong numbers.
-TEST_F(BatchNormTest, GradientsOfGradientsAreAnError) {
+TEST_P(BatchNormTest, GradientsOfGradientsAreAnError) {
   MultiNodeBatchNorm norm(comm_, BatchNormOptions(3));
-  const at::Tensor x = torch::randn({4, 3}).requires_grad_();
+  norm->to(device());
+  const at::Tensor x = torch::randn({4, 3}, device()).requires_grad_();
   const at::Tensor loss = norm->forward(x).pow(3).sum();
   const at::Tensor gradient = torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true).front();
   EXPECT_THROW(gradient.square().sum().backward(), c10::Error);
@@ -160,11 +195,12 @@ TEST_F(BatchNormTest, GradientsOfGradientsAreAnError) {
 }
 
 /// The backward of the layer below waits for its peers while gradients above are reduced already.
-TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
+TEST_P(BatchNormTest, TrainsAsOneRankWithAllSamples) {
   const auto train = [&](const std::shared_ptr<Communicator>& comm, bool overlap) {
     torch::manual_seed(5);
     torch::nn::Linear first(6, 8), second(8, 2);
     MultiNodeBatchNorm norm(comm, BatchNormOptions(8));
+    first->to(device()), norm->to(device()), second->to(device());
     std::vector<at::Tensor> parameters;
     for (const auto& list : {first->parameters(), norm->parameters(), second->parameters()}) {
       parameters.insert(parameters.end(), list.begin(), list.end());
@@ -173,16 +209,16 @@ TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
                                                        {.overlap = overlap, .bucket_bytes = 64});
     torch::manual_seed(6);
     for (int step = 0; step < 4; ++step) {
-      const at::Tensor x = torch::randn({14, 6}), y = torch::randn({14, 2});
+      const at::Tensor x = torch::randn({14, 6}).to(device()), y = torch::randn({14, 2}).to(device());
       const std::int64_t begin = 2 * comm->rank();  // the last rank has most
       const std::int64_t own = comm->rank() + 1 == comm->size() ? 14 - begin : 2;
       optimizer->zero_grad();
       const at::Tensor output = second(torch::relu(norm(first(x.narrow(0, begin, own)))));
-      torch::mse_loss(output, y.narrow(0, begin, own)).backward();
+      (output - y.narrow(0, begin, own)).square().mean().backward();  // no mse_loss: the test device has none
       optimizer->step(own);
     }
     std::vector<at::Tensor> values;
-    for (const auto& parameter : parameters) values.push_back(parameter.detach().flatten());
+    for (const auto& parameter : parameters) values.push_back(parameter.detach().flatten().cpu());
     return torch::cat(values);
   };
   const at::Tensor expected = train(comm_->split(rank_, 0), false);
@@ -190,6 +226,8 @@ TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
     EXPECT_TRUE(torch::allclose(train(comm_, overlap), expected, 1e-4, 1e-5)) << overlap;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(On, BatchNormTest, ::testing::ValuesIn(test::kDeviceTypes), test::name_of_device);
 
 }  // namespace
 }  // namespace mn

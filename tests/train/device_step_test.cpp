@@ -411,5 +411,20 @@ TEST(DeviceMemory, AValidationLoaderKeepsNothingBetweenEpochs) {
   }
 }
 
+/// Of a minibatch in 16 bits, forward reads x twice and writes y; backward reads x and dy twice and writes dx.
+TEST(DeviceBatchNorm, MovesEachValueEightTimes) {
+  const auto comm = on_device();
+  const c10::Device device(comm->device());
+  MultiNodeBatchNorm norm(comm, torch::nn::BatchNormOptions(4));
+  norm->to(device);
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const at::Tensor x = torch::ones({8, 4, 32, 32}).to(device, at::kBFloat16).contiguous(format).requires_grad_();
+    const at::Tensor dy = torch::ones_like(x);
+    const std::int64_t before = test_device::bytes_moved();
+    norm->forward(x).backward(dy);
+    EXPECT_LT(static_cast<double>(test_device::bytes_moved() - before) / static_cast<double>(x.numel()), 16.2);
+  }
+}
+
 }  // namespace
 }  // namespace mn

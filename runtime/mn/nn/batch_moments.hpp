@@ -8,21 +8,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/nn/batch_norm_kernels.hpp>
 
 namespace mn {
 
-/// A normalized minibatch of this rank. The moments of all ranks' values for each channel have no gradients.
-struct BatchMoments {
-  at::Tensor output;    ///< (N, C, …)
-  at::Tensor mean;      ///< (C)
-  at::Tensor variance;  ///< (C), unbiased: for running statistics
-};
-
-/// Normalizes `input` (N, C, …) by the mean and variance of all ranks' values. If `weight` and `bias` (C) have values,
-/// then multiplies by `weight` and adds `bias`. Forward and backward are collective. MultiNodeBatchNorm describes the
-/// weights of losses and the cost.
-[[nodiscard]] BatchMoments multi_node_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
-                                                 const std::optional<at::Tensor>& bias, double eps,
-                                                 const std::shared_ptr<Communicator>& comm);
+/// Normalizes `input` (N, C, …) by the mean and variance of all ranks' values, and moves `running` by them. If `weight`
+/// and `bias` (C) have values, then multiplies by `weight` and adds `bias`. Forward and backward are collective.
+/// MultiNodeBatchNorm describes the weights of losses and the cost.
+[[nodiscard]] at::Tensor multi_node_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                                               const std::optional<at::Tensor>& bias, double eps,
+                                               const RunningMoments& running,
+                                               const std::shared_ptr<Communicator>& comm);
 
 }  // namespace mn

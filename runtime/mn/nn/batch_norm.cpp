@@ -38,18 +38,15 @@ at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
     const bool from_input = !options.track_running_stats();  // without running statistics, as libtorch does
     return at::batch_norm(input, weight, bias, running_mean, running_var, from_input, 0, options.eps(), true);
   }
-  const BatchMoments batch = multi_node_batch_norm(input, if_defined(weight), if_defined(bias), options.eps(), comm_);
-  move_running_statistics(batch);
-  return batch.output;
+  return multi_node_batch_norm(input, if_defined(weight), if_defined(bias), options.eps(), running(), comm_);
 }
 
-void MultiNodeBatchNormImpl::move_running_statistics(const BatchMoments& batch) {
-  if (!options.track_running_stats()) return;
+RunningMoments MultiNodeBatchNormImpl::running() {
+  if (!options.track_running_stats()) return {};
   const at::NoGradGuard no_grad;
   num_batches_tracked += 1;
-  const double part = options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
-  running_mean.lerp_(batch.mean.to(running_mean.scalar_type()), part);
-  running_var.lerp_(batch.variance.to(running_var.scalar_type()), part);
+  const double momentum = options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
+  return {running_mean, running_var, momentum};
 }
 
 void MultiNodeBatchNormImpl::pretty_print(std::ostream& stream) const {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
 #include <torch/library.h>
 
@@ -27,14 +26,8 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
   if (!training || !current) {
     return at::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
   }
-  const BatchMoments batch = multi_node_batch_norm(input, weight, bias, eps, current);
-  const at::NoGradGuard no_grad;
-  const auto move = [&](const std::optional<at::Tensor>& running, const at::Tensor& value) {
-    if (running) at::Tensor(*running).lerp_(value.to(running->scalar_type()), momentum);
-  };
-  move(running_mean, batch.mean);
-  move(running_var, batch.variance);
-  return batch.output;
+  const RunningMoments running{running_mean.value_or(at::Tensor()), running_var.value_or(at::Tensor()), momentum};
+  return multi_node_batch_norm(input, weight, bias, eps, running, current);
 }
 
 /// Makes batch_norm() known to libtorch's dispatcher, in which graphs find operators by name.

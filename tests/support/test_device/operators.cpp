@@ -2,6 +2,7 @@
 //
 // Shapes come from libtorch's meta kernels. A program of C++ lacks those that Python brings; then from the CPU's kernel
 // on zeros of the same shapes.
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -20,6 +21,7 @@
 #include <torch/library.h>
 
 #include "tests/support/test_device/tensors.hpp"
+#include "tests/support/test_device/test_device.hpp"
 
 namespace mn::test_device {
 namespace {
@@ -199,6 +201,17 @@ void put(const IValue& to, const IValue& from) {
   }
 }
 
+std::atomic<std::int64_t> moved = 0;
+
+void count_bytes(const Stack& values) {
+  for (const IValue& value : values) {
+    static_cast<void>(with_tensors(value, kType, [](const at::Tensor& tensor) {
+      if (is_here(tensor)) moved += static_cast<std::int64_t>(tensor.nbytes());
+      return tensor;
+    }));
+  }
+}
+
 Stack as_kernels_see_all(const Stack& values) {
   Stack all;
   for (const IValue& value : values) all.push_back(with_tensors(value, c10::kCPU, as_kernels_see));
@@ -229,6 +242,7 @@ void run_late(const c10::OperatorHandle& op, Stack* stack) {
   if (depends_on_values(op, arguments)) return run_now(op, stack, std::move(arguments), device);
   give_generator(op, arguments, device);
   Results results = make_results(op, arguments, device);
+  count_bytes(arguments), count_bytes(results.values);
   enqueue(current_stream(device), name_of(op).c_str(),
           [op, given = for_kernel(op, arguments), to = as_kernels_see_all(results.values), is_new = results.is_new] {
             Stack host = given;
@@ -274,4 +288,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 }  // namespace
+
+std::int64_t bytes_moved() { return moved; }
+
 }  // namespace mn::test_device

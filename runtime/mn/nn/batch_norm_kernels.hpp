@@ -1,0 +1,60 @@
+/// The kernels of batch normalization over all ranks, each a pass over a minibatch.
+///
+/// On GPUs, libtorch's kernels of torch.nn.SyncBatchNorm run. Forward reads the input twice and writes the output,
+/// backward reads input and gradient twice and writes a gradient: 8 elements of the input's dtype for each value, in
+/// any of libtorch's memory formats. On the CPU, whose libtorch lacks these kernels, ordinary operators compute the
+/// same.
+///
+/// Shapes: x, dy (N, C, …), not empty; values of a channel (C). Minibatches are dense, and dy has the memory format of
+/// x. Nothing here communicates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+/// Means of channels and reciprocals of standard deviations, (variance + eps)^(-1/2).
+struct ChannelMoments {
+  at::Tensor mean;    ///< (C); (ranks, C) for the moments of each rank
+  at::Tensor invstd;  ///< as `mean`
+};
+
+/// A layer's running statistics: (C) each, or undefined tensors if the layer tracks none.
+struct RunningMoments {
+  at::Tensor mean;
+  at::Tensor variance;
+  double momentum = 0;  ///< weight of the minibatch
+};
+
+/// Sums over the values of a channel.
+struct GradientSums {
+  at::Tensor dy;          ///< Σ dy
+  at::Tensor dy_xmu;      ///< Σ dy (x − mean)
+  at::Tensor for_weight;  ///< gradient of weight; undefined without weight
+  at::Tensor for_bias;    ///< gradient of bias; undefined without weight
+};
+
+/// Dtype of the moments and sums of x: float64 on the CPU and for float64, else float32.
+[[nodiscard]] at::ScalarType moments_type(const at::Tensor& x);
+
+[[nodiscard]] ChannelMoments channel_moments(const at::Tensor& x, double eps);
+/// Merges the moments of all ranks, and moves `running`. Rank r has counts[r] values of a channel; ranks without values
+/// pass any finite moments. `own_count` is this rank's count: with fewer than two values, or very many, a different
+/// kernel merges, and the result may differ between ranks by rounding. Fewer than two values, over all ranks, leave
+/// `running` unchanged.
+[[nodiscard]] ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts, std::int64_t own_count,
+                                           double eps, const RunningMoments& running);
+/// (x − mean) invstd weight + bias, in the dtype of x.
+[[nodiscard]] at::Tensor normalize(const at::Tensor& x, const ChannelMoments& moments,
+                                   const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias);
+[[nodiscard]] GradientSums gradient_sums(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
+                                         const std::optional<at::Tensor>& weight);
+/// The gradient of x. `dy_sum` and `dy_xmu_sum` are sums over all ranks.
+[[nodiscard]] at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
+                                        const std::optional<at::Tensor>& weight, const at::Tensor& dy_sum,
+                                        const at::Tensor& dy_xmu_sum, const at::Tensor& counts);
+
+}  // namespace mn
