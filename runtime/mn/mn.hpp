@@ -38,6 +38,7 @@
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/fixed_forms.hpp>
 #include <mn/nn/mnbn_model.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>

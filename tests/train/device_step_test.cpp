@@ -20,6 +20,8 @@
 #include <mn/core/error.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
+#include <mn/nn/collectives.hpp>
+#include <mn/nn/fixed_forms.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
@@ -409,6 +411,23 @@ TEST(DeviceMemory, AValidationLoaderKeepsNothingBetweenEpochs) {
     EXPECT_GT(test_device::memory_use().peak_bytes, before);
     EXPECT_EQ(test_device::memory_use().bytes, before);
   }
+}
+
+TEST(DeviceCalls, OfFixedFormsLetTheHostGoOn) {
+  const auto comm = on_device();
+  const at::Tensor x = torch::ones({comm->size() * 2, 3}).to(c10::Device(comm->device())).requires_grad_();
+  FixedForms forms;
+  for (int step = 0; step < kWarmUp; ++step) {
+    if (step + 1 == kWarmUp) static_cast<void>(test_device::take_host_waits());
+    const auto pass = forms.pass();
+    const std::vector<at::Tensor> parts = x.chunk(comm->size());
+    at::Tensor loss = all_gather(comm, x).sum() + all_reduce(comm, x).sum() + reduce_scatter(comm, parts).sum();
+    for (const at::Tensor& part : alltoall(comm, parts)) loss = loss + part.sum();
+    (loss + broadcast(comm, x).sum()).backward();
+  }
+  EXPECT_EQ(test_device::describe(waits_of_steps()), "");
+  const double ranks = comm->size(), root = comm->rank() == 0 ? ranks : 0;
+  EXPECT_EQ(x.grad()[0][0].item<double>(), kWarmUp * (ranks + ranks + 1 + 1 + root));
 }
 
 /// Of a minibatch in 16 bits, forward reads x twice and writes y; backward reads x and dy twice and writes dx.

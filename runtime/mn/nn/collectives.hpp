@@ -15,8 +15,9 @@
 ///
 /// step(samples) throws ArgumentError if the ranks' weights differ and a loss was not multiplied.
 ///
-/// Cost: one small allgather of shapes, then one call of the communicator. Parts of different lengths are padded to the
-/// length of the longest part.
+/// Cost: an allgather of 24 bytes between the hosts, then of the shapes if they are new; none in a pass of FixedForms.
+/// Then one call of the communicator. On GPUs with NCCL the call is enqueued on the current stream, and the host does
+/// not wait. Parts of different lengths are padded to the length of the longest part.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,63 @@
+/// Collective calls whose tensors have the same forms in every pass.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace mn {
+
+struct FixedCall;
+
+/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, such as the calls of a training step, agree on shapes and
+/// dtypes once. Otherwise each call exchanges 24 bytes between the hosts of all ranks before its tensors; on GPUs with
+/// NCCL the host waits for other ranks in this exchange only.
+///
+///     mn::FixedForms forms;  // on every rank
+///     while (auto batch = loader.next()) {
+///       const auto pass = forms.pass();
+///       loss_of(mn::all_gather(comm, model(batch->data))).backward();
+///     }
+///
+/// The calls of the first pass exchange forms. In later passes every rank must repeat the calls of its first pass, with
+/// tensors of equal forms; a tensor needs gradients in each pass or in none. A rank with a different call throws
+/// ArgumentError, and calls Communicator::abort(), so no rank uses data of a wrong form. Use a second FixedForms, or
+/// none, for a last minibatch of a different size.
+class FixedForms {
+ public:
+  FixedForms();
+  ~FixedForms();
+  FixedForms(const FixedForms&) = delete;             ///< not copyable
+  FixedForms& operator=(const FixedForms&) = delete;  ///< not copyable
+
+  /// While a pass lives, this thread's calls belong to the sequence. Passes must not nest.
+  class Pass {
+   public:
+    /// @private
+    explicit Pass(FixedForms& forms);
+    ~Pass();
+    Pass(const Pass&) = delete;             ///< not copyable
+    Pass& operator=(const Pass&) = delete;  ///< not copyable
+
+   private:
+    int exceptions_;  // under way at its begin
+  };
+  /// Begins a pass. Throws ArgumentError if the last pass made fewer calls than the first one.
+  [[nodiscard]] Pass pass() { return Pass(*this); }
+
+  /// @private The sequence to which this thread's calls belong; null: none
+  [[nodiscard]] static FixedForms* current() noexcept;
+  /// @private
+  [[nodiscard]] bool is_first_pass() const noexcept { return is_first_; }
+  /// @private The next call of a later pass; null after the last call.
+  [[nodiscard]] const FixedCall* next();
+  /// @private Adds a call of the first pass.
+  void add(FixedCall call);
+
+ private:
+  std::vector<FixedCall> calls_;
+  std::size_t made_ = 0;  // calls of this pass
+  bool is_first_ = true;
+};
+
+}  // namespace mn
