@@ -40,6 +40,7 @@
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>
 #include <mn/nn/mnbn_model.hpp>
+#include <mn/nn/point_to_point.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

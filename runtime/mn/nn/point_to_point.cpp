@@ -1,0 +1,247 @@
+// (1) A message begins with the header of the first tensor, with the number of tensors; the headers of further tensors
+//     follow together, then the elements of all tensors. Headers always go by MPI.
+// (2) Sender and receiver both know the forms of the gradients, so gradients travel without headers, in the order of
+//     the tensors.
+// (3) The delegate is the number 0. Its gradient only lets autograd run the sender's node.
+#include <mn/nn/point_to_point.hpp>
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mn/core/error.hpp>
+#include <mn/nn/gradient_weight.hpp>
+#include <mn/tensor/element_messages.hpp>
+
+namespace mn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Tensors = std::vector<at::Tensor>;
+
+/// (1)
+struct Header {
+  std::int64_t count = 0;  // of the message's tensors
+  std::int64_t requires_grad = 0;
+  TensorForm form = {};
+};
+
+std::span<std::int64_t> numbers(std::span<Header> headers) {
+  return {reinterpret_cast<std::int64_t*>(headers.data()), headers.size_bytes() / sizeof(std::int64_t)};
+}
+
+/// The other end of a message.
+struct Peer {
+  std::shared_ptr<Communicator> comm;
+  int rank = 0;
+  int tag = 0;
+};
+
+/// A tensor of a message, as its gradient is received (2).
+struct Slot {
+  TensorForm form;
+  c10::Device device;
+};
+
+struct Capsule : torch::CustomClassHolder {
+  Capsule(Peer given, std::vector<Slot> list) : peer(std::move(given)), slots(std::move(list)) {}
+  Peer peer;
+  std::vector<Slot> slots;  // of the sender
+};
+
+void keep(AutogradContext* context, const Peer& peer, std::vector<Slot> slots) {
+  context->saved_data["peer"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(peer, std::move(slots)));
+}
+
+c10::intrusive_ptr<Capsule> kept_by(AutogradContext* context, const char* call) {
+  if (at::GradMode::is_enabled())
+    throw ArgumentError(std::string(call) + ": its gradients can't be differentiated (create_graph)");
+  return c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["peer"].toCapsule());
+}
+
+Tensors views_of(at::TensorList tensors) {
+  Tensors views;
+  for (const at::Tensor& each : tensors) views.push_back(each.view_as(each));
+  return views;
+}
+
+void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need_gradients) {
+  if (xs.empty()) throw ArgumentError("send: there is no tensor to send");
+  Tensors elements;
+  std::vector<Header> headers;
+  std::int64_t by_device = 0;  // number of tensors
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    elements.push_back(dense_elements(xs[i], "send"));
+    const TensorForm form = message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send", by_device);
+    by_device += form.by_device;
+    headers.push_back({static_cast<std::int64_t>(xs.size()), need_gradients[i] ? 1 : 0, form});
+  }
+  const std::span all(headers);
+  peer.comm->send(numbers(all.first(1)), peer.rank, peer.tag);
+  if (all.size() > 1) peer.comm->send(numbers(all.subspan(1)), peer.rank, peer.tag);
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    send_elements(*peer.comm, elements[i], headers[i].form, peer.rank, peer.tag);
+}
+
+/// Tensors of a message, and which of them need gradients.
+struct Received {
+  Tensors tensors;
+  std::vector<bool> need_gradients;
+};
+
+Received recv_all(const Peer& peer) {
+  std::vector<Header> headers(1);
+  peer.comm->recv(numbers(headers), peer.rank, peer.tag);
+  constexpr std::int64_t kMaxTensors = 1 << 16;
+  const std::int64_t count = headers[0].count;
+  if (count < 1 || count > kMaxTensors) {
+    throw CommError("recv: what rank " + std::to_string(peer.rank) + " sent is not a message of mn::send");
+  }
+  headers.resize(static_cast<std::size_t>(count));
+  if (count > 1) peer.comm->recv(numbers(std::span(headers).subspan(1)), peer.rank, peer.tag);
+  Received received;
+  for (const Header& header : headers) {
+    received.tensors.push_back(tensor_for(header.form, peer.rank, *peer.comm));
+    recv_elements(*peer.comm, received.tensors.back(), header.form, peer.rank, peer.tag);
+    received.need_gradients.push_back(header.requires_grad != 0);
+  }
+  return received;
+}
+
+/// The node of a delegate: backward receives gradients.
+class SendNode : public torch::autograd::Function<SendNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const Peer& peer, at::TensorList sent) {
+    std::vector<Slot> slots;
+    for (const at::Tensor& x : sent) {
+      slots.push_back({TensorForm::of(x, "send"), x.device()});
+      slots.back().form.dtype = static_cast<std::int64_t>(sent_dtype(x.scalar_type()));
+    }
+    keep(context, peer, std::move(slots));
+    return new_delegate(sent[0]);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& /*gradients*/) {
+    const auto kept = kept_by(context, "send");
+    const Peer& peer = kept->peer;
+    const GradientWeight weight(peer.comm);
+    variable_list result = {at::Tensor()};  // no gradient for `peer`
+    for (const Slot& slot : kept->slots) {
+      const at::Tensor gradient = slot.form.empty_on(c10::Device(peer.comm->device()));
+      recv_elements(*peer.comm, gradient, peer.rank, peer.tag);
+      result.push_back(weight.received(gradient).to(slot.device));
+    }
+    return result;
+  }
+
+  /// (3): on the device of `x`, because autograd runs the node on the thread of the delegate's device.
+  [[nodiscard]] static at::Tensor new_delegate(const at::Tensor& x) {
+    return at::zeros({}, x.options().dtype(at::kFloat));
+  }
+};
+
+/// The node of received tensors: backward sends their gradients.
+class RecvNode : public torch::autograd::Function<RecvNode> {
+ public:
+  /// `stand_in` requires a gradient, because autograd would not record the node if no input did.
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*stand_in*/, const Peer& peer,
+                               at::TensorList received) {
+    keep(context, peer, {});
+    return views_of(received);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto kept = kept_by(context, "recv");
+    const Peer& peer = kept->peer;
+    const GradientWeight weight(peer.comm);
+    for (const at::Tensor& gradient : gradients)
+      send_elements(*peer.comm, weight.sent(gradient).contiguous(), peer.rank, peer.tag);
+    return variable_list(2 + gradients.size());
+  }
+};
+
+/// The node of pseudo_connect().
+class ConnectNode : public torch::autograd::Function<ConnectNode> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& delegate, at::TensorList actual) {
+    context->save_for_backward({delegate});
+    return views_of(actual);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    gradients.insert(gradients.begin(), at::zeros_like(context->get_saved_variables()[0]));
+    return gradients;
+  }
+};
+
+/// Replaces the chosen tensors by what call(chosen) returns.
+template <class Call>
+void replace(Tensors& tensors, const std::vector<bool>& chosen, const Call& call) {
+  Tensors given;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (chosen[i]) given.push_back(tensors[i]);
+  }
+  if (given.empty()) return;
+  const Tensors results = call(given);
+  auto next = results.begin();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (chosen[i]) tensors[i] = *next++;
+  }
+}
+
+}  // namespace
+
+at::Tensor send(const at::Tensor& x, const std::shared_ptr<Communicator>& comm, int rank, int tag) {
+  return send(Tensors{x}, comm, rank, tag);
+}
+
+at::Tensor send(const std::vector<at::Tensor>& xs, const std::shared_ptr<Communicator>& comm, int rank, int tag) {
+  const Peer peer{comm, rank, tag};
+  std::vector<bool> need_gradients;
+  Tensors with_gradients;
+  for (const at::Tensor& x : xs) {
+    need_gradients.push_back(x.defined() && x.requires_grad() && at::GradMode::is_enabled());
+    if (need_gradients.back()) with_gradients.push_back(x);
+  }
+  send_all(peer, xs, need_gradients);
+  if (!with_gradients.empty()) return SendNode::apply(peer, at::TensorList(with_gradients));
+  return SendNode::new_delegate(xs[0]).requires_grad_(at::GradMode::is_enabled());
+}
+
+at::Tensor recv(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate, int tag) {
+  const Tensors all = recv_tuple(comm, rank, delegate, tag);
+  if (all.size() == 1) return all[0];
+  throw CommError("recv: rank " + std::to_string(rank) + " sent " + std::to_string(all.size()) +
+                  " tensors: call recv_tuple");
+}
+
+std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate,
+                                   int tag) {
+  const Peer peer{comm, rank, tag};
+  auto [tensors, need_gradients] = recv_all(peer);
+  if (!at::GradMode::is_enabled()) return tensors;
+  replace(tensors, need_gradients, [&](const Tensors& received) {
+    return RecvNode::apply(at::empty({0}).requires_grad_(), peer, at::TensorList(received));
+  });
+  return delegate.defined() ? pseudo_connect(delegate, tensors) : tensors;
+}
+
+at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual) {
+  return pseudo_connect(delegate, Tensors{actual})[0];
+}
+
+std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual) {
+  Tensors results = actual;
+  std::vector<bool> can_connect;
+  for (const at::Tensor& each : actual) can_connect.push_back(at::isFloatingType(each.scalar_type()));
+  replace(results, can_connect,
+          [&](const Tensors& chosen) { return ConnectNode::apply(delegate, at::TensorList(chosen)); });
+  return results;
+}
+
+}  // namespace mn
