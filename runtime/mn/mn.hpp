@@ -24,6 +24,8 @@
 #include <mn/data/weighted_draws.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
+#include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/token_loss.hpp>
 #include <mn/loader/class_values.hpp>
 #include <mn/loader/function_iterator.hpp>
 #include <mn/loader/image_transform.hpp>

@@ -9,6 +9,9 @@ import re
 GOALS = {
     "gpu tests that failed": ("==", 0),
     "pack float32 as float32, of a copy's bandwidth": (">=", 0.85),
+    "token loss, bfloat16, 50304, of a copy's bandwidth": (">=", 0.8),
+    "layer norm, 768, forward, of a copy's bandwidth": (">=", 0.8),
+    "layer norm, 768, backward, of a copy's bandwidth": (">=", 0.7),
     "ResNet-50, batch 64, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 256, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 64, mn graph, waits a step": ("==", 0),
@@ -50,6 +53,17 @@ def read_nccl_bench(text):
     for wire, rate, part in packs:
         figures.append(figure(f"pack float32 as {wire}", float(rate), "GB/s"))
         figures.append(figure(f"pack float32 as {wire}, of a copy's bandwidth", float(part)))
+    return figures
+
+
+def read_kernel_bench(text):
+    """What kernel_bench printed: the fused operators' bandwidth."""
+    rows = re.findall(r"^(.*?) +[\d.]+ us +([\d.]+) GB/s, ([\d.]+) of the copy's$", text, re.M)
+    if not rows:
+        raise ValueError("kernel_bench printed another table")
+    figures = []
+    for what, rate, part in rows:
+        figures += [figure(what, float(rate), "GB/s"), figure(f"{what}, of a copy's bandwidth", float(part))]
     return figures
 
 

@@ -82,6 +82,13 @@ def nccl_bench(place):
                 lambda ends: figures.read_nccl_bench(ends[0].output), needs=[program])
 
 
+def kernel_bench(place):
+    program = place.program("tests/kernel_bench")
+    argv = [program, *(["--rehearse"] if place.rehearse else [])]
+    return Step("kernel_bench", 40, [Job("kernel_bench", argv)],
+                lambda ends: figures.read_kernel_bench(ends[0].output), needs=[program])
+
+
 TINY = ["--image-size", "32", "--seconds", "0.2", "--device", "cpu", "--batches", "2"]
 
 
@@ -199,14 +206,16 @@ def resnet50_jpegs(place, batch):
 
 def sanitizer(place):
     """The kernels under each tool of compute-sanitizer."""
-    program = place.program("tests/nccl_test")
     tool_path = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")),
                                                           "compute-sanitizer")
+    programs = {"": (place.program("tests/nccl_test"), "*PackedBitsAreTheHosts*"),
+                ", fused": (place.program("tests/gpu_kernels_test"), "*")}
     jobs = []
     for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
-        argv = [tool_path, "--tool", tool, "--error-exitcode", "9", program, "--gtest_filter=*PackedBitsAreTheHosts*"]
-        jobs.append(Job(f"sanitizer_{tool}", place.mpiexec_of_tests(1, *argv), limited(50)))
-    return Step("compute-sanitizer", 60, jobs, slots=4, needs=[tool_path, program],
+        for which, (program, cases) in programs.items():
+            argv = [tool_path, "--tool", tool, "--error-exitcode", "9", program, f"--gtest_filter={cases}"]
+            jobs.append(Job(f"sanitizer_{tool}{which}", place.mpiexec_of_tests(1, *argv), limited(50)))
+    return Step("compute-sanitizer", 90, jobs, slots=4, needs=[tool_path, *(program for program, _ in programs.values())],
                 sums_up=lambda ends: [figures.figure(f"compute-sanitizer {end.job.name[10:]}, errors",
                                                      errors_of(end)) for end in ends if end.status is not None])
 
@@ -226,7 +235,7 @@ def all_steps(place):
     shared = [mnist(place, some, 4, 60), *([mnist(place, 4, 2, 45)] if some != 4 else [])]
     jobs = [*shared, images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
     if place.rehearse:
-        return made_up + language + [deterministic(place)] + jobs
+        return [kernel_bench(place), *made_up, *language, deterministic(place), *jobs]
     language += [gpt_mn(place, "graph"), gpt_torch(place, "compile", 100)]
-    return [nccl_bench(place), *made_up, *language, deterministic(place), gpu_tests(place),
+    return [nccl_bench(place), kernel_bench(place), *made_up, *language, deterministic(place), gpu_tests(place),
             resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]

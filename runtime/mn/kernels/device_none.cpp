@@ -1,0 +1,16 @@
+// A build without CUDA has no tensors on GPUs.
+#include <mn/core/error.hpp>
+#include <mn/kernels/layer_norm_call.hpp>
+#include <mn/kernels/token_loss_call.hpp>
+
+namespace mn::kernels {
+
+[[noreturn]] static void fail() { throw Error("this build of mn has no kernels for GPUs"); }
+
+void token_loss_on_device(const TokenLossCall& /*call*/, void* /*stream*/) { fail(); }
+void scale_rows_on_device(const ScaleRowsCall& /*call*/, void* /*stream*/) { fail(); }
+void norm_forward_on_device(const NormCall& /*call*/, void* /*stream*/) { fail(); }
+void norm_backward_on_device(const NormCall& /*call*/, void* /*stream*/) { fail(); }
+std::int64_t norm_partials_on_device(const NormCall& /*call*/) { fail(); }
+
+}  // namespace mn::kernels

@@ -1,0 +1,45 @@
+/// How many threads and blocks a kernel gets. Only .cu files include this header.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <mn/comm/device/cuda_check.hpp>
+
+namespace mn::kernels {
+
+inline int attribute_of_device(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda_check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+/// Most shared memory of a block, in bytes; `reserved` bytes are the kernel's own.
+inline std::size_t max_shared_bytes(std::size_t reserved) {
+  return static_cast<std::size_t>(attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - reserved;
+}
+
+/// A multiple of 32 threads, at most `max`, for `work` pieces of work.
+inline unsigned threads_for(std::int64_t work, std::int64_t max) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>((work + 31) / 32 * 32, 32, max));
+}
+
+/// One block for each piece of work; blocks take further pieces in turn.
+inline unsigned blocks_for(std::int64_t work) {
+  return static_cast<unsigned>(std::min<std::int64_t>(work, std::numeric_limits<int>::max()));
+}
+
+/// Lets the kernel use more than the 48 KiB of shared memory that every kernel may use.
+template <class Kernel>
+void allow_shared_bytes(Kernel* kernel, std::size_t bytes) {
+  if (bytes <= std::size_t{48} << 10) return;
+  cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             "cudaFuncSetAttribute", bytes);
+}
+
+}  // namespace mn::kernels

@@ -1,0 +1,54 @@
+#include <mn/kernels/operators.hpp>
+
+#include <string>
+
+#include <torch/library.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn::kernels {
+
+void register_operators() {
+  // Not before main(): static libraries drop objects that nothing calls.
+  static torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
+  static const bool is_registered = [] {
+    library.def(
+        "token_loss(Tensor(a!) logits, Tensor targets, Tensor? weights, int ignore_index, float smoothing, "
+        "float z_loss, bool mean, bool gradient) -> (Tensor, Tensor)");
+    library.def("scale_rows(Tensor(a!) data, Tensor factors) -> ()");
+    library.def(
+        "norm_forward(Tensor x, Tensor? branch, Tensor weight, Tensor? bias, float eps, bool centered, "
+        "ScalarType type) -> (Tensor, Tensor, Tensor)");
+    library.def(
+        "norm_backward(Tensor d_normalized, Tensor? d_sum, Tensor sum, Tensor statistics, Tensor weight, "
+        "bool centered, bool with_branch) -> (Tensor, Tensor, Tensor)");
+    for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
+      library.impl("token_loss", torch::dispatch(key, TORCH_FN(token_loss_operator)));
+      library.impl("scale_rows", torch::dispatch(key, TORCH_FN(scale_rows_operator)));
+      library.impl("norm_forward", torch::dispatch(key, TORCH_FN(norm_forward_operator)));
+      library.impl("norm_backward", torch::dispatch(key, TORCH_FN(norm_backward_operator)));
+    }
+    return true;
+  }();
+  static_cast<void>(is_registered);
+}
+
+DType float_dtype(const at::Tensor& tensor, const char* operation) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kDouble:
+      return DType::kFloat64;
+    default:
+      throw ArgumentError(std::string(operation) + " takes float32, bfloat16, float16 and float64, not " +
+                          c10::toString(tensor.scalar_type()));
+  }
+}
+
+at::ScalarType real_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+}  // namespace mn::kernels

@@ -1,0 +1,106 @@
+/// Rows of matrices as kernels read and write them, and the arithmetic that all kernels share.
+///
+/// A kernel's body is a template on a Team, and runs unchanged on a GPU and, in tests, on the host. A team is a warp or
+/// a block of threads that work on one row. Its functions:
+///
+/// - size(): number of threads.
+/// - each(f): calls f(thread) for every thread, then waits for all threads.
+/// - reduce(identity, f, merge): merge() of f(thread) over all threads; every thread gets the same bits. merge() must
+///   be commutative. Waits for all threads, so what f has written is visible.
+/// - once(f): calls f() in one thread, and waits for nothing.
+/// - exp(x), log(x), inverse_root(x), narrow<T>(x): arithmetic; narrow() rounds as round_to() does.
+///
+/// Invariants:
+/// 1. All threads of a team call the same functions of the team in the same order.
+/// 2. A thread reads an element that another thread writes only after each() or reduce() between the two.
+/// 3. Vectors of a row lie at addresses that are multiples of kVectorBytes, wherever the row begins. The first and the
+///    last vector may be partial; a thread never touches an element outside of its row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <mn/core/half.hpp>
+
+namespace mn::kernels {
+
+/// Widest load and store of a thread.
+inline constexpr std::int64_t kVectorBytes = 16;
+
+/// The type that a kernel computes in.
+template <class T>
+using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// The element as the type that the kernel computes in; exact.
+template <class T>
+constexpr Real<T> widen(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return value;
+  else
+    return to_float(value);
+}
+
+/// `value` rounded to T.
+template <class T>
+constexpr T round_to(Real<T> value) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(value);
+  else if constexpr (std::is_same_v<T, Float16>)
+    return to_float16(value);
+  else
+    return value;
+}
+
+/// Elements that one thread loads at once.
+template <class T, std::int64_t N = kVectorBytes / static_cast<std::int64_t>(sizeof(T))>
+struct alignas(sizeof(T) * N < kVectorBytes ? sizeof(T) * N : kVectorBytes) Vector {
+  static constexpr std::int64_t kWidth = N;
+  T values[N];
+};
+
+/// `count` adjacent elements, cut into vectors (3).
+template <class T>
+class Row {
+ public:
+  using Vec = Vector<T>;
+  static constexpr std::int64_t kWidth = Vec::kWidth;
+
+  constexpr Row(T* begin, std::int64_t count)
+      : begin_(begin),
+        count_(count),
+        lead_(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % kVectorBytes / sizeof(T))) {}
+
+  [[nodiscard]] constexpr std::int64_t vectors() const { return (lead_ + count_ + kWidth - 1) / kWidth; }
+  /// Index of the first element of vector v; negative if the first vector is partial.
+  [[nodiscard]] constexpr std::int64_t first_of(std::int64_t v) const { return v * kWidth - lead_; }
+  [[nodiscard]] constexpr bool holds(std::int64_t i) const { return i >= 0 && i < count_; }
+
+  /// Vector v, with `filler` for elements outside of the row.
+  constexpr Vec load(std::int64_t v, T filler) const {
+    const std::int64_t first = first_of(v);
+    if (is_whole(first)) return *reinterpret_cast<const Vec*>(begin_ + first);
+    Vec vector{};
+    for (std::int64_t j = 0; j < kWidth; ++j) vector.values[j] = holds(first + j) ? begin_[first + j] : filler;
+    return vector;
+  }
+
+  constexpr void store(std::int64_t v, const Vec& vector) const {
+    const std::int64_t first = first_of(v);
+    if (is_whole(first)) {
+      *reinterpret_cast<Vec*>(begin_ + first) = vector;
+    } else {
+      for (std::int64_t j = 0; j < kWidth; ++j)
+        if (holds(first + j)) begin_[first + j] = vector.values[j];
+    }
+  }
+
+ private:
+  [[nodiscard]] constexpr bool is_whole(std::int64_t first) const { return first >= 0 && first + kWidth <= count_; }
+
+  T* begin_;
+  std::int64_t count_;
+  std::int64_t lead_;
+};
+
+}  // namespace mn::kernels

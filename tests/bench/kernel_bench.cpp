@@ -1,0 +1,97 @@
+// kernel_bench: the bandwidth of the fused operators, reads and writes together, beside that of a copy on the same
+// device. The bytes are those that the operators' headers count, so a share below 1 says what the kernels miss. Without
+// a GPU, or with --rehearse, small tensors on the CPU.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include <torch/torch.h>
+
+#include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/token_loss.hpp>
+
+namespace {
+
+struct Bench {
+  torch::Device device;
+  double copy_rate = 0;  // bytes a second, read and written
+
+  [[nodiscard]] double seconds(const std::function<void()>& call) const {
+    const auto batch = [&](int repeats) {
+      finish();
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < repeats; ++i) call();
+      finish();
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / repeats;
+    };
+    batch(2);
+    const int repeats = std::clamp(static_cast<int>(0.05 / batch(2)), 1, 1000);
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) best = std::min(best, batch(repeats));
+    return best;
+  }
+
+  void print(const std::string& what, double bytes, const std::function<void()>& call) const {
+    const torch::NoGradGuard no_grad;
+    const double time = seconds([&] {
+      const torch::AutoGradMode with_gradients(true);
+      call();
+    });
+    std::printf("%-36s %9.1f us %9.1f GB/s, %.2f of the copy's\n", what.c_str(), time * 1e6, bytes / time / 1e9,
+                bytes / time / copy_rate);
+    std::fflush(stdout);
+  }
+
+  void finish() const {
+    if (device.is_cuda()) torch::cuda::synchronize();
+  }
+};
+
+void measure_copy(Bench& bench, std::int64_t count) {
+  const auto from = torch::zeros({count}, bench.device), to = torch::empty_like(from);
+  const double time = bench.seconds([&] { to.copy_(from); });
+  bench.copy_rate = 8.0 * static_cast<double>(count) / time;
+  std::printf("%-36s %9.1f us %9.1f GB/s\n", "copy", time * 1e6, bench.copy_rate / 1e9);
+}
+
+/// Loss and gradient of GPT-2's logits. The gradients of one call are the next call's logits.
+void measure_loss(const Bench& bench, std::int64_t rows, std::int64_t vocabulary) {
+  const auto leaf = torch::zeros({rows, vocabulary}, torch::TensorOptions(bench.device).dtype(torch::kBFloat16));
+  leaf.requires_grad_();
+  const auto targets = torch::randint(vocabulary, {rows}, torch::TensorOptions(bench.device).dtype(torch::kLong));
+  const std::string name = "token loss, bfloat16, " + std::to_string(vocabulary);
+  bench.print(name, 4.0 * static_cast<double>(leaf.numel()),
+              [&] { static_cast<void>(mn::token_loss(leaf.view_as(leaf), targets, {.overwrite_logits = true})); });
+}
+
+void measure_norm(const Bench& bench, std::int64_t rows, std::int64_t width) {
+  const auto options = torch::TensorOptions(bench.device);
+  const auto stream = torch::randn({rows, width}, options).requires_grad_();
+  const auto branch = torch::randn({rows, width}, options.dtype(torch::kBFloat16)).requires_grad_();
+  const auto weight = torch::ones({width}, options).requires_grad_(), bias = torch::zeros({width}, options);
+  const auto d_sum = torch::randn_like(stream).detach(), d_normalized = torch::randn_like(branch).detach();
+  const double count = static_cast<double>(stream.numel());
+  mn::ResidualNorm made;
+  bench.print("layer norm, " + std::to_string(width) + ", forward", 12 * count,
+              [&] { made = mn::layer_norm_residual(stream, branch, weight, bias); });
+  bench.print("layer norm, " + std::to_string(width) + ", backward", 16 * count, [&] {
+    static_cast<void>(torch::autograd::grad({made.sum, made.normalized}, {stream, branch, weight},
+                                            {d_sum, d_normalized}, /*retain_graph=*/true));
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool rehearse = (argc > 1 && std::string(argv[1]) == "--rehearse") || !torch::cuda::is_available();
+  Bench bench{rehearse ? torch::kCPU : torch::kCUDA};
+  const std::int64_t part = rehearse ? 256 : 1;  // of the sizes of GPT-2 in training
+  measure_copy(bench, (std::int64_t{1} << 28) / part);
+  measure_loss(bench, 16384 / part, 50304);  // as jobs/gpt pads no vocabulary, rows of another length too
+  measure_loss(bench, 16384 / part, 50257);
+  measure_norm(bench, 65536 / part, 768);
+  measure_norm(bench, 16384 / part, 4096);
+  return 0;
+}
