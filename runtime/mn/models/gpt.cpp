@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/kernels/layer_norm.hpp>
 #include <mn/nn/recompute.hpp>
 
 namespace mn::models {
@@ -64,6 +65,15 @@ class Perceptron : public nn::Module {
   nn::Linear c_proj_;
 };
 
+/// The residual stream, and the output of the last branch. The next normalization adds the two.
+struct Stream {
+  torch::Tensor sum, branch;
+};
+
+ResidualNorm normalize(const nn::LayerNormImpl& layer, const Stream& stream) {
+  return layer_norm_residual(stream.sum, stream.branch, layer.weight, layer.bias, layer.options.eps());
+}
+
 /// A layer: normalization and attention, then normalization and perceptron. The input of each of these two halves is
 /// added to its output.
 class Layer : public nn::Module {
@@ -74,9 +84,10 @@ class Layer : public nn::Module {
         ln_2_(register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
         mlp_(register_module("mlp", std::make_shared<Perceptron>(options))) {}
 
-  torch::Tensor forward(torch::Tensor x) {
-    x = x + attn_->forward(ln_1_(x));
-    return x + mlp_->forward(ln_2_(x));
+  Stream forward(const Stream& stream) {
+    const ResidualNorm first = normalize(*ln_1_, stream);
+    const ResidualNorm second = normalize(*ln_2_, {first.sum, attn_->forward(first.normalized)});
+    return {second.sum, mlp_->forward(second.normalized)};
   }
 
  private:
@@ -120,13 +131,21 @@ Gpt::Gpt(const GptOptions& options)
 
 torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
   const auto positions = torch::arange(tokens.size(1), tokens.options());
-  torch::Tensor x = torch::dropout(wte_->forward(tokens) + wpe_->forward(positions), options_.dropout, is_training());
+  Stream stream = {torch::dropout(wte_->forward(tokens) + wpe_->forward(positions), options_.dropout, is_training()),
+                   {}};
   for (const auto& module : *h_) {
     auto& layer = *module->as<Layer>();
-    const auto forward = [&layer](const torch::Tensor& input) { return layer.forward(input); };
-    x = recompute ? recompute_activations(forward, x) : layer.forward(x);
+    if (!recompute) {
+      stream = layer.forward(stream);
+      continue;
+    }
+    const auto forward = [&layer](const torch::Tensor& input) {
+      const Stream output = layer.forward({input, {}});
+      return output.sum + output.branch;
+    };
+    stream.sum = recompute_activations(forward, stream.sum);
   }
-  return torch::linear(ln_f_->forward(x), wte_->weight);
+  return torch::linear(normalize(*ln_f_, stream).normalized, wte_->weight);
 }
 
 std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
