@@ -44,6 +44,7 @@
 #include <mn/nn/mnbn_model.hpp>
 #include <mn/nn/point_to_point.hpp>
 #include <mn/nn/recompute.hpp>
+#include <mn/nn/row_exchange.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/grad_scaler.hpp>

@@ -1,4 +1,4 @@
-// A mixture of experts in parallel: each rank holds a slice of the experts, and mn::alltoall() brings each sample to
+// A mixture of experts in parallel: each rank holds a slice of the experts, and mn::RowExchange brings each sample to
 // the rank of its expert and back. Router and head are the same on all ranks.
 #include <torch/torch.h>
 
@@ -11,24 +11,15 @@ constexpr std::int64_t kExperts = 12, kWidth = 16;
 struct Moe : torch::nn::Module {
   explicit Moe(std::shared_ptr<mn::Communicator> ranks) : comm(std::move(ranks)), slice(kExperts / comm->size()) {
     const auto all = torch::randn({kExperts, kWidth, kWidth}) / 4;  // every rank draws all, and keeps its slice
-    experts = all.slice(0, comm->rank() * slice, (comm->rank() + 1) * slice).clone().to(comm->device());
-    experts.requires_grad_();
+    experts = all.narrow(0, comm->rank() * slice, slice).clone().to(comm->device()).requires_grad_();
   }
   torch::Tensor forward(const torch::Tensor& input) {
     const auto x = torch::relu(in(input));
     const auto [weight, expert] = torch::softmax(router(x), 1).max(1);
-    std::vector<torch::Tensor> rows, samples, choices, results;
-    for (int r = 0; r < comm->size(); ++r) {
-      rows.push_back(expert.floor_divide(slice).eq(r).nonzero().squeeze(1));
-      samples.push_back(x.index_select(0, rows.back()));
-      choices.push_back(expert.index_select(0, rows.back()).remainder(slice));
-    }
-    const auto received = mn::alltoall(comm, samples), chosen = mn::alltoall_tensors(*comm, choices);
-    for (std::size_t r = 0; r < received.size(); ++r) {
-      results.push_back(received[r].unsqueeze(1).bmm(experts.index_select(0, chosen[r])).relu().squeeze(1));
-    }
-    const auto back = torch::cat(mn::alltoall(comm, results));
-    return head(x + torch::zeros_like(x).index_copy(0, torch::cat(rows), back) * weight.unsqueeze(1));
+    const mn::RowExchange exchange(comm, expert.floor_divide(slice));
+    const auto samples = exchange.send(x), choices = exchange.send(expert.remainder(slice));
+    const auto results = samples.unsqueeze(1).bmm(experts.index_select(0, choices)).relu().squeeze(1);
+    return head(x + exchange.send_back(results) * weight.unsqueeze(1));
   }
   std::shared_ptr<mn::Communicator> comm;
   std::int64_t slice;     // number of experts of a rank
