@@ -1,6 +1,5 @@
 // A file of one's own: rank 0 writes an HDF5 file as a simulation would, every rank then reads the rows of its
-// minibatches. One function makes it an iterator. The program links hdf5::hdf5, which find_package(mn) brings, beside
-// mn::mn.
+// minibatches. One function makes it an iterator. The program links mn::mn and hdf5::hdf5, both of find_package(mn).
 #include <hdf5.h>
 #include <torch/torch.h>
 
