@@ -1,18 +1,24 @@
-// Groups of parameters by their names, each with a schedule of its own, and their rates in the log.
+// Groups of parameters by their names, each with a schedule of its own, and their rates in the log and in TensorBoard.
+#include <cstring>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/parameter_groups.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/plateau.hpp>
+#include <mn/trainer/extensions/tensorboard.hpp>
 
 #include "tests/train/checkpoint_helpers.hpp"
 
 namespace mn {
 namespace {
 
+using extensions::Better;
 using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -79,9 +85,14 @@ class GroupRatesTest : public toy::CheckpointTest {
     extensions::LogReport* log;
   };
 
-  /// `schedules` is called with the number of iterations of an epoch.
+  /// A job with the rates of `schedules`, which is called with the number of iterations of an epoch.
   Job make(std::int64_t iterations, std::int64_t batchsize,
            const std::function<std::vector<Schedule>(std::int64_t epoch)>& schedules, bool named = true) const {
+    Job job = make_constant(iterations, batchsize, named);
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(schedules(job.trainer->iterations_per_epoch())));
+    return job;
+  }
+  Job make_constant(std::int64_t iterations, std::int64_t batchsize, bool named) const {
     Job job{std::make_shared<Net>(), nullptr, nullptr};
     const auto settings = torch::optim::SGDOptions(0.5).weight_decay(0.25);
     auto [groups, names] = parameter_groups(*job.net, settings, {{.pattern = "head"}});
@@ -92,7 +103,6 @@ class GroupRatesTest : public toy::CheckpointTest {
         [net = job.net](const Batch& batch, Summary&) { return net->forward(batch.data).pow(2).mean(); },
         TrainerOptions{.iterations = iterations, .out = folder_.path()});
     job.log = &job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(1, "iteration")});
-    job.trainer->extend(std::make_unique<extensions::LearningRate>(schedules(job.trainer->iterations_per_epoch())));
     return job;
   }
   static std::vector<double> logged(const Job& job, const std::string& key) {
@@ -144,6 +154,41 @@ TEST_F(GroupRatesTest, AResumeContinuesEachCurveInItsEpoch) {
   EXPECT_EQ(halved.trainer->run(), 0);
   EXPECT_THAT(logged(halved, "lr/head"), ElementsAre(0, 0, 0, 0, 0, DoubleEq(0.0625), DoubleEq(0.125), DoubleEq(0.1875),
                                                      DoubleEq(0.25), DoubleEq(0.3125)));
+}
+
+/// The points of a curve in TensorBoard's event file.
+std::vector<float> points_of(const std::string& events, const std::string& tag) {
+  const std::string mark = "\x0a" + std::string(1, static_cast<char>(tag.size())) + tag + "\x15";
+  std::vector<float> points;
+  for (std::size_t at = events.find(mark); at != std::string::npos; at = events.find(mark, at + 1)) {
+    std::memcpy(&points.emplace_back(), events.data() + at + mark.size(), sizeof(float));
+  }
+  return points;
+}
+
+TEST_F(GroupRatesTest, APlateauLowersEachGroupToTheLeastRate) {
+  const Interval each(1, "iteration");
+  Job job = make_constant(8, 24 / world()->size(), false);
+  job.trainer->extend("report", each, [](Trainer& trainer) { trainer.report("metric", 1); });
+  const auto& plateau = job.trainer->extend(
+      std::make_unique<extensions::Plateau>(extensions::Monitor(*job.log, "metric", Better::kLower),
+                                            extensions::PlateauOptions{.factor = 0.5, .patience = 2, .min_rate = 0.25}),
+      {.trigger = each});
+  std::vector<Schedule> schedules;  // the first group is frozen; the last one's rate is below the least
+  for (const double rate : {0.0, 0.5, 1.0, 0.125}) schedules.push_back(plateau.schedule(constant_schedule(rate)));
+  job.trainer->extend(std::make_unique<extensions::LearningRate>(std::move(schedules)));
+  job.trainer->extend(std::make_unique<extensions::TensorBoard>(*job.log));
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(logged(job, "lr"), testing::Each(0));
+  EXPECT_THAT(logged(job, "lr/group1"), ElementsAre(0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25));
+  EXPECT_THAT(logged(job, "lr/group2"), ElementsAre(1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25));
+  EXPECT_THAT(logged(job, "lr/group3"), testing::Each(0.125));
+  EXPECT_EQ(plateau.scale(), 0.25) << "no rate is left to fall";
+  world()->barrier();
+  const std::string events = read_file(std::filesystem::directory_iterator(folder_.path() / "tensorboard")->path());
+  EXPECT_THAT(points_of(events, "lr/group2"), ElementsAre(1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25));
+  EXPECT_THAT(points_of(events, "lr/group3"), testing::Each(0.125));
+  EXPECT_EQ(points_of(events, "lr/group1").size(), 8U);
 }
 
 TEST_F(GroupRatesTest, ANumberOfSchedulesThatIsNotTheGroupsIsAnError) {

@@ -38,7 +38,8 @@ void Plateau::run(Trainer& trainer) {
   }
   if (monitor_.waited() < options_.patience) return;
   constexpr double kRounding = 1 + 1e-9;
-  if (trainer.optimizer().param_groups().front().options().get_lr() <= options_.min_rate * kRounding) return;
+  const auto may_fall = [&](const auto& group) { return group.options().get_lr() > options_.min_rate * kRounding; };
+  if (std::ranges::none_of(trainer.optimizer().param_groups(), may_fall)) return;
   scale_ *= options_.factor;
   if (trainer.is_root()) {
     log_info(monitor_.wait_text() + ": the learning rate falls to " + nlohmann::json(scale_).dump() +
