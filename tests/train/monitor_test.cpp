@@ -14,7 +14,7 @@
 #include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/support/failing_calls.hpp"
-#include "tests/train/toy.hpp"
+#include "tests/train/metric_job.hpp"
 
 namespace mn {
 namespace {
@@ -24,46 +24,11 @@ using extensions::Monitor;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using toy::MetricJob;
 using toy::same_on_all;
 using toy::TestFolder;
 using toy::ToyJob;
 using toy::world;
-
-/// A job that reports made-up values, one an iteration, as "metric".
-struct MetricJob : ToyJob {
-  /// Nothing is reported where a value is `none`.
-  MetricJob(const TestFolder& folder, std::vector<double> values, double none = -1e9)
-      : ToyJob(world(), {.trainer = {.iterations = static_cast<std::int64_t>(values.size()), .out = folder.path()}}),
-        log([this, values, none] {
-          trainer->extend(std::make_unique<Reporter>(values, none));
-          return &trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = kEach});
-        }()) {}
-
-  class Reporter final : public Extension {
-   public:
-    Reporter(std::vector<double> values, double none) : values_(std::move(values)), none_(none) {}
-    std::string name() const override { return "reporter"; }
-    int priority() const override { return kPriorityWriter; }
-    void run(Trainer& trainer) override {
-      const double value = values_.at(static_cast<std::size_t>(trainer.iteration() - 1));
-      if (value != none_) trainer.report("metric", value);
-    }
-
-   private:
-    std::vector<double> values_;
-    double none_;
-  };
-
-  /// With the log's trigger, as the jobs add it.
-  template <class E, class... Args>
-  E& add(Args&&... args) {
-    return trainer->extend(std::make_unique<E>(std::forward<Args>(args)...), {.trigger = kEach});
-  }
-  double rate() const { return trainer->optimizer().param_groups().front().options().get_lr(); }
-
-  static inline const Interval kEach{1, "iteration"};
-  const extensions::LogReport* log;
-};
 
 TEST(MonitorTest, KnowsWhatIsBetter) {
   EXPECT_EQ(extensions::better_of("validation/main/accuracy"), Better::kHigher);
@@ -225,6 +190,38 @@ TEST(PlateauTest, HasACooldownAndALowestRate) {
   const Monitor monitor(*job.log, "metric", Better::kLower);
   EXPECT_THROW(extensions::Plateau(monitor, {.cooldown = -1}), UsageError);
   EXPECT_THROW(extensions::Plateau(monitor, {.min_rate = -1}), UsageError);
+}
+
+/// The rates that PyTorch 2.11 gave for these values with patience 0, and Keras 3.15 with one more report of cooldown.
+TEST(PlateauTest, FallsWherePyTorchAndKerasFall) {
+  struct Case {
+    Better better;
+    std::int64_t cooldown;
+    std::vector<double> values, rates;
+  };
+  const double nan = std::nan("");
+  const Case cases[] = {{Better::kLower,
+                         2,
+                         {0, -0.75, -0.5, -1.25, -0.75, -1, -1, -1, -1, -1.25, -1, -1.25, -1.75, -1.5, -2, -2.25},
+                         {1, 1, 1, 1 / 2., 1 / 2., 1 / 2., 1 / 4., 1 / 4., 1 / 4., 1 / 8., 1 / 8., 1 / 8., 1 / 16.,
+                          1 / 16., 1 / 16., 1 / 32.}},
+                        {Better::kHigher,
+                         1,
+                         {0.25, 0.5, 1.25, 1.25, 1.5, 1, 2, nan, 2, 2.25, 1.75, 2.5, 2.25, 2, 2.5, 2.75},
+                         {1, 1, 1 / 2., 1 / 2., 1 / 4., 1 / 4., 1 / 8., 1 / 8., 1 / 16., 1 / 16., 1 / 32., 1 / 32.,
+                          1 / 32., 1 / 64., 1 / 64., 1 / 64.}}};
+  for (const Case& each : cases) {
+    const TestFolder folder(world());
+    MetricJob job(folder, each.values);
+    auto& plateau = job.add<extensions::Plateau>(
+        Monitor(*job.log, "metric", each.better, 0.25),
+        extensions::PlateauOptions{.factor = 0.5, .patience = 1, .cooldown = each.cooldown, .min_rate = 1 / 64.});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(plateau.schedule(constant_schedule(1))));
+    std::vector<double> rates;
+    job.trainer->extend("watch", MetricJob::kEach, [&](Trainer&) { rates.push_back(job.rate()); });
+    EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_EQ(rates, each.rates);
+  }
 }
 
 TEST(EarlyStoppingTest, TakesNoSmallImprovementForBetter) {

@@ -1,5 +1,7 @@
-// What schedules and optimizers give, as JSON: torch_numbers_test compares it with Python's.
+// What schedules, plateaus and optimizers give, as JSON: torch_numbers_test compares it with Python's. An argument is
+// the number of plateaus.
 #include <iostream>
+#include <random>
 
 #include <torch/torch.h>
 
@@ -8,7 +10,11 @@
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/schedules.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/optimizer.hpp>
+
+#include "tests/train/metric_job.hpp"
 
 namespace mn {
 namespace {
@@ -57,6 +63,53 @@ nlohmann::json steps(const std::shared_ptr<Communicator>& comm, const std::funct
   return all;
 }
 
+/// The rates of a training's iterations with the reports `values`.
+std::vector<double> plateau_rates(const std::vector<double>& values, extensions::Better better, double min_delta,
+                                  const extensions::PlateauOptions& options) {
+  const toy::TestFolder folder(toy::world());
+  toy::MetricJob job(folder, values);
+  auto& plateau = job.add<extensions::Plateau>(extensions::Monitor(*job.log, "metric", better, min_delta), options);
+  job.trainer->extend(std::make_unique<extensions::LearningRate>(plateau.schedule(constant_schedule(1))));
+  std::vector<double> rates;
+  job.trainer->extend("watch", toy::MetricJob::kEach, [&](Trainer&) { rates.push_back(job.rate()); });
+  static_cast<void>(job.trainer->run());
+  return rates;
+}
+
+/// Random walks of 60 values in steps of 1/4, under random options.
+nlohmann::json plateaus(int count) {
+  std::mt19937 random(11);
+  const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+  nlohmann::json all = nlohmann::json::array();
+  for (int i = 0; i < count; ++i) {
+    const bool higher = below(2) == 1;
+    const double min_delta = below(3) / 4.0;
+    const extensions::PlateauOptions options{.factor = below(2) == 0 ? 0.5 : 0.1,
+                                             .patience = 1 + below(4),
+                                             .cooldown = below(4),
+                                             .min_rate = below(3) / 64.0};
+    std::vector<double> values;
+    nlohmann::json shown = nlohmann::json::array();
+    double value = 0;
+    for (int k = 0; k < 60; ++k) {
+      value += (below(7) - (higher ? 2 : 4)) / 4.0;
+      values.push_back(below(20) == 0 ? NAN : value);
+      shown.push_back(std::isnan(values.back()) ? nlohmann::json() : nlohmann::json(value));
+    }
+    const auto rates =
+        plateau_rates(values, higher ? extensions::Better::kHigher : extensions::Better::kLower, min_delta, options);
+    all.push_back({{"values", shown},
+                   {"higher", higher},
+                   {"min_delta", min_delta},
+                   {"factor", options.factor},
+                   {"patience", options.patience},
+                   {"cooldown", options.cooldown},
+                   {"min_rate", options.min_rate},
+                   {"rates", rates}});
+  }
+  return all;
+}
+
 template <class Actual, class Options>
 std::function<Optimizer(Parameters)> maker(const Options& options) {
   return [options](Parameters parameters) { return std::make_unique<Actual>(std::move(parameters), options); };
@@ -95,8 +148,9 @@ nlohmann::json optimizers(const std::shared_ptr<Communicator>& comm) {
 }  // namespace mn
 
 int main(int argc, char** argv) {
-  return mn::run_job(argc, argv, [](mn::Job&) {
-    nlohmann::json all = {{"optimizers", mn::optimizers(mn::create_communicator("naive"))}};
+  return mn::run_job(argc, argv, [&](mn::Job&) {
+    nlohmann::json all = {{"optimizers", mn::optimizers(mn::create_communicator("naive"))},
+                          {"plateaus", mn::plateaus(argc > 1 ? std::atoi(argv[1]) : 20)}};
     for (const std::int64_t n : {1, 2, 3, 4, 10, 45, 1000}) all["schedules"][std::to_string(n)] = mn::schedules(n);
     std::cout << all.dump() << std::endl;
     return 0;

@@ -10,14 +10,14 @@
 
 namespace mn::extensions {
 
-/// When the learning rate falls, and by how much.
+/// When the rate falls, and by how much. PyTorch's ReduceLROnPlateau gives the same rates with patience − 1,
+/// threshold_mode "abs", Monitor's min_delta as threshold, and eps 0. So does Keras' ReduceLROnPlateau with the same
+/// patience and, if `cooldown` is not 0, with cooldown + 1, because Keras counts the last report of a cooldown.
 struct PlateauOptions {
   double factor = 0.1;         ///< multiplies the rate; in (0, 1)
   std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
-  /// After each fall of the rate, this number of reports does not count as reports without a better value (as in
-  /// PyTorch, and as Keras documents its cooldown).
-  std::int64_t cooldown = 0;
-  double min_rate = 0;  ///< the rate does not fall below this rate (Keras' min_lr)
+  std::int64_t cooldown = 0;  ///< number of reports after each fall that do not count as reports without a better value
+  double min_rate = 0;        ///< no group's rate falls below this rate (min_lr in PyTorch and Keras)
 };
 
 /// Multiplies the learning rate by `factor` after each `patience` reports in a row without a better value than the best
