@@ -144,6 +144,41 @@ std::unique_ptr<Trainer> diverging_job(const TestFolder& folder, bool on_all_ran
                                    TrainerOptions{.epochs = 3, .out = folder.path()});
 }
 
+std::string raw(double value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+/// TensorBoard's EventAccumulator reads these bytes as least, greatest, number, sum, sum of squares, limits and counts.
+std::string histogram_message(const std::vector<double>& limits, const std::vector<double>& counts,
+                              const std::string& bytes_of_list) {
+  std::string message = "\x09" + raw(-1) + "\x11" + raw(3) + "\x19" + raw(4) + "\x21" + raw(3) + "\x29" + raw(10.5);
+  message += "\x32" + bytes_of_list;
+  for (const double limit : limits) message += raw(limit);
+  message += "\x3a" + bytes_of_list;
+  for (const double count : counts) message += raw(count);
+  return message;
+}
+
+TEST(ExtensionsTest, TensorBoardHasTheNumbersOfHistograms) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
+  const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>());
+  auto& board = job.trainer->extend(std::make_unique<extensions::TensorBoard>(log));
+  job.trainer->extend("own", {1, "iteration"}, [&](Trainer& trainer) {
+    board.add_histogram(trainer, "own", torch::tensor(std::vector<double>{-1, 0.5, NAN, 0.5, INFINITY, 3}));
+    board.add_histogram(trainer, "equal", torch::full({2, 3}, 0.25));
+    board.add_histogram(trainer, "none", torch::full({2}, NAN));
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  world()->barrier();
+  const std::string events = read_file(std::filesystem::directory_iterator(folder.path() / "tensorboard")->path());
+  std::vector<double> limits, counts(64);
+  for (int i = 1; i <= 64; ++i) limits.push_back(-1 + i / 16.0);
+  counts[0] = counts[63] = 1;
+  counts[24] = 2;
+  EXPECT_THAT(events, HasSubstr("\x0a\x03own\x2a\xb3\x08" + histogram_message(limits, counts, "\x80\x04")));
+  EXPECT_THAT(events, HasSubstr("\x32\x08" + raw(0.25) + "\x3a\x08" + raw(6))) << "one value";
+  EXPECT_THAT(events, testing::Not(HasSubstr("none")));
+}
+
 TEST(ExtensionsTest, TensorBoardTakesAJobsOwnPicturesAndTexts) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.epochs = 2, .out = folder.path()}});
