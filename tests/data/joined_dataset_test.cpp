@@ -1,6 +1,7 @@
 // Datasets joined, and subsets: the same samples by read(), by one field, and through a table.
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -68,6 +69,58 @@ TEST_F(JoinedDatasetTest, ATableOpensTheSameSamplesOnAnotherRank) {
   EXPECT_EQ(its_table->fingerprint(), part->fingerprint());
   EXPECT_NE(part->fingerprint(), subset(open("a"), {20, 3, 4})->fingerprint());
   EXPECT_THAT(labels_at(*its_table, {2, 0}), ElementsAre(3, 0));
+}
+
+TEST_F(JoinedDatasetTest, FingerprintsTellOtherPartsAndAnotherOrder) {
+  const auto hash_of = [&](const std::string& first, const std::string& second) {
+    return JoinedDataset({open(first), open(second)}).fingerprint();
+  };
+  const std::set<std::uint64_t> hashes = {hash_of("a", "b"), hash_of("b", "a"), hash_of("a", "a"), hash_of("b", "b")};
+  EXPECT_EQ(hashes.size(), 4U);
+  EXPECT_NE(subset(open("a"), {3, 4})->fingerprint(), subset(open("b"), {3, 4})->fingerprint());
+}
+
+/// A dataset in 3 files of 1000 bytes, which notes what it is told.
+class Recorder final : public Dataset {
+ public:
+  int ranks = 0;
+  mutable std::int64_t most_bytes = 0;
+  std::string folder;
+
+ private:
+  std::int64_t do_size() const override { return 10; }
+  const SampleSpec& do_spec() const override { return spec_; }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>*) const override {
+    out.reset(spec_, std::ssize(indices));
+  }
+  IoStats do_io() const override { return {.opens = 3, .bytes = 50, .held = 7}; }
+  StorageLayout do_layout() const override { return {.bytes = 1000, .files = 3, .block_samples = 5, .index_bytes = 8}; }
+  void do_share(int count) override { ranks = count; }
+  void do_hold_at_most(std::int64_t bytes) const override { most_bytes = bytes; }
+  void do_stage(const StageOptions& options, std::shared_ptr<const StageNode>) override { folder = options.folder; }
+
+  SampleSpec spec_ = labeled({.shape = {0}}, 0);
+};
+
+TEST_F(JoinedDatasetTest, PartsAreToldWhatTheWholeIsTold) {
+  const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
+  const auto empty = create_empty_dataset(*first);  // in memory
+  JoinedDataset joined({empty, subset(first, {1, 2}), second});
+  joined.share(4);
+  joined.hold_at_most(300);
+  joined.stage({.folder = "copies"}, nullptr);
+  for (const auto& part : {first, second}) {
+    EXPECT_EQ(part->ranks, 4);
+    EXPECT_EQ(part->most_bytes, 100) << "of three parts";
+    EXPECT_EQ(part->folder, "copies");
+  }
+  EXPECT_EQ(joined.io().opens, 6);
+  EXPECT_EQ(joined.io().bytes, 100);
+  EXPECT_EQ(joined.io().held, 14);
+  EXPECT_EQ(joined.layout().bytes, empty->layout().bytes + 1200) << "a fifth of the first, and the second";
+  EXPECT_EQ(joined.layout().files, 6);
+  EXPECT_EQ(joined.layout().block_samples, 5);
+  EXPECT_EQ(joined.layout().index_bytes, 16);
 }
 
 TEST_F(JoinedDatasetTest, AMixtureDrawsItsShares) {
@@ -140,6 +193,9 @@ TEST_F(JoinedDatasetTest, DamagedSamplesKeepTheirPlaces) {
   EXPECT_EQ(damaged[0].position, 1);
   EXPECT_EQ(out_.sample(0, 2)[1], value_of(1, 1));
   EXPECT_THROW(joined.read(std::vector<std::int64_t>{0, 24, 1}, out_), DataError);
+  damaged.clear();
+  subset(broken, {8, 2})->read(std::vector<std::int64_t>{1}, out_, &damaged);
+  EXPECT_EQ(damaged.size(), 1U);
 }
 
 TEST_F(JoinedDatasetTest, RefusesOtherFieldsAndBadShares) {

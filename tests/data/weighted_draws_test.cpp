@@ -87,6 +87,20 @@ TEST(DrawsTest, AllSamplesWithoutReplacementAreAShuffle) {
   EXPECT_NE(first, second);
 }
 
+TEST(DrawsTest, EachSeedAndEpochDrawsOtherSamples) {
+  for (const bool replacement : {false, true}) {
+    std::set<std::vector<std::int64_t>> drawn;
+    for (const std::uint64_t seed : {5, 6}) {
+      SamplerOptions options = options_of(0, 1, 50);
+      options.seed = seed;
+      const std::vector<double> weights(100, 1);
+      DrawSampler sampler(100, kFingerprint, {weights, replacement, 50}, options);
+      for (int epoch = 0; epoch < 2; ++epoch) drawn.insert(epoch_of(sampler));
+    }
+    EXPECT_EQ(drawn.size(), 4U) << replacement;
+  }
+}
+
 TEST(DrawsTest, StepsAreTheSameForAnyNumberOfRanks) {
   const DrawOptions draws = {.weights = balanced_weights(rare_classes()), .samples = 1000};
   DrawSampler alone = sampler_of(draws);
@@ -133,6 +147,8 @@ TEST(DrawsTest, OtherWeightsResumeBetweenEpochsOnly) {
   (void)drawn.next();
   EXPECT_THAT([&] { shuffled.load_state(drawn.state(drawn.position())); },
               ThrowsMessage<DataError>(HasSubstr("drawn by other weights")));
+  DrawSampler once = sampler_of({.weights = balanced_weights(rare_classes()), .replacement = false});
+  EXPECT_THROW(once.load_state(drawn.state(drawn.position())), DataError);
   const EpochPosition begin = {.epoch = 3};
   shuffled.load_state(drawn.state(begin));
   EXPECT_EQ(shuffled.epoch(), 3);
