@@ -43,6 +43,10 @@ TEST_F(LabelList, LinesAndCsvsAreTakenByTheFilesName) {
   EXPECT_THAT(listed("a b.jpg,3\r\n\r\nc.jpg, 4"), ElementsAre("1 a b.jpg=3", "3 c.jpg=4"));
   EXPECT_THAT(listed("a b.jpg\t3\n", {}, "LIST.TSV"), ElementsAre("1 a b.jpg=3"));
   EXPECT_THAT(listed("\"a\"\"b\";3\n\"c\nd\";4\n\"e\";5\n"), ElementsAre("1 a\"b=3", "2 c\nd=4", "4 e=5"));
+  EXPECT_THAT(listed("\"a;b;c\",3\n"), ElementsAre("1 a;b;c=3"));
+  EXPECT_THAT(listed("\xef\xbb\xbf"
+                     "a,3\n"),
+              ElementsAre("1 a=3"));
   EXPECT_THAT(listed(""), ElementsAre());
 }
 

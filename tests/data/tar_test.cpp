@@ -8,6 +8,7 @@
 
 #include <mn/core/error.hpp>
 
+#include "data/unpack.hpp"
 #include "tar_fixture.hpp"
 
 namespace mn::data {
@@ -36,6 +37,10 @@ TEST_F(Tar, FoldersGlobalHeadersAndHiddenFilesArePassedOver) {
                      test::tar_header("part/", '5', 0) + tar_file("part/._1000.jpg", "a finder's file") +
                      samples(0, 20) + tar_end());
   expect_samples(convert().table(), 20);
+  fs::remove_all(out_);
+  write("a.tar",
+        tar_file("x.jpg", jpeg(9, 9)) + tar_file("._x.jpg", "a finder's file") + tar_file("x.cls", "0") + tar_end());
+  EXPECT_EQ(convert().table().num_samples(), 1);
 }
 
 TEST_F(Tar, NamesMayHaveASlashWhereverAHeaderCutsThemOff) {
@@ -97,7 +102,7 @@ TEST_F(Tar, MembersAreChosenByName) {
   EXPECT_EQ(sample_of("", "json:target.class").label, 2);
   EXPECT_EQ(sample_of("depth.png", "json:cls").label, 1);
   EXPECT_EQ(sample_of("depth.png", "txt").bytes.size(), other.size());
-  EXPECT_EQ(sample_of("jpg", "TXT").bytes.size(), image.size());
+  EXPECT_EQ(sample_of("JPG", "TXT").bytes.size(), image.size());
   EXPECT_THAT(error_with("", "cls"), HasSubstr("no .cls, but x.json: --label-member json:KEY takes the label from it"));
   EXPECT_THAT(error_with("", "json:label"), HasSubstr("its .json: no key \"label\", but \"cls\", \"far\", \"target\""));
   EXPECT_THAT(error_with("", "json:target.class.x"), HasSubstr("no key \"x\": give its key"));
@@ -112,17 +117,40 @@ TEST_F(Tar, MembersAreChosenByName) {
   EXPECT_THAT(message_of<UsageError>([&] { (void)WebMembers::parse("png", "PNG"); }), HasSubstr("the same member"));
 }
 
+void write_gzip(const fs::path& file, const std::string& content) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> packed(gzopen(file.c_str(), "wb1"), gzclose);
+  EXPECT_EQ(gzwrite(packed.get(), content.data(), static_cast<unsigned>(content.size())), std::ssize(content));
+}
+
+TEST_F(Tar, LargeFilesAreUnpackedToTheEnd) {
+  std::string content(9 << 20, '\0');
+  for (std::size_t i = 0; i < content.size(); i += 1000) content[i] = static_cast<char>(i / 1000);
+  write_gzip(tars_ / "large.gz", content);
+  unpack(tars_ / "large.gz", tars_ / "large");
+  EXPECT_TRUE(read_file(tars_ / "large") == content);
+}
+
+TEST_F(Tar, OtherMembersAreAnotherConversion) {
+  for (const char* name : {"a.tar", "b.tar"}) {
+    write(name, tar_file("x.jpg", jpeg(20, 30)) + tar_file("x.cls", "0") + tar_file("x.other", "0") + tar_end());
+  }
+  auto chosen = options({0, 2, "a"});
+  EXPECT_FALSE(convert_tar({tars_.string()}, chosen).conversion.complete);
+  chosen.output.me = {};
+  chosen.members = WebMembers::parse("", "other");
+  EXPECT_THAT(message_of<UsageError>([&] { convert_tar({tars_.string()}, chosen); }),
+              HasSubstr("holds the beginnings of another conversion"));
+}
+
 TEST_F(Tar, PackedFilesAreUnpackedByAnyNumberOfRanks) {
   for (int part = 0; part < 4; ++part) {
     write("part-" + std::to_string(part) + ".tar", samples(part * 12, part * 12 + 12) + tar_end());
   }
   convert();
   const auto expected = files_below(out_);
-  for (const int part : {0, 2}) {
+  for (const auto& [part, ending] : {std::pair(0, ".tar.gz"), std::pair(2, ".tgz")}) {
     const fs::path tar = tars_ / ("part-" + std::to_string(part) + ".tar");
-    const std::string content = read_file(tar);
-    const std::unique_ptr<gzFile_s, int (*)(gzFile)> packed(gzopen((tar.string() + ".gz").c_str(), "wb"), gzclose);
-    ASSERT_EQ(gzwrite(packed.get(), content.data(), static_cast<unsigned>(content.size())), std::ssize(content));
+    write_gzip(fs::path(tar).replace_extension(ending), read_file(tar));
     fs::remove(tar);
   }
   for (const int size : {1, 2, 3}) {

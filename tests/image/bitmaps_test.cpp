@@ -80,6 +80,22 @@ TEST(Bitmaps, PixelsAreThoseOfTheFile) {
   EXPECT_EQ(decode_image(bytes_of("P5 2 1 3\n\1\3")).pixels, (std::vector<std::uint8_t>{85, 85, 85, 255, 255, 255}));
 }
 
+TEST(Bitmaps, ColorsThatThePaletteLacksAreBlack) {
+  const auto file_of = [](std::uint32_t colors) {
+    std::string palette;
+    for (std::uint32_t i = 0; i < colors; ++i) palette += number(0x112233, 4);
+    return bmp_header({.bits = 8, .width = 1, .height = 1, .colors = colors}, palette.size()) + palette + "\3\0\0\0"s;
+  };
+  ImageDecoder decoder;  // the second image must not have colors of the first
+  for (const std::uint32_t colors : {4, 2}) {
+    const std::string file = file_of(colors);
+    Image image;
+    (void)decoder.open(bytes_of(file));
+    (void)decoder.decode({0, 0, 1, 1}, 1, 1, image);
+    EXPECT_EQ(image.pixels[0], colors == 4 ? 0x11 : 0);
+  }
+}
+
 TEST(Bitmaps, HeadersSayWhatIsStored) {
   ImageDecoder decoder;
   const ImageHeader bmp = decoder.open(bytes_of(counted_bmp()));
