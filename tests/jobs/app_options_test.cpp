@@ -259,9 +259,9 @@ TEST(AppOptions, DivideTheParametersIntoGroups) {
 /// 3 epochs of 60 updates; the groups "0" and "1" beside the head "2".
 TEST(AppOptions, GiveEachGroupItsRateOverTime) {
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(4, 2), torch::nn::Linear(2, 2));
-  const auto schedules = [&](std::vector<const char*> arguments) {
+  const auto schedules = [&](std::vector<const char*> arguments, std::int64_t limit = 0) {
     const CommonOptions common = parsed(std::move(arguments));
-    const TrainingSize size{.updates = 60, .epochs = 3};
+    const TrainingSize size{.updates = 60, .limit = limit, .epochs = 3};
     return group_schedules(common, group_names(common, *model), make_schedule(common, 1, size), 1, size);
   };
   const auto common = schedules({"--schedule", "cosine", "--group", "0:rate=0.5", "--group", "1:freeze=1,rate=0.25"});
@@ -279,6 +279,11 @@ TEST(AppOptions, GiveEachGroupItsRateOverTime) {
   EXPECT_DOUBLE_EQ(own[2](75), 0.25);
   EXPECT_DOUBLE_EQ(own[2](99), 0.5) << "the first of two epochs of its own";
   EXPECT_DOUBLE_EQ(own[2](100), 0.05);
+  const auto limited = schedules({"--group", "0:freeze=1,schedule=cosine"}, 90);
+  EXPECT_DOUBLE_EQ(limited[1](75), 0.5) << "half of the 30 updates that are left";
+  const auto rising = schedules({"--warmup-iterations", "30", "--optimizer", "lamb", "--group", "0:schedule=cosine"});
+  EXPECT_DOUBLE_EQ(rising[0](15), 0.5);
+  EXPECT_DOUBLE_EQ(rising[1](0), 1);
   const auto forever = schedules({"--group", "0:freeze=3,schedule=cosine", "--group", "1:freeze"});
   EXPECT_EQ(forever[1](179), 0);
   EXPECT_EQ(forever[2](179), 0);

@@ -117,12 +117,14 @@ TEST_F(FreezingTest, TheProgramsEpochsCount) {
   EXPECT_TRUE(later.model->first->weight.equal(before));
 
   const auto model = std::make_shared<toy::ToyNet>(false);
+  model->first->bias.set_requires_grad(false);  // by the program
   const Freezing freezing({{"second.weight", 2}});
   EXPECT_THAT(freezing.apply(*model, 0), ElementsAre("second.weight"));
   EXPECT_FALSE(model->second->weight.requires_grad());
   EXPECT_THAT(freezing.apply(*model, 1), IsEmpty());
   EXPECT_THAT(freezing.apply(*model, 2), ElementsAre("second.weight"));
   EXPECT_TRUE(model->second->weight.requires_grad());
+  EXPECT_FALSE(model->first->bias.requires_grad());
 }
 
 TEST_F(FreezingTest, FrozenNormalizationsKeepTheirStatistics) {

@@ -15,6 +15,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/summary.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -171,6 +172,23 @@ TEST(GpuLoader, BatchesArriveUnchanged) {
     return torch::cat(all);
   };
   EXPECT_TRUE(batches({DeviceType::kCuda, rank_of_job() % cuda_device_count()}).equal(batches({})));
+}
+
+TEST_F(GpuTest, ASummaryKeepsEachKindAndItsOwnCopies) {
+  const c10::Device device(Device{DeviceType::kCuda, rank_of_job() % cuda_device_count()});
+  const auto on_device = [&](double value) { return torch::tensor(value).to(device); };
+  const at::Tensor first = on_device(-2), second = on_device(3);
+  Summary summary, all;
+  for (const at::Tensor& value : {first, second}) {
+    summary.add("mean", value, on_device(2));
+    summary.add_sum("sum", value);
+    summary.add_min("least", value);
+    summary.add_max("most", value);
+  }
+  const Summary copy = summary.copied();
+  second.fill_(100);  // as the next step does
+  all.merge(copy, "main/");
+  EXPECT_EQ(all.mean(), (Metrics{{"main/least", -2}, {"main/mean", 0.5}, {"main/most", 3}, {"main/sum", 1}}));
 }
 
 }  // namespace

@@ -48,7 +48,9 @@ NamedTensors examples() {
           {"turned", torch::randn({3, 5}).t()},
           {"int", torch::arange(3, torch::kInt)},
           {"short", torch::arange(3, torch::kShort)},
-          {"char", torch::arange(-2, 1, torch::kChar)}};
+          {"char", torch::arange(-2, 1, torch::kChar)},
+          {"complex", torch::randn({2, 3}, torch::kComplexFloat)},
+          {"conjugate", torch::randn({3}, torch::kComplexDouble).conj()}};
 }
 
 TEST(SafetensorsTest, ReadsBackEveryDtypeAndShape) {
@@ -60,6 +62,21 @@ TEST(SafetensorsTest, ReadsBackEveryDtypeAndShape) {
     EXPECT_EQ(by_name.at(name).scalar_type(), tensor.scalar_type()) << name;
     EXPECT_EQ(by_name.at(name).sizes(), tensor.sizes()) << name;
     EXPECT_TRUE(by_name.at(name).equal(tensor)) << name;
+  }
+}
+
+TEST(SafetensorsTest, DtypesHaveTheNamesOfTheFormat) {
+  const std::pair<at::ScalarType, const char*> names[] = {
+      {torch::kUInt16, "U16"},         {torch::kUInt32, "U32"},    {torch::kUInt64, "U64"},
+      {torch::kHalf, "F16"},           {torch::kBFloat16, "BF16"}, {torch::kFloat8_e4m3fn, "F8_E4M3"},
+      {torch::kFloat8_e5m2, "F8_E5M2"}};
+  for (const auto& [dtype, name] : names) {
+    const at::Tensor tensor = torch::arange(1, 6).to(dtype);
+    const std::string file = to_safetensors({{"t", tensor}});
+    EXPECT_THAT(file, HasSubstr("\"dtype\":\"" + std::string(name) + "\""));
+    const at::Tensor read = from_safetensors(file, "FILE").front().second;
+    EXPECT_EQ(read.scalar_type(), dtype);
+    EXPECT_EQ(toy::bytes_of({read}), toy::bytes_of({tensor})) << name;
   }
 }
 

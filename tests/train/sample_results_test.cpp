@@ -87,6 +87,19 @@ TEST(SampleResults, EachSampleComesOnceAndARankMayHaveNone) {
   }
 }
 
+TEST(SampleResults, StayAsTheyWereAdded) {
+  SampleResults results;
+  const at::Tensor value = torch::zeros({1});  // used again for each minibatch
+  for (int i = 0; i < 2; ++i) {
+    value.fill_(i);
+    results.add(batch_of({2 * world()->rank() + i}), {{"value", value}});
+  }
+  const Batch all = results.gather(*world());
+  if (world()->rank() > 0) return;
+  EXPECT_TRUE(all["value"].equal(torch::arange(2 * world()->size()).remainder(2).to(torch::kFloat)));
+  EXPECT_EQ(ragged_field("boxes", {boxes_of(2), boxes_of(3), boxes_of(1)}).longest, 3);
+}
+
 TEST(SampleResults, OtherFieldsOnARankAreTheSameErrorOnAllRanks_from_2_ranks) {
   SampleResults results;
   const auto shape = world()->rank() == 1 ? std::vector<std::int64_t>{1, 4} : std::vector<std::int64_t>{1, 3};

@@ -169,6 +169,41 @@ TEST_F(WeightAverageTest, StatisticsGoWithTheWeights) {
   EXPECT_TRUE(train(7).equal(resumed));
 }
 
+TEST_F(WeightAverageTest, EvaluationsSeeTheStatisticsOfAllRanks) {
+  struct Look final : Evaluator {
+    explicit Look(const toy::ToyNet& net) : model(net) {}
+    Summary evaluate_local() override {
+      seen = model.running_mean.clone();
+      return {};
+    }
+    const toy::ToyNet& model;
+    at::Tensor seen;
+  };
+  options_.noise = true;
+  for (const bool passes_comm : {false, true}) {
+    ToyJob job(world(), options_);
+    auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+    EXPECT_EQ(job.trainer->run(), 0);
+    auto look = std::make_unique<Look>(*job.model);
+    const Look& looked = *look;
+    const auto evaluator = extensions::create_averaged_evaluator(std::move(look), average);
+    passes_comm ? static_cast<void>(evaluator->evaluate_with(*world())) : static_cast<void>(evaluator->evaluate());
+    EXPECT_TRUE(same_on_all(toy::bytes_of({looked.seen}))) << passes_comm;
+  }
+}
+
+TEST_F(WeightAverageTest, AResumeOnOtherRanksTakesTheStatisticsOfRankZero) {
+  options_.noise = true;
+  options_.trainer.iterations = 1;
+  ToyJob job(world(), options_);
+  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+  average.map_rank_tensors({{{"running_mean", torch::ones({6})}}, {{"running_mean", torch::zeros({6})}}}, *world());
+  EXPECT_EQ(job.trainer->run(), 0);
+  Average expected{torch::ones({6})};
+  expected.add(job.model->running_mean, 0.9);
+  EXPECT_TRUE(torch::allclose(average.rank_tensors().front().second, expected.value));
+}
+
 TEST_F(WeightAverageTest, MayBeOfAPartOfTheModel) {
   options_.noise = true;
   ToyJob job(world(), options_);
@@ -182,6 +217,9 @@ TEST_F(WeightAverageTest, MayBeOfAPartOfTheModel) {
   const extensions::AveragedWeights averaged(average);
   EXPECT_TRUE(job.model->first->weight.equal(first));
   EXPECT_FALSE(job.model->second->weight.equal(second));
+  const at::Tensor statistics = job.model->running_mean.clone();
+  average.average_statistics();
+  EXPECT_TRUE(job.model->running_mean.equal(statistics)) << "of another module";
 
   ToyJob other(world(), {.sgd = true, .trainer = {.iterations = 1, .out = folder_.path() / "other"}});
   other.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9, torch::nn::Linear(1, 1).ptr()));

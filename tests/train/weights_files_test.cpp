@@ -79,6 +79,12 @@ TEST_F(WeightsFilesTest, ACommonPrefixIsRemoved) {
   ToyNet loaded(false);
   EXPECT_THAT(load_matching(folder_.path() / "both", loaded, *world()).extra, testing::SizeIs(4));
   EXPECT_TRUE(loaded.first->weight.equal(net_->first->weight));
+  NamedTensors one = tensors("old.");  // all names have the prefix, and one also comes without it
+  for (auto& [name, tensor] : one) tensor = tensor + 1;
+  one.emplace_back("first.weight", net_->first->weight.detach());
+  write("one", to_safetensors(one));
+  EXPECT_THAT(load_matching(folder_.path() / "one", loaded, *world()).extra, ElementsAre("old.first.weight"));
+  EXPECT_TRUE(loaded.first->weight.equal(net_->first->weight));
   NamedTensors two = tensors("student.");
   for (const auto& [name, tensor] : tensors("teacher.")) two.emplace_back(name, tensor);
   write("two", to_safetensors(two));
@@ -165,6 +171,9 @@ TEST_F(WeightsFilesTest, TensorsOfOtherDtypesDoNotStopOthers) {
   write("unfit", with_tensor(to_safetensors(some), "F4", "first.bias"));
   EXPECT_THAT(load_matching(folder_.path() / "unfit", loaded, *world()).other_form, ElementsAre("first.bias"));
   EXPECT_THAT(error_of("unfit"), HasSubstr("\"first.bias\" is Byte [8] there and Float [5] in this one"));
+  some.emplace_back("first.bias", torch::ones({5}, torch::kInt));
+  write("whole", to_safetensors(some));
+  EXPECT_THAT(error_of("whole"), HasSubstr("\"first.bias\" is Int [5] there and Float [5] in this one"));
   // Weights of 8 bits are cast, too.
   NamedTensors narrow;
   for (const auto& [name, tensor] : tensors()) narrow.emplace_back(name, tensor.to(torch::kFloat8_e4m3fn));
