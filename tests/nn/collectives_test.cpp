@@ -241,6 +241,8 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks_from_2_ranks) {
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, odd, 1)); },
               ThrowsMessage<ArgumentError>(HasSubstr("broadcast: rank 1 gave a sparse tensor")));
   EXPECT_TRUE(broadcast(comm_, odd, 0).equal(eye));
+  EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, eye, rank_ == 1 ? 1 : 0)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("broadcast: rank 0 gave root 0, rank 1 root 1")));
   EXPECT_THAT(
       [&] { static_cast<void>(alltoall(comm_, parts)); },
       ThrowsMessage<ArgumentError>(HasSubstr("alltoall: rank 1 gave " + std::to_string(size_ + 1) + " tensors")));

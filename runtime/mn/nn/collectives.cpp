@@ -69,6 +69,15 @@ void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t 
   }
 }
 
+void check_same_root(const std::vector<Form>& forms) {
+  const auto root_of = [&](std::size_t rank) { return std::to_string(forms[rank].tensor.number); };
+  for (std::size_t r = 1; r < forms.size(); ++r) {
+    if (forms[r].tensor.number == forms[0].tensor.number) continue;
+    throw ArgumentError(
+        "broadcast: rank 0 gave root " + root_of(0) + ", rank " + std::to_string(r) + " root " + root_of(r), true);
+  }
+}
+
 Sizes with_rows(std::int64_t rows, const at::Tensor& like) {
   Sizes shape = like.sizes().vec();
   shape[0] = rows;
@@ -248,7 +257,10 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
 
 at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm->rank() == root;
-  const std::vector<Form> forms = agree_on_forms(comm, {Form::of(*comm, is_root ? tensor : at::Tensor())}, "broadcast");
+  Form own = Form::of(*comm, is_root ? tensor : at::Tensor());
+  own.tensor.number = root;  // no message has the number: the ranks compare their roots
+  const std::vector<Form> forms = agree_on_forms(comm, {own}, "broadcast");
+  check_same_root(forms);
   const TensorForm form =
       root < 0 || root >= comm->size() ? TensorForm{} : forms[static_cast<std::size_t>(root)].tensor;
   if (form.dtype < 0)
