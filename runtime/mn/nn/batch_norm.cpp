@@ -8,7 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/batch_moments.hpp>
+#include <mn/nn/multi_node_batch_norm.hpp>
 
 namespace mn {
 namespace {

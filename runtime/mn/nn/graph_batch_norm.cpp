@@ -7,8 +7,8 @@
 #include <ATen/ops/batch_norm.h>
 #include <torch/library.h>
 
-#include <mn/nn/batch_moments.hpp>
 #include <mn/nn/exported/operators.hpp>
+#include <mn/nn/multi_node_batch_norm.hpp>
 
 namespace mn {
 namespace {

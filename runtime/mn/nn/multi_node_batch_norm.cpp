@@ -9,7 +9,7 @@
 //     factor vᵣ. Otherwise vᵣ is the number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum,
 //     because the optimizer will multiply by vᵣ later.
 // (4) A rank without values runs no kernel on its minibatch.
-#include <mn/nn/batch_moments.hpp>
+#include <mn/nn/multi_node_batch_norm.hpp>
 
 #include <algorithm>
 #include <optional>
