@@ -14,7 +14,7 @@ namespace mn {
 /// enqueues on a GPU (device_collectives()), submit() runs the task at once, and the task only enqueues its work;
 /// otherwise a thread runs the task. In both cases submit() does not wait for the work. On a GPU the tasks' work runs
 /// on a stream of its own, after the work that the submitter's current stream holds at submit(). All ranks must submit
-/// equal collectives in equal order. Only one thread at a time may call the members.
+/// the same collective calls in the same order. Only one thread at a time may call the members.
 class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
@@ -22,13 +22,14 @@ class BackgroundReducer {
   /// Collective. Throws UsageError if a thread is needed and MPI has no MPI_THREAD_MULTIPLE.
   explicit BackgroundReducer(Communicator& comm);
 
-  /// The tasks' communicator, for allocations and other collective set-up while no task is under way.
+  /// Returns the tasks' communicator. While no task is under way, the caller may use it for allocations and other
+  /// collective set-up.
   [[nodiscard]] Communicator& communicator() noexcept { return thread_ ? thread_->communicator() : *comm_; }
   /// Submits a task. The memory that the task uses must live until wait() returns.
   void submit(Task task);
-  /// Returns when all tasks have run. On a GPU the tasks' work may still run: the caller's current stream waits for the
-  /// work, the host does not. The tasks' memory may therefore be freed in the order of that stream. Throws the first
-  /// error of a task.
+  /// Returns when all tasks have run. On a GPU the work that the tasks have enqueued may still run: the caller's
+  /// current stream waits for this work, the host does not. So memory of the tasks may be given to later work of that
+  /// stream, which begins after the tasks' work. Throws the first error of a task.
   void wait();
   /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or
   /// of the device's collectives.

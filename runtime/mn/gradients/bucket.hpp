@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// Messages [first, first + count).
+/// A bucket: the messages [first, first + count), which are reduced together.
 struct Bucket {
   std::size_t first = 0;
   std::size_t count = 0;

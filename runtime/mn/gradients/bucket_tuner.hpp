@@ -2,8 +2,8 @@
 ///
 /// Each candidate serves for kSteps steps. The first of these steps is not timed, because it includes the change of the
 /// size. In the end the candidate with the least total time stays.
-/// (1) Rank 0's times decide, so all ranks choose alike.
-/// (2) Every rank counts every step, so sizes change at equal steps on all ranks.
+/// (1) Rank 0's times decide, so all ranks choose the same size.
+/// (2) Every rank counts every step, so all ranks change the size at the same step.
 /// (3) If steps run on a GPU, the GPU's work is timed; the host waits for the GPU once, after all candidates.
 /// Cost for each candidate: two clock readings or device events, and a broadcast of one number.
 #pragma once
@@ -20,8 +20,9 @@
 
 namespace mn {
 
-/// The bucket sizes to try: by default 1 MiB to 256 MiB, as far as the parameters' gradients fill more than one such
-/// bucket, and one bucket for all. If options.deterministic, options.bucket_bytes alone.
+/// Returns the bucket sizes to try: those from 1 MiB to 256 MiB (by default) that are smaller than all gradients
+/// together, and then one size that puts all gradients into one bucket. If options.deterministic is set, returns
+/// options.bucket_bytes alone.
 [[nodiscard]] std::vector<std::size_t> bucket_sizes(const OptimizerOptions& options,
                                                     const std::vector<at::Tensor>& parameters);
 
@@ -33,8 +34,8 @@ class BucketTuner {
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  /// Collective. Call it in a step that takes longer for a reason other than the bucket size. The current candidate is
-  /// then timed anew.
+  /// Collective. Call it in a step that takes longer for a reason other than the bucket size. The current size is then
+  /// timed anew.
   void start_over();
   /// Collective, at the end of each step. Returns the new size if the size changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Reduces all gradients at the step, in place.
+/// The plain reduction: reduces all gradients in place, when the program calls step().
 class DirectReduction : public GradientReduction {
  public:
   DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
@@ -24,7 +24,8 @@ class DirectReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
     FlatBuffer& flat = gradients_->flat();
     StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
-    // The hosts exchange their numbers while a device still works.
+    // On a GPU the hosts exchange the step's weights and flags (StepAgreement) after enqueuing the reduction, so the
+    // exchange runs while the GPU reduces.
     const bool enqueues = comm_->device_collectives() != nullptr;
     if (!enqueues) agreement.agree(*comm_);
     averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
@@ -43,8 +44,9 @@ GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communic
   return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
 }
 
-/// A device that has one rank need not copy gradients. On the CPU the buffer's memory serves all steps, which costs
-/// less than new memory in each step. Debug mode looks at the gradients in the buffer.
+/// True if gradients move to one buffer. On the only rank, if it computes on a GPU, they stay where backward made them,
+/// because nothing is sent. On the CPU the buffer's memory serves all steps, which costs less than new memory in each
+/// step. Debug mode looks at the gradients in the buffer.
 bool moves_gradients(const Communicator& comm) {
   return comm.size() > 1 || comm.device().type == DeviceType::kCpu || comm.debug();
 }
@@ -52,7 +54,8 @@ bool moves_gradients(const Communicator& comm) {
 bool overlaps(const OptimizerOptions& options, Communicator& comm) {
   if (comm.size() == 1) return false;
   if (options.overlap) return *options.overlap;
-  // Within a node of CPUs a reduction would take the cores that backward computes on.
+  // On the CPUs of one node overlap would gain nothing: a reduction during backward would compute on cores that
+  // backward needs.
   if (comm.inter_size() == 1 && comm.device().type == DeviceType::kCpu) return false;
   if (comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return true;
   if (comm.rank() == 0) {

@@ -40,7 +40,8 @@ class DeviceSamples {
   void begin() noexcept { is_forgotten_ = is_recorded_ = false; }
   /// Enqueues the comparison with the recorded samples. Call once for each record().
   void compare();
-  /// The first parameter whose gradient has changed, as far as the host knows (2).
+  /// Returns the first parameter whose gradient has changed; no value if the host knows of no change. The host learns
+  /// of a change at least one step late (2).
   [[nodiscard]] std::optional<std::size_t> changed_parameter() const;
   [[nodiscard]] const ChangeNote& note() const noexcept { return note_; }
 

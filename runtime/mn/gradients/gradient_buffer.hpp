@@ -8,7 +8,7 @@
 /// (2) Every rank learns which gradients exist on any rank (StepAgreement), so all ranks update equal parameters.
 /// (3) If the program keeps a gradient beyond zero_grad(), the tensor keeps its values: it moves out before a new
 ///     gradient takes the memory (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
-/// (4) If gradients do not move, which one rank alone may choose, the buffer is empty, and gradients stay the tensors
+/// (4) If there is only one rank, gradients need not move: the buffer is then empty, and gradients stay the tensors
 ///     that backward has made.
 /// Cost of a step: one copy of each gradient, and a pass over the buffer on a rank whose weight is not 1. Memory: the
 /// gradients, and those that wait to move during backward. If gradients do not move: no copy and no further memory.
@@ -43,9 +43,10 @@ struct ReductionResult {
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. The parameters are on the device of `comm`, which
-  /// must outlive this object. `note` is the change_note() of the watch of these parameters' earlier buffer, if there
-  /// was one. `moves` may be false if there is only one rank (4).
+  /// Collective. Gradients that exist already count as gradients of the coming step. The parameters are on the device
+  /// of `comm`, which must outlive this object. `note` is the change_note() of the watch of these parameters' earlier
+  /// buffer, if there was one. If `moves` is false, gradients stay in the tensors that backward makes, which is allowed
+  /// if there is only one rank (4).
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {},
                  DeviceSamples::ChangeNote note = {}, bool moves = true);
@@ -54,11 +55,11 @@ class GradientBuffer {
   [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
   /// True if the buffer has no room for gradient i.
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
-  /// True if the buffer has room for gradients that have turned out to be sparse.
+  /// True if the buffer has room for gradients that have turned out to be sparse, and therefore need no room.
   [[nodiscard]] bool is_too_large() const { return moves_ && outside_ != sparse_.flags(); }
   [[nodiscard]] FlatBuffer& flat() noexcept { return *flat_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
-  /// The tensors from which a FlatBuffer of equal layout is made.
+  /// Returns the tensors from which a second FlatBuffer of the same layout can be made.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
   /// The buffer, shared with tasks that may outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
@@ -75,9 +76,9 @@ class GradientBuffer {
   /// The next collect() tells all ranks of this rank's new parameter set.
   void announce_set_change() noexcept { announces_change_ = true; }
 
-  /// Moves all gradients that wait into the buffer.
+  /// Moves the waiting gradients into the buffer.
   void take_waiting() { intake_->flush(); }
-  /// Every gradient becomes None.
+  /// Sets every gradient to None.
   void clear();
   /// Multiplies the gradients by `factor`; the watch counts this as no change.
   void scale(double factor);
@@ -89,19 +90,21 @@ class GradientBuffer {
   [[nodiscard]] bool is_ready(std::size_t i) const {
     return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
   }
-  /// True if gradient i still is the tensor of mark_ready() and torch has counted no write since, or if parameter i is
-  /// frozen.
+  /// True if gradient i is still the tensor that it was at mark_ready(), and torch has counted no write to it since
+  /// then. Also true if parameter i is frozen.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// From now on no gradient is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which is ready, by the factors that collect() will get; collect() then skips it.
+  /// Multiplies gradient i, which must be ready, by `factor`, so that collect() need not. `factor` is the product of
+  /// the two factors that collect() will get.
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Prepares the buffer for the reduction: copies foreign gradients in, writes zeros for missing gradients, multiplies
-  /// by the weight's factor, and fills the tail. Returns this rank's part of the agreement.
-  /// `share` multiplies the buffer, as the weight's factor does; weigh_early() has then had both factors.
+  /// all gradients by the weight's factor and by `share`, and fills the tail. Does not multiply gradients that
+  /// weigh_early() has multiplied. Returns this rank's part of the agreement (its weight and flags).
+  ///
   [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {},
                                       double share = 1);
 

@@ -33,7 +33,8 @@ GradientIntake::GradientIntake(std::vector<at::Tensor> parameters, std::shared_p
 
 void GradientIntake::arrived(std::size_t i) {
   const int task = torch::autograd::get_current_graph_task_id();
-  // Comes before the watch's own call at the end of backward, which reads the buffer.
+  // At the end of backward the watch reads the buffer. The first gradient of a backward therefore registers flush()
+  // before the watch registers its own callback, so the waiting gradients move first.
   if (waits_ && std::exchange(task_, task) != task) {
     torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] { self->flush(); });
   }
@@ -42,7 +43,8 @@ void GradientIntake::arrived(std::size_t i) {
   watch_->record(i);
 }
 
-/// The graph of a gradient (create_graph) refers to the tensor, which must therefore stay.
+/// True if gradient i can become a view of the buffer. A gradient with a graph (create_graph) cannot: the graph refers
+/// to the gradient's tensor, which must stay.
 bool GradientIntake::fits(std::size_t i) const {
   const at::Tensor& grad = parameters_[i].grad();
   return grad.defined() && !grad.is_sparse() && !grad.requires_grad() && grad.sizes() == flat_->view(i).sizes();
@@ -52,13 +54,14 @@ void GradientIntake::take(std::size_t i) {
   at::Tensor& grad = parameters_[i].mutable_grad();
   if (is_waiting(i) || grad.is_same(flat_->view(i))) return;
   const at::NoGradGuard no_grad;
-  flat_->let_go(flat_->message_index(i));  // (3)
+  flat_->let_go(flat_->message_index(i));  // (3): if the program keeps the old gradient
   if (!waits_ || !fits(i)) {
     flat_->view(i).copy_(grad);
     grad = flat_->view(i);
     return;
   }
-  // Before gradient i waits: a hook that runs after this one may weigh gradient i.
+  // Moves the earlier gradients now, before gradient i waits. Gradient i itself must wait, because a later hook may
+  // call weigh() for it.
   if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
   wait(i);
   waiting_bytes_ += grad.nbytes();
@@ -66,7 +69,7 @@ void GradientIntake::take(std::size_t i) {
 
 void GradientIntake::wait(std::size_t i) {
   const c10::Stream stream = stream_of(flat_->view(i));
-  if (stream_.value_or(stream) != stream) flush();  // (2)
+  if (stream_.value_or(stream) != stream) flush();  // (2): one stream only
   stream_ = stream;
   waiting_.push_back(i);
   waiting_factor_[i] = 1;

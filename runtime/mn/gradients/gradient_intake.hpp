@@ -27,14 +27,14 @@ namespace mn {
 
 class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
  public:
-  /// Gradients wait only if `waits`, on a device.
+  /// If `waits` is true, gradients wait until one kernel moves many of them; `waits` must be false on the CPU.
   GradientIntake(std::vector<at::Tensor> parameters, std::shared_ptr<FlatBuffer> flat,
                  std::shared_ptr<GradientWatch> watch, bool waits);
 
   /// Call it in the hook of gradient i. The gradient moves, unless it is sparse, has a graph or does not fit.
   void arrived(std::size_t i);
-  /// Moves gradient i, a dense tensor, now or with the next flush(). Call flush() before, if gradient i was not made by
-  /// a backward.
+  /// Moves gradient i, a dense tensor, now or with the next flush(). If no backward has made gradient i, call flush()
+  /// first.
   void take(std::size_t i);
   [[nodiscard]] bool is_waiting(std::size_t i) const { return waiting_factor_[i].has_value(); }
   /// Multiplies gradient i by `factor` when the waiting gradients move. Returns false and does nothing if gradients
@@ -42,7 +42,7 @@ class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
   bool weigh(std::size_t i, double factor);
   /// Moves the waiting gradients. The work is ordered before later work of the current stream.
   void flush();
-  /// No gradient waits any more; waiting gradients do not move.
+  /// Empties the list of waiting gradients. They stay the tensors that backward made.
   void forget();
 
  private:
@@ -57,7 +57,7 @@ class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
   std::vector<std::size_t> waiting_;                   // parameters, in the order of their hooks
   std::vector<std::optional<double>> waiting_factor_;  // [parameters] factor of weigh(); no value: does not wait
   std::size_t waiting_bytes_ = 0;
-  std::optional<c10::Stream> stream_;  // (2)
+  std::optional<c10::Stream> stream_;  // (2): the stream that wrote the waiting gradients
   int task_ = -1;                      // the backward whose end will call flush()
 };
 

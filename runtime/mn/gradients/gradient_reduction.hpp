@@ -15,8 +15,8 @@
 
 namespace mn {
 
-/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks must make equal calls in equal
-/// order.
+/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks must make the same calls in the
+/// same order.
 class GradientReduction {
  public:
   /// Moves the gradients out of this object's buffer into memory of their own; they stay the gradients of their
@@ -29,24 +29,26 @@ class GradientReduction {
   /// The buffer of the parameters' gradients.
   [[nodiscard]] GradientBuffer& gradients() noexcept { return *gradients_; }
   [[nodiscard]] const GradientBuffer& gradients() const noexcept { return *gradients_; }
-  /// Collective, outside backward, with equal flags on all ranks. Parameters whose flag is false are frozen and cost
-  /// nothing.
+  /// Collective. Call it outside backward, with the same flags on all ranks. Freezes the parameters whose flag is
+  /// false; frozen parameters cost nothing.
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
-  /// Every gradient becomes None.
+  /// Sets every gradient to None.
   virtual void clear() { gradients_->clear(); }
-  /// Local. Promises that one backward follows, and then reduce() with the weight that `weight` returns, without a
-  /// change of gradients in between.
+  /// Local. Promises that one backward and then reduce() follow, with no change of gradients in between. `weight` is a
+  /// function that returns the weight which reduce() will get.
   virtual void announce(StepPromise::Weight /*weight*/) {}
   /// Local. True if the ranks may have overwritten gradients of an announced step with their mean.
   [[nodiscard]] virtual bool has_given_away() const { return false; }
   /// Local, before reduce(). Throws UsageError if the calling rank has broken a promise on which ranks have relied.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
-  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that the calling
-  /// rank has found a fault.
+  /// Replaces the gradients by their weighted mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks
+  /// that the calling rank has found a fault.
   [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
-  /// Call if the step applies the mean of the last reduce(): the next step then adds the residuals of compression.
+  /// Call it if the step applies the mean of the last reduce(). Only then does the next step add the parts of gradients
+  /// that compression did not send.
   virtual void commit() { averager_->commit(); }
-  /// If there is a mean that reduce() has not yielded yet (double buffering), makes the gradients that mean.
+  /// With double buffering, replaces the gradients by the last mean if reduce() has not yielded it yet. Otherwise does
+  /// nothing.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
   /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients that
   /// were sent early, within backward, because other ranks may send theirs only at the step.
@@ -59,7 +61,7 @@ class GradientReduction {
   /// While `token` lives, backward sends no gradients; reduce() sends them all.
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
-  /// The averager, which counts bytes and keeps the residuals of compression.
+  /// Returns the object that computes the mean, counts bytes and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
   /// Bytes of gradients that the calling rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
@@ -67,7 +69,7 @@ class GradientReduction {
   }
 
  protected:
-  /// `averager` is shared with the tasks of a communication thread. The derived class makes gradients_.
+  /// `averager` is shared with the tasks of a communication thread. The derived class must set gradients_.
   GradientReduction(std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager)
       : comm_(std::move(comm)), averager_(std::move(averager)) {}
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }

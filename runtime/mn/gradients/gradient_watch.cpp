@@ -61,7 +61,8 @@ void GradientWatch::sample_after_backward() {
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
   auto record = backward_record();
-  // This is the first gradient of a backward: model->zero_grad() may have dropped the gradients before.
+  // Reached for the first gradient of a backward. If model->zero_grad() has dropped the earlier gradients, the earlier
+  // backwards no longer count.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
     if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
@@ -137,8 +138,8 @@ double GradientWatch::weight_so_far() const {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
-  // For these gradients the mark is 0, because reading their elements would cost too much: identity and version must
-  // suffice.
+  // The hash of these gradients is 0, because reading their elements would cost too much. So only a new tensor or a new
+  // version shows a change.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
     const at::Tensor host = gradient.detach().contiguous().cpu();
@@ -160,10 +161,10 @@ std::optional<std::size_t> GradientWatch::find_change() {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
     if (!entry.recorded || !gradient.defined()) continue;
-    // The mark finds most writes through data_ptr() or .data, which do not raise the version.
+    // The version does not count writes through data_ptr() or .data; the hash finds most of them.
     const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
-    // zero_grad(set_to_none = false) may zero gradients.
+    // A gradient of zeros is no error: zero_grad(set_to_none = false) may have zeroed it.
     if (!same && !is_zero(gradient)) return i;
   }
   return earlier;

@@ -30,10 +30,11 @@ class GradientWatch {
   using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// On a GPU: from now on compares samples of the gradients in the buffer `gradients`. `earlier` is the change_note()
+  /// On a GPU, from now on compares samples of the gradients in the buffer `gradients`. `earlier` is the change_note()
   /// of the earlier watch of these parameters, if there was one.
   void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
-  /// On a GPU: the note of a changed gradient (device_samples.hpp). find_change() may not have reported the change yet.
+  /// On a GPU, returns the device's note about a changed gradient (device_samples.hpp), which find_change() may not
+  /// have reported yet.
   [[nodiscard]] DeviceSamples::ChangeNote change_note() const {
     return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
   }
@@ -54,21 +55,23 @@ class GradientWatch {
   /// earlier step if its comparison reached the host late (2). A gradient that was zeroed counts as new, not as
   /// changed.
   [[nodiscard]] std::optional<std::size_t> find_change();
-  /// A gradient that changed in an earlier step, as far as the GPU's comparisons have reached the host.
+  /// Returns a gradient that changed in an earlier step; no value if no comparison on the GPU has told the host of a
+  /// change.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
   /// Records that the parameters' gradients are the mean over ranks.
   void mark_reduced();
-  /// True if one of the gradients at the last mark_reduced() still is its parameter's gradient.
+  /// True if one of the gradients at the last mark_reduced() is still its parameter's gradient.
   [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// True if a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// The backwards since forget(), except those whose gradients were all dropped before the next backward.
+  /// Returns the backwards since forget(). A backward does not count if the program dropped all its gradients before
+  /// the next backward.
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
   /// Takes over backwards() and backward_ran() of an earlier watch, during which the parameters' gradients were made.
   void take_over(Backwards backwards, bool ran);
-  /// Call it when `unit` rises. Returns true if losses of backwards() have this unit: the caller must then convert the
-  /// gradients.
+  /// Call it when the unit of losses `unit` rises. Returns true if losses of backwards() have this unit: the caller
+  /// must then convert their gradients to the new unit.
   [[nodiscard]] bool follow(const LossUnit& unit);
   /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;
@@ -94,7 +97,7 @@ class GradientWatch {
     std::uint32_t version = 0;
     std::uint64_t mark = 0;  // hash of some or all elements
   };
-  /// True if one of `gradients` still is its parameter's gradient.
+  /// True if one of `gradients` is still its parameter's gradient.
   [[nodiscard]] bool keeps(const std::vector<TensorIdentity>& gradients) const;
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
   void sample_after_backward();

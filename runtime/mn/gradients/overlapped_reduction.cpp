@@ -85,11 +85,13 @@ void OverlappedReduction::forget_gradients() {
 
 void OverlappedReduction::announce(StepPromise::Weight weight) {
   promise_.announce(std::move(weight));
-  // If a backward ran before this promise, its gradients were not multiplied by the promised weight.
+  // The promise counts only for a first backward: an earlier backward's gradients were not multiplied by the promised
+  // weight.
   is_first_backward_ = buckets_.order().empty() && launched_ == 0;
 }
 
-/// The factor of the announced step, if its gradients may be reduced in place (4), (5).
+/// Returns the factor of the announced step if its gradients may be reduced in place: the promise binds (4), and no
+/// rank sends copies (5). Otherwise returns no value.
 std::optional<double> OverlappedReduction::binding() const {
   return promises_bind_ && is_first_backward_ ? promise_.binding() : std::nullopt;
 }
@@ -113,7 +115,8 @@ void OverlappedReduction::ready(std::size_t i) {
   if (may_launch()) launch_early();
 }
 
-/// On a GPU the stream of the last gradient reads the bucket, so one stream must write all gradients.
+/// Notes whether more than one stream writes gradients in this step. If so, no bucket is sent early: on a GPU only the
+/// stream of the last gradient is ordered before the reduction of a bucket.
 void OverlappedReduction::look_at_stream() {
   if (comm_->device().type == DeviceType::kCpu) return;
   const c10::Stream stream = current_stream(comm_->device());
@@ -121,7 +124,8 @@ void OverlappedReduction::look_at_stream() {
   hook_stream_ = stream;
 }
 
-/// True if the next bucket is complete and may be launched. The first bucket of a step decides between (2) and (4).
+/// True if the next bucket is complete and may be sent now. The first bucket of a step decides whether this step sends
+/// copies (2) or reduces in place (4).
 bool OverlappedReduction::may_launch() {
   if (launched_ == buckets_.count() || !buckets_.is_complete(launched_) || streams_differ_) return false;
   if (launched_ > 0) return true;
@@ -136,7 +140,7 @@ bool OverlappedReduction::may_launch() {
 
 void OverlappedReduction::launch_early() {
   gradients_->take_waiting();  // the buckets are complete
-  // Without a promise: the weight of the losses so far.
+  // Without a promise the step's weight is not known yet, so the weight of the losses so far takes its place.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   const bool in_place = early_ == Early::kInPlace;
   if (launched_ > 0 && !in_place && weight.factor != weight_.factor) early_ = Early::kStaleCopies;
@@ -155,7 +159,7 @@ void OverlappedReduction::launch_early() {
 }
 
 void OverlappedReduction::launch(std::size_t bucket, double factor) {
-  assert(bucket == launched_);  // (1)
+  assert(bucket == launched_);  // (1): in order
   submit_messages(buckets_.bucket(bucket).first, buckets_.bucket(bucket).count, factor);
   launched_ = bucket + 1;
 }
@@ -185,7 +189,7 @@ void OverlappedReduction::Part::reduce(Communicator& comm) {
   shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, divisor, comm);
 }
 
-/// From now on no task reads this rank's gradients, unless they are reduced in place.
+/// After this call no background task reads this rank's gradients, except to reduce them in place.
 void OverlappedReduction::finish_copies() {
   for (const auto& part : parts_) part->copy();
   parts_.clear();
@@ -259,8 +263,9 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // After a backward without a step, ranks may have launched different numbers of buckets. To keep (1), the launched
-  // buckets count for this step, but their results are not used.
+  // The program calls zero_grad() after a backward without a step, so ranks may have sent different numbers of buckets.
+  // To keep the order of collective calls equal on all ranks (1), these buckets count as sent in the next step, but
+  // their results are not used.
   early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
   finish_copies();  // needed after a backward that threw
   gradients_->clear();
@@ -278,7 +283,7 @@ void OverlappedReduction::finish() {
 }
 
 /// Collective. Ranks may have sent different numbers of buckets within backward: each rank sends the buckets that any
-/// rank has sent, and waits for all. The step reduces its gradients again.
+/// rank has sent, and waits for all. A later step reduces its own gradients again.
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

@@ -3,8 +3,8 @@
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
 /// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
 /// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
-/// (1) All ranks submit the buckets in equal order; a bucket that is complete early waits for the buckets before it. So
-///     all ranks make equal collective calls in equal order.
+/// (1) All ranks submit the buckets in the same order; a bucket that is complete early waits for the buckets before it.
+///     So all ranks make the same collective calls in the same order.
 /// (2) Without a promise a rank's gradients keep their values until the step. If a gradient changes after its copy was
 ///     sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this, tells all
 ///     ranks, and all ranks reduce everything again.
@@ -92,15 +92,14 @@ class OverlappedReduction : public GradientReduction {
     kStaleCopies,  ///< copies, sent or not, lack a part of a gradient
     kInPlace,
   };
-  /// The memory that reductions use. Background tasks keep it alive.
+  /// The memory that reductions use. Background tasks share it, so it lives until they end.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
     std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
-  /// Messages [first, first + count), whose reduction was submitted. The first call of copy() copies the messages. The
-  /// background task calls copy(), unless a function has called copy() earlier because waiting for the task was
-  /// impossible.
+  /// Messages [first, first + count), whose reduction was submitted. If the part is a copy, the first call of copy()
+  /// makes it: either the background task calls copy(), or this rank does, if it cannot wait for the task.
   struct Part {
     void copy();
     void reduce(Communicator& comm);

@@ -23,7 +23,7 @@ class ReadyBuckets {
   /// Begins a step, in which no gradient in the buffer is ready yet.
   void begin_step(const GradientBuffer& gradients);
 
-  /// Counts a part of gradient i. Returns true if the gradient has as many parts as expected, or more.
+  /// Counts one part of gradient i. Returns true if the gradient now has all expected parts, or more.
   bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
   /// Tells that gradient i is ready. Call once a step for each gradient in the buffer.
   void add_ready(std::size_t i);
@@ -32,12 +32,12 @@ class ReadyBuckets {
 
   [[nodiscard]] std::size_t count() const noexcept { return buckets_.size(); }
   [[nodiscard]] const Bucket& bucket(std::size_t b) const { return buckets_[b]; }
-  /// The end of the messages of bucket b.
+  /// Returns the number of the message that follows the last message of bucket b.
   [[nodiscard]] std::size_t end_of(std::size_t b) const { return buckets_[b].first + buckets_[b].count; }
   /// The bucket of gradient i.
   [[nodiscard]] std::size_t bucket_of(std::size_t i) const { return bucket_of_[i]; }
   [[nodiscard]] bool is_complete(std::size_t b) const { return missing_[b] == 0; }
-  /// The parameters, in the order of add_ready() in this step.
+  /// Returns the parameters in the order in which add_ready() was called in this step.
   [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
 
  private:

@@ -14,7 +14,7 @@ namespace mn {
 /// earlier hook first, and the destructor puts the earlier hook back.
 class ReadyHooks {
  public:
-  /// `ready(i)` runs on backward's thread.
+  /// After a backward has accumulated the gradient of parameters[i], calls ready(i) on the thread of that backward.
   ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;

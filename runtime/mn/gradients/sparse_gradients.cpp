@@ -20,10 +20,11 @@
 namespace mn {
 namespace {
 
-/// Sums of 16-bit numbers are float32.
+/// Converts 16-bit numbers to float32, in which they are summed; returns all other numbers unchanged.
 at::Tensor widened(const at::Tensor& values) { return values.element_size() == 2 ? values.to(at::kFloat) : values; }
 
-/// A gradient of `parameter`: the sum of these entries, each row once, divided by `divisor`.
+/// Returns a sparse gradient of `parameter`. Entries of the same row are added up, and the sums are divided by
+/// `divisor`.
 at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const at::Tensor& parameter, double divisor) {
   const at::Tensor sum = at::_sparse_coo_tensor_unsafe(indices, widened(values), parameter.sizes()).coalesce();
   at::Tensor sums = sum._values();
@@ -69,7 +70,7 @@ void SparseGradients::learn(const Own& own) {
 
 SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor) {
   Gradients means;
-  if (comm_.size() == 1) {  // (4)
+  if (comm_.size() == 1) {  // (4): the mean is the rank's own gradient
     const double factor = own.factor / divisor;
     // The gradient is not multiplied in place, because it may share its values with the autograd graph.
     for (const auto& [i, gradient] : own.gradients) {
@@ -83,14 +84,14 @@ SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor)
   Parts parts = agree(rows);
   for (const auto& [i, of_ranks] : parts) {
     const bool any_dense = std::ranges::find(of_ranks, Part::kDense, &Part::form) != of_ranks.end();
-    if (any_dense) means[i] = dense_mean(i, rows, sum_of_divisors);  // (3)
+    if (any_dense) means[i] = dense_mean(i, rows, sum_of_divisors);  // (3): one dense gradient suffices
   }
   std::erase_if(parts, [&](const auto& part) { return means.contains(part.first); });
   if (!parts.empty()) add_sparse_means(parts, rows.gradients, sum_of_divisors, means);
   return means;
 }
 
-/// Returns `own` with repeated rows of each gradient added up: each row comes once.
+/// Returns `own`, with the repeated rows of each gradient added up, so that each row occurs once.
 SparseGradients::Own SparseGradients::merged(const Own& own) const {
   Own rows = own;
   for (auto& [i, gradient] : rows.gradients) {
@@ -106,7 +107,7 @@ SparseGradients::Part SparseGradients::part_of(std::size_t i, const Own& own) co
   const at::Tensor& gradient = found->second;
   if (gradient.sizes() != parameters_[i].sizes()) return {.form = Part::kMisshapen};
   if (!gradient.is_sparse()) return {.form = Part::kDense, .factor = own.factor};
-  // Debug mode searches gradients for nan and inf (Communicator).
+  // In debug mode the communicator searches dense gradients for nan and inf; sparse gradients are searched here.
   if (comm_.debug() && !gradient._values().isfinite().all().item<bool>()) return {.form = Part::kNotFinite};
   return {Part::kSparse, gradient._nnz(), gradient.sparse_dim(), own.factor};
 }
@@ -132,7 +133,7 @@ SparseGradients::Parts SparseGradients::agree(const Own& own) const {
   return parts;
 }
 
-/// Throws unless the ranks' gradients can be added up.
+/// Throws ArgumentError if the ranks' gradients of parameter i cannot be added up.
 void SparseGradients::check(std::size_t i, const std::vector<Part>& parts) const {
   std::int64_t sparse_dims = 0;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
@@ -159,7 +160,8 @@ at::Tensor SparseGradients::dense_mean(std::size_t i, const Own& own, double sum
   return sum.mul_(1 / sum_of_divisors).to(parameter.scalar_type());
 }
 
-/// The entries of all ranks: rank by rank, parameter by parameter, first indices and then values.
+/// Collective. Returns the entries of all ranks as bytes: rank by rank, and for each rank parameter by parameter, first
+/// the indices and then the values.
 at::Tensor SparseGradients::gather(const Parts& parts, const Gradients& own) {
   const auto options = at::TensorOptions(at::kByte).device(c10::Device(comm_.device()));
   std::vector<at::Tensor> pieces = {at::empty({0}, options)};

@@ -3,8 +3,8 @@
 /// A sparse gradient does not lie in the flat buffer. Only the rows of this step's words travel, not the whole table of
 /// the embedding.
 /// (1) Once any rank has a sparse gradient of a parameter, all ranks know the parameter as sparse forever.
-/// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks end with equal bits, and each row occurs once
-///     in the result.
+/// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks get the same mean, bit for bit, in which each
+///     row occurs once.
 /// (3) If any rank has a dense gradient of a known parameter, the mean is dense in this step.
 /// (4) If there is only one rank, nothing is sent, and the rank's own gradient is the mean.
 /// Cost of a step with known parameters: an allgather of a few numbers, and an allgather of all rows.
@@ -31,7 +31,7 @@ class SparseGradients {
     double factor = 1;
   };
 
-  /// Empty `flags`: no parameter is known as sparse. `comm` must outlive this object.
+  /// If `flags` is empty, no parameter is known as sparse. `comm` must outlive this object.
   SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm);
 
   [[nodiscard]] const Flags& flags() const noexcept { return flags_; }
@@ -45,7 +45,7 @@ class SparseGradients {
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
  private:
-  /// A rank's description of its gradient of one parameter. The ranks exchange descriptions.
+  /// Describes one rank's gradient of one parameter. The ranks exchange these descriptions before the gradients.
   struct Part {
     enum Form : std::int64_t { kNone, kSparse, kDense, kMisshapen, kNotFinite } form = kNone;
     std::int64_t entries = 0, sparse_dims = 0;

@@ -1,7 +1,9 @@
-/// The numbers, beside the gradients, on which the ranks must agree in a step.
+/// The small numbers, beside the gradients, on which the ranks must agree in a step: their weights, flags such as "a
+/// rank has found a fault", and which gradients exist.
 ///
-/// Each rank fills in its own numbers; their mean over ranks is the agreement.
-/// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
+/// Each rank fills in its own numbers; the mean of these numbers over ranks is the agreement.
+/// (1) On CPUs the numbers travel in the tail of the gradients' buffer (extra elements behind the gradients), so they
+///     cost no message.
 /// (2) On a GPU, reading a tail would make the host wait for all earlier work. So the buffer has no tail there, and the
 ///     hosts exchange the numbers once they have enqueued the reduction of all gradients. The exchange ends before the
 ///     reduction does, since both wait for the last rank.
@@ -21,8 +23,8 @@ namespace mn {
 
 class StepAgreement {
  public:
-  /// Flags of one rank; once agreed, a flag is set if any rank has set it. All flags except `fault` are about buckets
-  /// that backward sends early.
+  /// Flags of one rank. Once the ranks have agreed, a flag is set if any rank has set it. All flags except `fault` are
+  /// about buckets that backward sends early.
   struct Signals {
     bool fault = false;       ///< the rank has found a fault: all ranks throw
     bool stale = false;       ///< the gradients have changed since the rank sent copies of them
@@ -31,32 +33,38 @@ class StepAgreement {
   };
 
   StepAgreement() = default;
-  /// Makes the calling rank's numbers. Call add() afterwards for each gradient in the buffer.
+  /// Holds the calling rank's weight and flags, and no gradient yet: call add() for each gradient in the buffer.
   StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals);
   /// Tells that the calling rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// Tells that the calling rank has a sparse gradient of a parameter that is not known as sparse yet.
   void add_new_sparse() { numbers_[4] = 1; }
-  /// Tells that the calling rank changes its parameter set. All ranks throw unless all ranks make the same change.
+  /// Tells that the calling rank freezes or unfreezes parameters. All ranks throw unless all ranks make the same
+  /// change.
   void add_set_change() { numbers_[8] = 1; }
 
-  /// Elements of the tail that buffers on the communicator's device need.
+  /// Returns how many elements the buffer's tail needs for a step's weights and flags; 0 on a GPU, where no tail
+  /// exists.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
-  /// Copies the calling rank's numbers to the tail, if there is a tail.
+  /// Copies the calling rank's weight and flags to `tail`, the end of the gradients' buffer. Does nothing if `tail` is
+  /// empty.
   void write(const at::Tensor& tail) const;
-  /// Collective. If the ranks compute on GPUs, the hosts exchange the numbers; on CPUs does nothing.
+  /// Collective. On GPUs the hosts exchange the ranks' weights and flags here; on CPUs these travel in the buffer's
+  /// tail, so the call does nothing.
   void agree(Communicator& comm);
-  /// Reads the agreed numbers from the reduced tail, if there is a tail.
+  /// Call it after the reduction of the gradients' buffer: reads what the ranks have agreed on from its `tail`. Does
+  /// nothing if `tail` is empty.
   void read(const at::Tensor& tail);
 
-  /// The calling rank's gradients outside the buffer, until their mean is computed.
+  /// The calling rank's gradients that do not lie in the buffer, such as sparse gradients, until their mean is
+  /// computed.
   SparseGradients::Own outside;
 
   // The functions below may be called once the ranks have agreed.
   /// Mean over ranks of StepWeight::divisor.
   [[nodiscard]] double divisor() const { return numbers_[0]; }
-  /// True if the calling rank's divisor differs from `mean` although its backward assumed equal weights. `mean` is
-  /// divisor() without the rounding of the reduction.
+  /// True if the backward of the calling rank assumed that all ranks weigh the same, but this rank's divisor differs
+  /// from `mean`. `mean` is divisor() without the rounding of the reduction.
   [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const {
     return {numbers_[5] != 0, numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0};

@@ -18,19 +18,19 @@ namespace mn {
 
 class StepPromise {
  public:
-  /// Returns the weight that the step will have; no value if the weight is not known yet. The first hook of backward
-  /// calls this function, because the weights of the losses are known by then.
+  /// A function that returns the step's weight; no value if the weight is not known yet. The first hook of backward
+  /// calls the function, because the weights of the losses are known by then.
   using Weight = std::function<std::optional<StepWeight>()>;
   void announce(Weight weight);
   /// Call it in the hook of gradient i, after the buffer's hook.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
-  /// The factor of the announced weight; no value if gradients must not be changed in place (1).
+  /// Returns the factor of the announced weight; no value if gradients must not be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
-  /// True if this step was announced, and either its promise binds or promises will bind from the next step on.
+  /// True if this step was announced, and its promise binds, or a promise can bind from the next step on.
   [[nodiscard]] bool may_bind() const noexcept {
     return is_announced_ && !runs_inner_backwards_ && (weight_ || !has_looked_);
   }
-  /// The announced weight, whether the promise binds or not.
+  /// Returns the announced weight, whether or not the promise binds.
   [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
   /// Call at the beginning of the step. Throws UsageError if the promise was broken (2). Messages [0, given_away) of

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSetChange = std::numeric_limits<double>::infinity();  // sent in place of a number of samples (6)
 
-/// Equal, except for the rounding of a sum.
+/// True if a and b are equal except for the rounding of a sum.
 bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 bool is_at_most(double a, double b) { return a <= b || is_same(a, b); }
 
@@ -50,9 +50,10 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   const bool is_narrow = any_narrow_gradients();
   if (!loss_unit_) {
     const bool keeps = !is_narrow && unit_ > 0 && all <= 2 * unit_;
-    loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2)
+    loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2): or a unit of its own
   } else if (is_narrow && scaled_samples_ > loss_unit_->samples()) {
-    // (3): doubled, because each rise converts the gradients.
+    // Invariant 3: the unit is at least the samples so far. It at least doubles, because each rise converts all
+    // gradients, so rises must be few.
     loss_unit_->rise_to(std::max(scaled_samples_, 2 * loss_unit_->samples()));
   }
   LossWeight loss = {.samples = samples, .unit = loss_unit_->samples(), .shared_unit = loss_unit_, .owner = this};
@@ -63,8 +64,8 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   return loss;
 }
 
-/// Returns this rank's samples. With loss_ranks, returns the sum of their samples divided by the number of the
-/// optimizer's ranks.
+/// Returns this rank's samples. With loss_ranks, returns the sum of the loss_ranks' samples divided by the number of
+/// the optimizer's ranks.
 double StepWeights::divisor_samples(double samples) const {
   if (!loss_ranks_) return samples;
   double sum = samples;
@@ -72,7 +73,8 @@ double StepWeights::divisor_samples(double samples) const {
   return sum / comm_->size();
 }
 
-/// Collective: returns the largest number of samples of any rank. Follows changes of parameter sets (6).
+/// Collective: returns the largest number of samples of any rank. Meanwhile follows other ranks' changes of their
+/// parameter sets (6).
 double StepWeights::agree(double samples, const FollowChange& follow_change) {
   for (;;) {
     double most = samples;
@@ -112,7 +114,8 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   LossTotal all;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
-      // Owners are compared, too, because in the first step the units of two optimizers may happen to be equal.
+      // Units alone do not tell two optimizers apart: in the first step their units may happen to be equal. So the
+      // owners are compared, too.
       all.mixed = all.mixed || (all.unit > 0 && (loss.owner != all.owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
       all.owner = loss.owner;
@@ -122,8 +125,9 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   return all;
 }
 
-/// Returns an upper bound of the samples in a step's losses, if `owner` has weighed all of them (null: if any one owner
-/// has). Three counts are needed, because some programs call zero_grad() between scale_loss() and backward.
+/// Returns an upper bound of the samples in a step's losses, if `owner` has weighed all of them; if `owner` is null,
+/// the owner may be any single optimizer. The largest of three counts is taken, because some programs call zero_grad()
+/// between scale_loss() and backward.
 double StepWeights::most_samples(const void* owner) const {
   double most = owner == nullptr || owner == this ? scaled_samples_ : 0;
   for (const auto& [each, weighed] : samples_weighed()) {
@@ -200,7 +204,7 @@ std::string StepWeights::text_of(double weight) const {
   return "the weight of " + number_text(weight * unit_);
 }
 
-/// Throws the ArgumentError of losses whose samples are not the step's.
+/// Throws the ArgumentError that explains why the samples of the losses are not the samples of the step.
 void StepWeights::fail(const LossTotal& losses, double own) const {
   if (losses.mixed) {
     throw ArgumentError(
@@ -218,7 +222,7 @@ void StepWeights::forget() {
   scaled_samples_ = 0;
   loss_unit_.reset();
   weighed_before_ = samples_weighed();
-  if (is_narrow_) unit_ = 0;  // (3)
+  if (is_narrow_) unit_ = 0;  // (3): agreed in each step
 }
 
 }  // namespace mn

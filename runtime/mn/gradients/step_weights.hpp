@@ -40,21 +40,21 @@ class StepWeights {
   StepWeights& operator=(const StepWeights&) = delete;
   /// Collective if there are loss_ranks. All ranks throw UsageError if one of them breaks (5).
   void check_loss_ranks() const;
-  /// `narrow`: some gradients are float16 (3).
+  /// Call it with true if some gradients are float16; their unit is then agreed in each step (3).
   void set_narrow(bool narrow) noexcept { is_narrow_ = narrow; }
 
-  /// Local. The weight of a loss over `samples` samples. `losses` is the number of losses in the step. Throws
+  /// Local. Returns the weight of a loss over `samples` samples. `losses` is the number of losses in the step. Throws
   /// ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
-  /// Follows the change of another rank's parameter set, or throws (6).
+  /// A function that makes the same change on this rank when another rank changes its parameter set (6), or throws.
   using FollowChange = std::function<void()>;
-  /// The weight of a step with `samples`, before add_losses(). Collective in the first step, while there is no unit,
-  /// and with loss_ranks. No value if no rank has ever had a sample. Throws ArgumentError if `samples` is negative or
-  /// not finite.
+  /// Returns the weight of a step with `samples`, before add_losses(); no value if no rank has ever had a sample.
+  /// Collective with loss_ranks, in the first step, and as long as the ranks have no unit. Throws ArgumentError if
+  /// `samples` is negative or not finite.
   [[nodiscard]] std::optional<StepWeight> of_step(double samples, const FollowChange& follow_change);
-  /// The weight of a step in which all ranks weigh the same. Collective in the first step.
+  /// Returns the weight of a step in which all ranks weigh the same. Collective in the first step.
   [[nodiscard]] StepWeight of_equal_step(const FollowChange& follow_change);
-  /// Tells all ranks of the coming change of this rank's parameter set (6). Collective if the next step begins with an
+  /// Tells all ranks that this rank's parameter set is about to change (6). Collective if the next step begins with an
   /// agreement on the unit; otherwise the call does nothing.
   void announce_set_change();
 
@@ -62,16 +62,16 @@ class StepWeights {
   /// ArgumentError if scale_loss() had other samples than the step, or if only some backwards began at weighted losses.
   /// Throws UsageError if gradients came within backward from ranks whose losses the step does not count.
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
-  /// Predicts the weight of a step with `samples`. No value if the weight is not known yet.
+  /// Predicts the weight of a step with `samples`. Returns no value if the weight is not known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
 
-  /// Throws ArgumentError if reduce_gradients() had other samples (`reduced`) than the step.
+  /// Throws ArgumentError if the samples of reduce_gradients() (`reduced`) differ from the samples of the step.
   void check_same(const StepWeight& reduced, const StepWeight& step) const;
 
   /// Call it after a step, or when zero_grad() drops the gradients.
   void forget();
 
-  /// Number of samples with weight 1; 0 before the ranks have agreed.
+  /// The number of samples that weighs 1; 0 before the ranks have agreed.
   [[nodiscard]] double unit() const noexcept { return unit_; }
   void set_unit(double unit) noexcept { unit_ = unit; }
 

@@ -3,9 +3,9 @@
 /// Each rank rounds its gradients to float16 or bfloat16; the ranks sum them in float32, in rank order, and round the
 /// mean once.
 /// (1) An element beyond the type's range (65,504 for float16; bfloat16 has float32's range) travels as the largest
-///     finite value of the type; the rest stays as residual for later steps. With a GradScaler the element travels as
-///     infinity, and the step is left out.
-/// (2) An infinite or NaN element does not arrive as a finite number, and leaves no residual.
+///     finite value of the type; the rest of the element stays in the residual, which later steps send. With a
+///     GradScaler the element travels as infinity, and all ranks leave out the step.
+/// (2) An element that is infinite or NaN arrives as infinity or NaN, and leaves no residual.
 /// Cost: half of the bytes, and the memory of the 16-bit copy.
 #pragma once
 

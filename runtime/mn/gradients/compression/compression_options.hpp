@@ -18,9 +18,9 @@ enum class Compression : std::uint8_t {
   kPowerSgd,  ///< "powersgd": two thin matrices whose product approximates the gradient
 };
 
-/// The names that parse_compression() knows, in the order of the enumeration.
+/// Returns the names that parse_compression() knows, in the order of the enumeration.
 [[nodiscard]] std::vector<std::string> compression_names();
-/// The kind with this name. If there is none, throws a UsageError that lists the names.
+/// Returns the kind of compression with this name. Throws a UsageError that lists all names if no kind has the name.
 [[nodiscard]] Compression parse_compression(std::string_view name);
 
 /// A kind of compression and its parameters.

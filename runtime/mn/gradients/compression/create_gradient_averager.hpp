@@ -1,4 +1,4 @@
-/// The table of averagers, by kind of compression.
+/// Makes the GradientAverager for each kind of compression.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// Makes the averager for gradients of these parameters. One rank alone compresses nothing.
+/// Makes the averager for gradients of these parameters. If there is only one rank, the averager compresses nothing.
 [[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
                                                                          const std::vector<at::Tensor>& parameters,
                                                                          const Communicator& comm,

@@ -61,7 +61,8 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   if (!members.empty()) reduce(members, gradients, comm);
 }
 
-/// Sets next_residual = gradient + residual, in this step's units. The residual itself does not change (1).
+/// Sets next_residual = gradient + residual, after converting the residual to the units of this step's gradients. The
+/// residual itself does not change, because only commit() may change residuals (1).
 void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
   if (gradient.is_cpu()) {
     at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * divisor_.item<double>());
@@ -72,7 +73,7 @@ void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    if (!used(i)) continue;  // (2)
+    if (!used(i)) continue;  // (2): no gradient, so the residual stays
     std::swap(residuals_[i], next_residuals_[i]);
     if (!divisor_.is_cpu()) {
       residuals_[i].div_(divisor_.to(at::kFloat).mul_(scale_));

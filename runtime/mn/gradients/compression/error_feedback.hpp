@@ -3,10 +3,10 @@
 /// Each rank sends a compressed form of gradient + residual, and keeps the part that it did not send as the next
 /// residual: no part is dropped, only delayed. Residuals are in units of the mean gradient: a residual is multiplied by
 /// the step's loss scale and mean divisor before it travels, and divided by both before it is kept. The ranks agree on
-/// the divisor with the first message.
+/// the divisor in the collective call that averages the first message.
 /// (1) Only commit() changes a residual. Therefore a repeated reduction, and the step after a step without a mean,
 ///     start from an unchanged residual.
-/// (2) A parameter without a gradient in a step keeps its residual.
+/// (2) If a parameter has no gradient in a step, its residual stays unchanged.
 /// (3) The derived class names the parameters whose float32 gradients are compressed; all other gradients, and the flat
 ///     buffer's tail, travel whole.
 /// Cost: 8 bytes a step, among the messages that travel whole. Memory: two float32 numbers for each compressed element.
@@ -30,21 +30,23 @@ class ErrorFeedback : public GradientAverager {
     scale_ = scale;
     scaled_ = true;
   }
-  /// The gradients that are not compressed: "3 of 12 gradients (1.5 % of the elements)". Empty if all are compressed.
+  /// Returns a text about the gradients that are not compressed, such as "3 of 12 gradients (1.5 % of the elements)".
+  /// Empty if all gradients are compressed.
   [[nodiscard]] std::string whole_gradients() const;
   [[nodiscard]] bool uses_divisor() const noexcept override { return true; }
 
  protected:
-  /// `compressed` has one entry for each parameter.
+  /// compressed[i] is true if the gradients of parameter i are to be compressed.
   ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed, std::shared_ptr<Trace> trace);
 
-  /// Collective. For each parameter i in `members` next_residual(i) holds gradient plus residual. Sends a part of it,
-  /// writes the mean over ranks of the sent parts to gradient(i), and leaves the rest in next_residual(i).
+  /// Collective. At the call, next_residual(i) is the sum of gradient and residual, for each parameter i in `members`.
+  /// Sends a part of this sum, writes the mean over ranks of the sent parts to gradient(i), and leaves the part that
+  /// was not sent in next_residual(i).
   virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
   [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
   /// True if a GradScaler scales the gradients.
   [[nodiscard]] bool scaled() const noexcept { return scaled_; }
-  /// For commit(): true if the step uses the reduced gradient of parameter i.
+  /// True if the gradient of parameter i is compressed and the step uses it; commit() then keeps the new residual.
   [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }

@@ -18,7 +18,7 @@
 namespace mn {
 
 /// Averages the messages (gradients) of a flat buffer, all at once or some at a time.
-/// (1) On CPU backends all ranks end with equal bits.
+/// (1) On CPU backends all ranks get the same mean, bit for bit.
 /// (2) Each parameter is averaged alone, so the result does not depend on how messages are cut into buckets.
 /// (3) The part of a gradient that a lossy averager does not send is the rank's residual, which is added to the rank's
 ///     next gradient (error_feedback.hpp).
@@ -28,25 +28,28 @@ class GradientAverager {
   GradientAverager(const GradientAverager&) = delete;
   GradientAverager& operator=(const GradientAverager&) = delete;
 
-  /// Collective, before the first reduction and whenever the order of the gradients in memory changes.
+  /// Collective. Call it before the first reduction, and whenever the order of the gradients in memory changes: a
+  /// compressor makes its buffers in this order.
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
-  /// Collective, in place: messages [first, first + count) become their mean over ranks (with compression, an
-  /// approximation of the mean). `divisor` is StepWeight::divisor; of the calls in a step, only the call with message 0
+  /// Collective. Replaces the messages [first, first + count) by their mean over ranks, or with compression by an
+  /// approximation of the mean. `divisor` is StepWeight::divisor; of the calls in a step, only the call with message 0
   /// reads it. If the same messages are averaged again before commit(), the later call replaces the earlier call. On a
   /// GPU the work is enqueued on the caller's current stream and may end after the call: `gradients` must live until
   /// then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
-  /// The factor that a rank may give its gradients, so that their sum is the mean: 1 / size. It is 1 if the caller must
-  /// not: for 16-bit gradients, which it would round once more, for a compressor, which sends no plain sum, without
-  /// collectives of the device, and in debug mode.
+  /// Returns 1 / (number of ranks) if each rank may multiply its gradients by this factor, so that their sum over ranks
+  /// is the mean. Returns 1 if the ranks must not multiply: for 16-bit gradients, which the factor would round once
+  /// more; with a compressor, which sends no plain sum; without collectives of the device; and in debug mode.
   [[nodiscard]] double share_of_rank(const std::vector<at::Tensor>& parameters, Communicator& comm) const;
-  /// Until the next call, allreduce() makes sums if `sums`, else means. Needs share_of_rank() other than 1.
+  /// From now on allreduce() computes sums over ranks if `sums` is true, otherwise means. `sums` may be true only if
+  /// share_of_rank() is not 1.
   void make_sums(bool sums) noexcept { makes_sums_ = sums; }
-  /// True if the result depends on the divisor.
+  /// True if the result of allreduce() depends on `divisor`.
   [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }
 
-  /// Call it if the step uses the mean. Keeps the next residual of each parameter whose gradient is not None.
+  /// Call it if the step uses the mean. Keeps the new residual of each parameter whose gradient is not None, for the
+  /// next step.
   virtual void commit() {}
 
   /// Tells that from the next reduction on a GradScaler has multiplied the gradients by `scale`. Residuals are kept
@@ -59,23 +62,24 @@ class GradientAverager {
   /// Bytes that the calling rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// The reductions on a GPU, as the trace shows them. Call its settle() when the host waits for the GPU in any case.
+  /// Returns the reductions on a GPU as the trace will show them. Call settle() on this object when the host waits for
+  /// the GPU in any case.
   [[nodiscard]] TracedWork& traced() noexcept { return traced_; }
 
-  /// The calling rank's residuals, between steps.
+  /// Returns the calling rank's residuals. Call it between steps.
   [[nodiscard]] virtual NamedTensors state() const { return {}; }
-  /// Throws DataError if the state belongs to another model.
+  /// Takes the residuals from `state`. Throws DataError if `state` belongs to another model.
   virtual void load_state(const NamedTensors& /*state*/) {}
 
  protected:
   explicit GradientAverager(std::shared_ptr<Trace> trace) : traced_(std::move(trace)) {}
   virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor,
                             Communicator& comm) = 0;
-  /// Collective, in place: `buffers` become their mean over ranks.
+  /// Collective. Replaces each of `buffers` by its mean over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);
-  /// True if the result is the sum over ranks divided by their number, element by element.
+  /// True if the result is the sum over ranks, element by element, divided by the number of ranks.
   [[nodiscard]] virtual bool is_plain_mean() const noexcept { return false; }
-  /// Collective: `all` gets the `own` buffers of all ranks, in rank order.
+  /// Collective. Writes the `own` buffers of all ranks to `all`, in rank order.
   void allgather(ConstBufferView own, BufferView all, Communicator& comm);
 
  private:

@@ -18,7 +18,7 @@
 namespace mn {
 namespace {
 
-/// True for each matrix whose two factors of rank `rank` have at most half of its elements.
+/// True for each matrix whose two factors P and Q, of `rank` columns each, have at most half as many elements.
 std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
   std::vector<bool> compressed;
   for (const auto& parameter : parameters) {
@@ -31,7 +31,7 @@ std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std
 
 std::string q_name(std::size_t i) { return "q." + std::to_string(i); }
 
-/// Views of the given shapes, one after the next in `memory`.
+/// Returns tensors of the given shapes, which lie one after the next in `memory`.
 std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::Tensor>& shapes) {
   std::vector<at::Tensor> parts;
   std::int64_t first = 0;
@@ -42,7 +42,7 @@ std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::T
   return parts;
 }
 
-/// The tensors' elements, one tensor after the next, for a single collective.
+/// Returns one tensor with the elements of all tensors, one after the next, so that a single collective can send them.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
@@ -58,7 +58,7 @@ PowerSgd::PowerSgd(const std::vector<at::Tensor>& parameters, std::int64_t rank,
       next_q_(parameters.size()) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!compressed(i)) continue;
-    auto generator = at::detail::createCPUGenerator(i);  // (1)
+    auto generator = at::detail::createCPUGenerator(i);  // (1): all ranks use the same seed
     q_[i] = at::randn({parameters[i].numel() / parameters[i].size(0), rank_}, generator).to(parameters[i].device());
   }
 }
@@ -84,13 +84,13 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
   q = pieces(all_q, q);
 
-  // The product is the gradient; this rank's M - product is the residual.
+  // The gradient becomes the product P Qᵀ; the residual becomes the difference between this rank's M and the product.
   for (std::size_t k = 0; k < members.size(); ++k) {
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     next_residual(i).sub_(gradient(gradients, i));
-    // (2): the device makes the choice, so the host does not wait.
+    // Invariant 2: if the new Q is all zeros, the old Q stays. The device makes this choice, so the host does not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }
