@@ -15,7 +15,7 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// Whether `code` is cudaSuccess. Clears the error of a failed call; otherwise cudaGetLastError() would report it after
+/// Returns true if `code` is cudaSuccess. Otherwise clears the error, which cudaGetLastError() would else report after
 /// a later kernel launch.
 bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
@@ -23,8 +23,8 @@ bool succeeded(cudaError_t code) noexcept {
   return false;
 }
 
-/// Freeing memory waits for the whole device. While an exception unwinds the stack, a detached thread frees the memory,
-/// because the device may be in a collective that other ranks never join.
+/// Frees the memory, which waits until the whole device is idle. While an exception unwinds the stack, a detached
+/// thread frees the memory, so the host does not wait: the device may be in a collective that other ranks never join.
 void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
   const auto run = [=] {
     if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
@@ -130,7 +130,8 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
 
 void CudaStream::wait_for(void* other) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  // cudaStreamWaitEvent() waits for the event's latest record, so the event may be recorded again while a stream waits.
+  // The event may be recorded again while a stream still waits for it: that stream waits for the record that was the
+  // latest at its cudaStreamWaitEvent().
   cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(other)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }

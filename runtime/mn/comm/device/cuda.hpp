@@ -21,15 +21,15 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory. The destructor waits until the device is idle, unless an exception unwinds the stack.
+/// Page-locked host memory. The destructor waits until the device is idle, except while an exception unwinds the stack.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Device memory, 256-byte aligned and not initialized. The destructor waits as HostPinned's does. cuda_allocate()
-/// allocates on the calling thread's device.
+/// Device memory, aligned to 256 bytes and not initialized. The destructor waits as HostPinned's destructor does.
+/// cuda_allocate() allocates on the calling thread's device.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -50,7 +50,7 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  /// Each of these enqueues a copy of `bytes` bytes on the stream.
+  /// Each of these two functions enqueues a copy of `bytes` bytes on the stream.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
@@ -59,7 +59,7 @@ class CudaStream {
   void wait_for(void* other);
   /// Work enqueued on `other` from now on begins after the present work of this stream; the host does not wait.
   void go_before(void* other);
-  /// Whether the stream takes part in the capture of a CUDA graph.
+  /// True if the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
   [[nodiscard]] bool is_done() const;
   /// Blocks until all enqueued work is done. Meanwhile MPI progresses if requests are pending.

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::size_t kPieceAlignment = 16;  // for the wide loads of the kernel
 
-/// Number of elements from the beginning of one packed gradient to the beginning of the next (1, 2).
+/// Number of elements from the beginning of one packed gradient to the beginning of the next. Gradients that are sent
+/// in their own dtype lie without gaps (1). A converted gradient begins at a multiple of 16 bytes (2).
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
@@ -19,8 +20,8 @@ DType DevicePacker::wire_for(DType gradient) const {
   return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
 }
 
-/// Decides where the mean's factor 1/n is applied. It is never rounded to 16 bits, because the rounding would bias all
-/// elements alike. NCCL never applies the factor (Nccl::allreduce()).
+/// Decides when the mean's factor 1/n is applied. The factor itself is never rounded to 16 bits, because this rounding
+/// would change all elements in the same direction. NCCL never applies the factor (Nccl::allreduce()).
 /// bfloat16: the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
 /// rounded once less than with a factor before the sum.
 /// float32, float64, float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements

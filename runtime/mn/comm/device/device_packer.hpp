@@ -1,9 +1,9 @@
 /// Packs gradients on a GPU into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// Invariants:
-/// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes, and packing changes
-///    no count (GradientPacker). Gradients that are sent in their own dtype are packed without gaps, because a rank on
-///    which they lie contiguous reduces the same gradients unpacked.
+/// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes, so all ranks
+///    reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps: a rank
+///    on which they lie contiguous reduces them unpacked, with the same number of elements.
 /// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so the
 ///    kernel can use 16-byte loads.
 /// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
@@ -24,13 +24,13 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire` is the dtype in which gradients are sent. Without a value each gradient is sent in its own dtype, except
-  /// float16, which is sent as float32.
+  /// `wire` is the dtype in which all gradients are sent. If it has no value, each gradient is sent in its own dtype,
+  /// except float16, which is sent as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
   /// Calls `reduce(whole)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of `whole`
-  /// over ranks. Gradients that do not lie contiguous, or that are sent in a different dtype, are packed before and
-  /// unpacked afterwards.
+  /// over ranks. Gradients that do not lie contiguous, or that are sent in a different dtype, are packed before
+  /// `reduce` and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {
@@ -50,7 +50,7 @@ class DevicePacker {
   }
 
  private:
-  /// The scale as a product of two factors: kernels apply one before the sum, and one after the sum.
+  /// The scale as two factors: kernels apply `before` before the sum over ranks, and `after` after the sum.
   struct Scales {
     double before = 1;
     double after = 1;

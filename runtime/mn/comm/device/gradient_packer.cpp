@@ -9,7 +9,7 @@ namespace mn {
 std::vector<GradientPacker::Group> GradientPacker::group_by_dtype(std::span<const BufferView> gradients) {
   std::vector<Group> groups;
   for (const BufferView& gradient : gradients) {
-    // An empty gradient may have a null address, and would break up contiguous gradients.
+    // Leaves out empty gradients: their address may be null, and a contiguous group would then not look contiguous.
     if (gradient.count == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return each.front().dtype == gradient.dtype; });

@@ -1,9 +1,10 @@
 /// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes, so all ranks reduce
-///    the groups in one order.
-/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same count with and without a
-///    copy. Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
+///    the groups in the same order.
+/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same number of elements with and
+///    without a copy. Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest
+///    group.
 #pragma once
 
 #include <span>
@@ -18,7 +19,7 @@ class GradientPacker {
   using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
   /// Calls `reduce` with one host buffer for the gradients of each dtype. Gradients that do not lie contiguous are
-  /// packed before and unpacked afterwards.
+  /// packed before the call of `reduce` and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -32,7 +33,7 @@ class GradientPacker {
   /// Groups the gradients by dtype. Leaves out empty gradients.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
   [[nodiscard]] static bool is_contiguous(const Group& group);
-  /// Contiguous gradients as one buffer.
+  /// Returns the contiguous gradients of a group as one buffer.
   [[nodiscard]] static BufferView joined(const Group& group);
 
  private:

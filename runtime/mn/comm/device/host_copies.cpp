@@ -8,7 +8,7 @@ void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each buffer but the first may need padding
   if (bytes <= capacity_) return;
-  // The size at least doubles, so that there are few blocks: old blocks are not freed.
+  // The size at least doubles. Old blocks are not freed, so there should be few.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
@@ -44,11 +44,12 @@ HostCopyPool::Borrowed HostCopyPool::borrow(std::size_t bytes) {
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
   auto picked = std::ranges::find_if(free_, holds);
-  // If no free object is large enough, the largest one is picked, and grows; otherwise a small one would become a
-  // second large one.
+  // Without a free object that is large enough, picks the largest free object, which then grows. A smaller object would
+  // grow, too, and there would be two large ones.
   if (picked == free_.end() && !free_.empty()) --picked;
   if (picked == free_.end()) {
-    // PutBack is called by destructors: its push_back must not allocate.
+    // Makes room for all objects now: PutBack returns objects to free_, in destructors, where an allocation must not
+    // fail.
     free_.reserve(++created_);
     copies = std::make_unique<HostCopies>(device_);
   } else {

@@ -10,12 +10,12 @@
 
 namespace mn {
 
-/// Whether a call on the host needs a copy of the buffer.
+/// True if a call on the host needs a copy of the buffer.
 [[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
   return buffer.device.type != DeviceType::kCpu;
 }
 
-/// Calls wait(stream) once for each stream that holds work on device buffers of `buffers`.
+/// For each stream that holds work on device buffers of `buffers`, calls wait(stream) once.
 template <class Buffers, class Wait>
 void for_each_stream(const Buffers& buffers, const Wait& wait) {
   std::vector<void*> seen;
@@ -32,16 +32,15 @@ class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
 
-  /// Copies enqueued from now on begin after the present work on the buffers' streams. Afterwards the calling thread's
-  /// device is the device of the copies.
+  /// Copies enqueued from now on begin after the present work on the streams of `buffers`. Afterwards the calling
+  /// thread's device is the device of the copies.
   template <class Buffers>
   void after(const Buffers& buffers) {
     for_each_stream(buffers, [this](void* stream) { stream_.wait_for(stream); });
   }
-  /// Largest number of bytes for which reserve() allocates no memory.
+  /// The largest number of bytes that reserve() can give without an allocation.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Reserves `bytes` bytes for the copies of `buffers` buffers; `buffers` is at least 1. Earlier copies become
-  /// invalid.
+  /// Reserves `bytes` bytes of memory for the copies of `buffers` buffers, at least 1. Earlier copies become invalid.
   void reserve(std::size_t bytes, std::size_t buffers);
   /// Returns host memory with the size and dtype of `buffer`, taken from the reserved memory. If `buffer` lies on the
   /// host, returns `buffer` itself.
@@ -51,7 +50,7 @@ class HostCopies {
   [[nodiscard]] BufferView copy_in(BufferView buffer);
   /// Enqueues the copy of `host` back to `buffer`; does nothing if `buffer` lies on the host.
   void copy_out(BufferView buffer, BufferView host);
-  /// Blocks until the copies are done, and the work for which after() made the copies wait.
+  /// Blocks until all enqueued copies are done, and so is the work that after() has put before them.
   void wait() { stream_.synchronize(); }
 
  private:
@@ -74,8 +73,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   using Borrowed = std::unique_ptr<HostCopies, PutBack>;
 
   explicit HostCopyPool(int device) : device_(device) {}
-  /// Lends a free HostCopies: the smallest whose capacity is at least `bytes`, otherwise the largest. Makes a new
-  /// HostCopies if none is free.
+  /// Lends a free HostCopies: the smallest one whose capacity is at least `bytes`, or if none is so large, the largest
+  /// one. Makes a new HostCopies if none is free.
   [[nodiscard]] Borrowed borrow(std::size_t bytes);
 
  private:
@@ -84,8 +83,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   std::vector<std::unique_ptr<HostCopies>> free_;  // has room for all created objects
 };
 
-/// Calls move(in, out). If `copies` is not null, passes host copies of device buffers to `move`. `move` must write
-/// every element of `out`.
+/// Calls move(in, out), which must write every element of `out`. If `copies` is not null, `move` gets host copies in
+/// place of device buffers.
 template <class Move>
 void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move& move) {
   if (copies == nullptr) return move(in, out);
@@ -98,8 +97,8 @@ void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move&
   copies->wait();
 }
 
-/// Calls move(buffer), which reads and writes the buffer. If `copies` is not null, `move` gets a host copy of a device
-/// buffer.
+/// Calls move(buffer), which reads and writes the buffer. If `copies` is not null, `move` gets a host copy in place of
+/// a device buffer.
 template <class Move>
 void on_host(HostCopies* copies, BufferView buffer, const Move& move) {
   if (copies == nullptr) return move(buffer);

@@ -2,7 +2,7 @@
 ///
 /// Invariants:
 /// 1. Elements are added in rank order. 16-bit floats are added in float32, and the sum is rounded once. The result has
-///    the same bits as reduce_in_order()'s.
+///    the same bits as the result of reduce_in_order().
 /// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp, so tests can run the same code on the host.
 ///
 /// Cost: one kernel, which reads every element once and writes every sum once.
@@ -38,7 +38,7 @@ constexpr auto sum_operand(T value) {
     return to_float(value);
 }
 
-/// The work of one GPU thread, number `thread` of `threads`.
+/// Does the work of GPU thread number `thread` of `threads`.
 template <class T>
 constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
   const auto* const own = static_cast<const T*>(sum.own);

@@ -5,7 +5,7 @@
 /// Invariants:
 /// 1. The table of pieces is the kernel's argument, so no table is allocated or copied, and a CUDA graph can capture
 ///    the kernel.
-/// 2. One thread reads and writes each element, once: a piece may be converted in place.
+/// 2. Each element is read and written once, by one thread, so a piece may be converted in place.
 /// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr), so
 ///    tests can run the same code on the host.
 ///
@@ -27,7 +27,8 @@
 
 namespace mn {
 
-/// `count` elements to move. Source and destination must not overlap, unless they are equal, with equal dtypes.
+/// A tensor of `count` elements, which the kernel moves. Source and destination must not overlap, unless both have the
+/// same address and the same dtype.
 struct PackPiece {
   const void* from = nullptr;
   void* to = nullptr;
@@ -41,26 +42,27 @@ inline constexpr std::size_t kPackPieces = 166;  ///< most pieces of one kernel
 /// floats.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
 
-/// Enqueues on `stream`: each piece is multiplied in place by norm_factor(*norm, max_norm). `norm` is a number in
-/// device memory, such as the norm of all pieces together. `dtype` must be a float dtype.
+/// Enqueues on `stream` a kernel that multiplies each piece in place by norm_factor(*norm, max_norm). `norm` is a
+/// number in device memory, such as the norm of all pieces together. `dtype` must be a float dtype.
 void limit_norm_on_device(std::span<const PackPiece> pieces, DType dtype, const double* norm, double max_norm,
                           void* stream);
 
-/// A float32 or a 16-bit float mapped to an integer. Keys are ordered as the numbers are; the keys of NaNs are above
-/// all other keys.
+/// The key of a float32 or of a 16-bit float: an integer. Keys have the same order as the numbers; the keys of NaNs are
+/// above all other keys.
 struct FloatKey {
   std::int32_t value;
 };
-/// A float64 mapped to an integer, with the order of FloatKey.
+/// The key of a float64: an integer, ordered like FloatKey.
 struct DoubleKey {
   std::int64_t value;
 };
-/// Enqueues on `stream`: `to` gets the keys of sign × element. `dtype` must be a float dtype.
+/// Enqueues on `stream` a kernel that writes the key of sign × element to `to`, for each element in `from`. `dtype`
+/// must be a float dtype.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// The inverse of keys_on_device(), enqueued on `stream`: `to` gets sign × number for each key in `from`.
+/// Enqueues on `stream` the inverse of keys_on_device(): for each key in `from`, writes sign × number to `to`.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
-// The work of each thread of the kernel.
+// The functions below do the work of each thread of the kernels.
 
 /// Maps the bits of a float to its key, and a key back to the bits. Negative floats must be mapped, because their order
 /// is the reverse of the order of their bits.
@@ -74,19 +76,19 @@ constexpr FloatKey key_of(float value) {
 constexpr DoubleKey key_of(double value) {
   return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
 }
-/// to_float() for keys; core/half.hpp has the overloads for 16-bit floats.
+/// Returns the number of a key, as to_float() in core/half.hpp does for 16-bit floats.
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// The factor that limits a norm to `max_norm`; 1 if the norm is within the limit or is not finite.
+/// Returns the factor that reduces `norm` to `max_norm`; 1 if the norm is within the limit or is not finite.
 constexpr double norm_factor(double norm, double max_norm) {
   const double factor = max_norm / norm;
   return factor < 1 && factor > 0 ? factor : 1;
 }
 
-/// Number of elements of a chunk, which one block of threads moves.
+/// Number of elements of a chunk. One block of threads moves a chunk.
 inline constexpr std::size_t kPackChunk = 4096;
-/// Widest load and store of a thread.
+/// The most bytes that a thread loads or stores at once.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
 /// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments, so
@@ -100,7 +102,7 @@ struct PackTable {
   std::uint32_t count;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
-  /// The piece that holds `chunk`.
+  /// Returns the number of the piece that holds chunk number `chunk`.
   [[nodiscard]] constexpr std::uint32_t piece_of(std::uint32_t chunk) const {
     std::uint32_t low = 0;
     for (std::uint32_t high = count; high - low > 1;) {
@@ -112,10 +114,11 @@ struct PackTable {
 };
 static_assert(sizeof(PackTable) <= 4000);
 
-/// Most elements of a piece in a table.
+/// The largest number of elements of a piece in a PackTable.
 inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
 
-/// `pieces` holds 1 to kPackPieces pieces, none of them empty or larger than kPackElements.
+/// Makes the kernel's argument. `pieces` must hold 1 to kPackPieces pieces, none of them empty or larger than
+/// kPackElements.
 [[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces, const double* norm = nullptr) {
   assert(pieces.size() <= kPackPieces);
   PackTable table{};
@@ -134,7 +137,7 @@ inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
 
 template <class T>
 inline constexpr bool kIsDouble = std::is_same_v<T, double> || std::is_same_v<T, DoubleKey>;
-/// The type that scaling computes in.
+/// The type in which elements are multiplied by the scale.
 template <class From, class To>
 using PackMath = std::conditional_t<kIsDouble<From> || kIsDouble<To>, double, float>;
 
@@ -156,7 +159,7 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return static_cast<To>(wide * scale);
 }
 
-/// Elements per load or store, so that elements of the narrower type fill a vector of 16 bytes.
+/// The number of elements that a thread loads and stores at once: elements of the narrower type fill 16 bytes.
 template <class From, class To>
 inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 
@@ -165,7 +168,7 @@ struct alignas(kPackVectorBytes) PackVector {
   T values[N];
 };
 
-/// The work of one GPU thread, number `thread` of its block's `threads`, on a chunk of `count` elements.
+/// Does the work of GPU thread number `thread` of its block's `threads`, on a chunk of `count` elements.
 template <class From, class To>
 constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<From, To> scale, unsigned thread,
                           unsigned threads) {
@@ -184,8 +187,8 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
   }
 }
 
-/// The work of one GPU thread, number `thread` of `threads` in block `block` of `blocks`. The blocks take the chunks in
-/// turn.
+/// Does the work of GPU thread number `thread` of `threads`, in block `block` of `blocks`. The blocks take the chunks
+/// in turn.
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {

@@ -9,8 +9,8 @@
 namespace mn {
 namespace {
 
-/// This rank's color for MPI_Comm_split: equal for the ranks of different nodes that have the same slice; -1 for a rank
-/// without a slice.
+/// Returns this rank's color for MPI_Comm_split. Ranks of different nodes that have the same slice get the same color.
+/// Returns -1 for a rank without a slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
@@ -65,7 +65,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   [[nodiscard]] BufferView piece(std::size_t k) const {
     return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
   }
-  /// The elements of a piece without the remainder: the node's ranks share them evenly.
+  /// Returns the elements of a piece without the remainder. The node's ranks share these elements evenly.
   [[nodiscard]] BufferView even_part(const BufferView& whole) const {
     return whole.slice(0, whole.count / node_.slices() * node_.slices());
   }
@@ -73,7 +73,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     const std::size_t part = even.count / node_.slices();
     return even.slice(rank() * part, part);
   }
-  /// The elements that the rank exchanges with other nodes.
+  /// Returns the elements of piece k that this rank exchanges with other nodes.
   [[nodiscard]] BufferView own(std::size_t k) const {
     const BufferView whole = piece(k);
     if (!node_.between_nodes_) return whole.slice(0, 0);
@@ -89,7 +89,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
 void GpuNodeSum::sum(const OrderedSum& operands, DType dtype) {
   if (operands.count == 0) return;
   sum_on_device(operands, dtype, sum_stream_.handle());
-  nccl_.wait(sum_stream_);  // (3), (4)
+  nccl_.wait(sum_stream_);  // (3), (4): before MPI reads
 }
 
 GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
@@ -132,8 +132,8 @@ void GpuNodeSum::allreduce(BufferView all) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
                                     MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
-  // The last piece may not divide evenly. The node's last rank then also takes the remainder, fewer than slices()
-  // elements. `part` leaves room for the remainder within `most`.
+  // The last piece may not divide evenly. The node's last rank then also takes the remainder, which is fewer than
+  // slices() elements. `part` is so small that the remainder still fits into `most`.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step);

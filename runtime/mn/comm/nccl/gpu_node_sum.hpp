@@ -2,7 +2,7 @@
 /// Between nodes MPI moves device memory if MPI takes device memory, otherwise host copies.
 ///
 /// Invariants:
-/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in equal order.
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in the same order.
 ///    Copies to and from the host, and sums of received slices, have separate streams.
 /// 2. A later piece of a buffer reuses the host memory of an earlier piece. The later piece is copied to the host only
 ///    after NCCL has summed it, and on the one stream this sum comes after the copy of the earlier piece back to the
@@ -37,14 +37,14 @@ class GpuNodeSum {
   /// Which ranks exchange sums with other nodes: kLeaders, the first rank of each node; kSlices, every rank, each for
   /// its slice of the buffer.
   enum class Form { kLeaders, kSlices };
-  /// The memory that MPI reads and writes.
+  /// The memory that MPI reads and writes: copies on the host, or device memory.
   enum class Route { kHost, kDevice };
 
-  /// Collective. `comm` is borrowed.
+  /// Collective. Does not own `comm`, which must outlive this object.
   GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form, Route route,
              std::optional<DType> wire);
 
-  /// Collective; returns when the gradients are summed.
+  /// Collective; returns when all gradients are summed.
   void sum_gradients(std::span<const BufferView> gradients, double scale);
 
  private:

@@ -7,7 +7,7 @@
 namespace mn {
 namespace {
 
-/// The table has the order of DType. NCCL has no booleans, so booleans travel as uint8.
+/// The table below has the order of DType. NCCL has no booleans, so booleans travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -33,10 +33,11 @@ template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
   const std::lock_guard lock(mutex_);
   check_usable();
-  // Stored for the text of an asynchronous error, because NCCL does not name the operation.
+  // Stored for the text of a later asynchronous error, because NCCL does not name the operation that failed.
   operation_ = operation;
   bytes_ = bytes;
-  // (1): the first error aborts the communicator, before any wait for work that was not enqueued.
+  // Invariant 1: the first error aborts the communicator. fail() does so at once, before any wait for work that was
+  // never enqueued.
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
@@ -74,7 +75,8 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
-// (7): only the first message between two ranks waits for the other rank.
+// Invariant 7: the first message between two ranks makes their connection, and waits for the other rank. Later messages
+// need not.
 bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
   const bool must = !connected[peer];
   connected[peer] = true;
@@ -118,8 +120,8 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
   assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
-  // If one message of the group makes a new connection, aside() runs the whole group, because the group waits for the
-  // new peer.
+  // If any message of the group makes a new connection, aside() runs the whole group on its own thread, because the
+  // group then waits for the new peer.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
@@ -129,13 +131,13 @@ void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const 
   // thread.
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
-    // Keeps the first error, which is the cause of later errors.
+    // Keeps the first error, because it is the cause of the later errors.
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      // Sender and receiver both skip an empty part, because their counts are equal.
+      // Skips an empty part. The other rank skips it, too, because sender and receiver pass the same count.
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }

@@ -70,7 +70,7 @@ class Nccl {
   /// UsageError on all ranks if two of them share a GPU (6). MN_NCCL_TIMEOUT limits the constructor and wait(), in
   /// seconds; NCCL_* variables are NCCL's own.
   Nccl(MPI_Comm comm, Device device);
-  /// Adopts `part`, which NCCL has split from `whole`.
+  /// Takes over `part`, a communicator that NCCL has split from `whole`.
   Nccl(const Nccl& whole, ncclComm_t part);
   ~Nccl();
   Nccl(const Nccl&) = delete;
@@ -79,15 +79,15 @@ class Nccl {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// Collective: whether the NCCL of every rank can split communicators.
+  /// Collective: returns true if the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
-  /// Collective: makes a communicator of the ranks with equal `color`, ordered by key; null if `color` is negative.
-  /// First waits for `stream`, because NCCL cannot split while work is under way (10). All work of this communicator
-  /// must be on `stream`.
+  /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`. Returns null if
+  /// `color` is negative. First waits for `stream`, because NCCL cannot split while work is under way (10). All work of
+  /// this communicator must be on `stream`.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
 
-  // `op` is any but kAverage. NCCL multiplies no element: with ncclAvg and scaled sums, NCCL uses neither NVLink SHARP
-  // nor registered buffers nor its symmetric kernels.
+  // `op` may be any operation except kAverage. NCCL is never asked to multiply elements: for ncclAvg and scaled sums
+  // NCCL uses neither NVLink SHARP nor registered buffers nor its symmetric kernels.
   void allreduce(BufferView buffer, ReduceOp op, const CudaStream& stream);
   /// Writes only root's `recv`, which may be `send`.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, const CudaStream& stream);
@@ -104,26 +104,26 @@ class Nccl {
   /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT seconds
   /// (default 1800, 0: never), or when the time-out of the communicator's call is over (call_timeouts.hpp).
   void wait(const CudaStream& stream);
-  /// Makes the thread (8) watch the present work on `stream`, because the program may never call wait() for this work.
-  /// `stream` belongs to the calling thread's device.
+  /// Makes the watching thread (8) watch the present work on `stream`, because the program may never call wait() for
+  /// this work. `stream` belongs to the calling thread's device.
   void watch(const CudaStream& stream);
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Time to report an error before other ranks see the abort (4).
+  /// How long an abort is delayed, so that this rank reports its error before other ranks see the abort (4).
   static constexpr auto kReportTime = std::chrono::milliseconds(500);
 
   template <class Call>
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
-  /// Runs call() on a separate thread (7) and waits for it. If the wait ends early, because of an error or a time-out,
-  /// aborts the communicator, and throws after call() has returned. ncclCommInitRank cannot be aborted, so its thread
-  /// is detached; the thread owns the memory that it uses.
+  /// Runs call() on a separate thread, because the call may wait for other ranks (7), and waits for the thread. If the
+  /// wait ends early, because of an error or a time-out, aborts the communicator, and throws after call() has returned.
+  /// ncclCommInitRank cannot be aborted, so its thread is detached; the thread owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
-  /// Whether the next message to or from `peer` is the first, which makes the connection. Marks `peer` as connected, so
-  /// later calls return false.
+  /// True if the next message to or from `peer` is the first one, which makes the connection. Marks `peer` as
+  /// connected, so later calls return false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
-  /// Enqueues sends and receives as a single NCCL group: all of them progress together.
+  /// Enqueues sends and receives as a single NCCL group, so all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
              std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);

@@ -24,7 +24,8 @@ constexpr int kFirstThatOrders = 22600;  // 2.26.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// (6), (7), (11): NCCL reads these variables only at its first call: they hold for all communicators of the process.
+/// Sets NCCL's variables for connections (7), shared GPUs (6) and the order of several communicators' work (11). NCCL
+/// reads these variables only at its first call, so they hold for all communicators of the process.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_version() >= kFirstThatOrders) {
@@ -38,7 +39,7 @@ std::string line_of(const std::source_location& where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
-/// `who` is empty before the communicator has a name.
+/// Returns the text of an error. `who` names the rank; it is empty before the communicator has a name.
 std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operation, std::size_t bytes,
                     const std::string& who, const std::source_location& where) {
   const char* detail = ncclGetLastError(comm);
@@ -58,7 +59,8 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-/// All communicators of the process, for (9). Never destroyed: a communicator may live as long as the process.
+/// Lists all communicators of the process: if one abort does not return, the others are aborted, too (9). Never
+/// destroyed, because a communicator may live as long as the process.
 struct AllNccl {
   std::mutex mutex;
   std::vector<Nccl*> all;
@@ -76,7 +78,8 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
-  // (6): otherwise NCCL would fail on some ranks, and the remaining ranks would wait forever in ncclCommInitRank.
+  // Invariant 6: if two ranks share a GPU, all ranks throw here. Otherwise NCCL would fail on some ranks, and the
+  // remaining ranks would wait forever in ncclCommInitRank.
   const std::string conflict = find_device_conflict(comm, device);
   if (!conflict.empty() && !nccl_shares_gpus(comm, device)) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -87,7 +90,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   name_rank();
   set_variables();
   ncclUniqueId id{};
-  // An error on rank 0 leaves the other ranks in MPI_Bcast; mn::Job then ends the job.
+  // If this throws on rank 0, the other ranks wait in MPI_Bcast, until mn::Job ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
@@ -143,7 +146,8 @@ Nccl::~Nccl() {
   }
   watch_ = {};  // joins the watch: ncclCommDestroy could wait forever for work that it watches
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
-  // (2): other ranks may never call ncclCommDestroy.
+  // Invariant 2: while an exception unwinds the stack, the communicator is aborted, because other ranks may never call
+  // ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -168,7 +172,8 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // (3): the thread is detached, because a captured graph may block ncclCommAbort forever.
+    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. So the thread
+    // is detached.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
@@ -195,8 +200,8 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // In any mode but the relaxed one, this thread's allocations would end the capture of a graph on a different
-    // thread.
+    // The capture mode of this thread must be relaxed. In any other mode this thread's allocations would end the
+    // capture of a graph on a different thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));

@@ -12,7 +12,8 @@ NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks)
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }
-  // NaNs have the largest keys, so the maximum of the keys is a NaN if any element is.
+  // NCCL compares integer keys in place of floats. NaNs have the largest keys, so the maximum of the keys is a NaN if
+  // any element is.
   if (is_float(dtype) && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
     const DType key = dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32;
     return {kKeys, key, ReduceOp::kMax, 1, op == ReduceOp::kMin ? -1.0 : 1.0};
@@ -55,7 +56,7 @@ void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, 
   const bool as_is = way.form == Way::Form::kAsTheyAre;
   const BufferView wire = as_is ? recv : converted(send, way, stream);
   nccl.reduce(as_is ? send : wire, wire, way.op, root, stream);
-  // On other ranks `wire` holds no result.
+  // Only root's `wire` holds a result.
   if (nccl.rank() == root) convert_back(wire, recv, way, stream);
 }
 

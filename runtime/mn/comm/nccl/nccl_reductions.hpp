@@ -16,13 +16,13 @@ namespace mn {
 
 class NcclReductions {
  public:
-  // The reductions of DeviceCollectives, enqueued on `stream`.
+  // These functions make the reductions of DeviceCollectives. They enqueue their work on `stream`.
   void allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream);
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, Nccl& nccl, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, Nccl& nccl, const CudaStream& stream);
 
  private:
-  /// How a reduction is made: the conversion of the elements, and then NCCL's reduction.
+  /// How a reduction is made: elements are converted, then NCCL reduces them.
   struct Way {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
     DType dtype;   ///< dtype of the elements that NCCL reduces
@@ -32,7 +32,7 @@ class NcclReductions {
   };
   [[nodiscard]] static Way way_for(DType dtype, ReduceOp op, int ranks);
   [[nodiscard]] BufferView converted(ConstBufferView values, const Way& way, const CudaStream& stream);
-  /// `from` is `to` if the elements were not converted.
+  /// Converts NCCL's result back. If the elements were not converted, `from` is `to`.
   static void convert_back(ConstBufferView from, BufferView to, const Way& way, const CudaStream& stream);
 
   DeviceScratch scratch_;

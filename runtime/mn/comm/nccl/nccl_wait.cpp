@@ -16,8 +16,8 @@ constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
 }  // namespace
 
-/// If the communicator was aborted, throws CommError. The first time the text is the error that the watching thread has
-/// found.
+/// Throws CommError if the communicator was aborted. If the watching thread has found the error, the first exception
+/// has the text of this error.
 void Nccl::check_usable() {
   if (comm_ != nullptr) return;
   const std::string found = std::exchange(failure_, {});
@@ -29,12 +29,13 @@ void Nccl::check_progress(Clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
-  // This is the only sign of a peer's abort or of a broken connection; without the check the stream would wait forever.
+  // NCCL's asynchronous error is the only sign of a peer's abort or of a broken connection. Without this check the wait
+  // for the stream would never end.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   check_patience(begin);
 }
 
-/// Throws CommError after MN_NCCL_TIMEOUT, because NCCL itself waits forever for a missing rank.
+/// Throws CommError when MN_NCCL_TIMEOUT is over, because NCCL itself waits forever for a missing rank.
 void Nccl::check_patience(Clock::time_point begin) const {
   if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
   const std::string bytes = bytes_ > 0 ? " of " + std::to_string(bytes_) + " bytes" : "";
@@ -76,7 +77,8 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // The event is recorded again, after the newest work, which ends after all earlier work.
+  // Records the event anew, after the newest work on the stream. Earlier work ends before the newest work, so one event
+  // suffices.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
@@ -84,13 +86,14 @@ void Nccl::watch(const CudaStream& stream) {
   watched_.notify_one();
 }
 
-/// True also if the device has failed, because every later call reports the failure.
+/// Returns true also if the device has failed: watching is then useless, because every later call reports the failure.
 bool Nccl::is_watched_work_done() {
   return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
 }
 
 void Nccl::run_watch(const std::stop_token& stop) {
-  // In any mode but the relaxed one, this thread's query would end the capture of a graph on a different thread.
+  // The capture mode of this thread must be relaxed. In any other mode its queries would end the capture of a graph on
+  // a different thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   static_cast<void>(cudaSetDevice(device_));
