@@ -13,16 +13,18 @@ namespace mn {
 struct RunningMoments;
 
 /// Replaces torch::nn::BatchNorm1d, 2d and 3d, for input of shape (N, C, …). In training, mean and variance are taken
-/// over the samples of all ranks, so n ranks with batch b compute the same as one rank with batch n·b (as
-/// torch.nn.SyncBatchNorm). This helps if batches are small, as in detection and segmentation. Options, parameters,
-/// buffers and names are BatchNorm's, so BatchNorm loads this layer's weights and vice versa. Running statistics are
-/// equal on all ranks, to rounding. Fewer than two values of a channel, over all ranks, leave them unchanged.
+/// over the samples of all ranks, as in torch.nn.SyncBatchNorm: n ranks with batch b compute what one rank with batch
+/// n·b computes. This helps if batches are small, as in detection and segmentation. Options, parameters, buffers and
+/// names are BatchNorm's, so BatchNorm loads this layer's weights and vice versa. Running statistics are equal on all
+/// ranks, to rounding. If a channel has fewer than two values on all ranks together, its running statistics stay
+/// unchanged.
 ///
 /// forward() in training and its backward are collective: every rank runs both, and runs several layers in the same
 /// order. N may differ between ranks, and may be 0. In evaluation mode nothing is sent.
 ///
-/// If a rank's loss was not weighted, backward assumes that the loss is a mean over N samples, which step(samples) will
-/// weigh by N. A Trainer weighs the loss; in a program's own loop MultiNodeOptimizer::scale_loss(loss, samples) does.
+/// If a rank's loss was not weighted, backward assumes that the loss is a mean over N samples, and that the program
+/// will call step(N). A Trainer weighs the loss; in a program's own loop MultiNodeOptimizer::scale_loss(loss, samples)
+/// does.
 ///
 /// Cost: forward one allgather of 2C + 1 numbers, backward one allreduce of 2C numbers. On GPUs with NCCL both are
 /// enqueued on the current stream, and the host does not wait; libtorch's kernels of torch.nn.SyncBatchNorm move 16
@@ -36,12 +38,12 @@ class MultiNodeBatchNormImpl final
 
   /// Throws ArgumentError unless the input has C channels.
   at::Tensor forward(const at::Tensor& input);
-  /// "mn::MultiNodeBatchNorm(64, eps=1e-05)".
+  /// Prints a text such as "mn::MultiNodeBatchNorm(64, eps=1e-05)".
   void pretty_print(std::ostream& stream) const override;
 
  private:
   void _check_input_dim(const at::Tensor& input) override;
-  /// Counts the minibatch.
+  /// Returns the running statistics, and counts this minibatch for their momentum.
   RunningMoments running();
 
   std::shared_ptr<Communicator> comm_;

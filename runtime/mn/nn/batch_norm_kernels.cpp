@@ -23,14 +23,14 @@ namespace {
 
 constexpr double kAlmostNone = 1e-30;
 
-/// All dimensions of the minibatch except the channels.
+/// Returns all dimensions of the minibatch except dimension 1, the channels.
 std::vector<std::int64_t> reduced_dims(const at::Tensor& x) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
 }
 
-/// Dtype in which operators on the minibatch compute.
+/// Returns the dtype in which operators on the minibatch compute.
 at::ScalarType compute_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 /// Reshapes `values`, one for each channel, so that they broadcast to the minibatch's shape.
@@ -40,7 +40,8 @@ at::Tensor by_channel(const at::Tensor& values, const at::Tensor& x) {
   return values.to(compute_type(x)).view(shape);
 }
 
-/// libtorch's kernels take the weight in the dtype of the moments, or none.
+/// Converts the weight to the dtype of the moments, in which libtorch's kernels take it. Returns no value if there is
+/// no weight.
 std::optional<at::Tensor> for_kernel(const std::optional<at::Tensor>& weight, const at::Tensor& moment) {
   return weight ? std::optional(weight->to(moment.scalar_type())) : std::nullopt;
 }
@@ -65,7 +66,8 @@ ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& c
   return {mean, at::rsqrt(variance + eps)};
 }
 
-/// (2)
+/// True if libtorch's kernel may merge the ranks' moments (2): this rank has at least two values, so the kernel's
+/// divisor is not 0, and the number of all values fits into 32 bits.
 bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
   return own_count >= 2 && own_count < (std::int64_t{1} << 30) / ranks;
 }
@@ -86,7 +88,8 @@ ChannelMoments channel_moments(const at::Tensor& x, double eps) {
 
 ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts, std::int64_t own_count, double eps,
                              const RunningMoments& running) {
-  // Both ways take running statistics in the dtype of the moments; to() copies only if the dtype differs.
+  // The kernel and the operators both take running statistics in the dtype of the moments. to() copies only if the
+  // dtype differs; a copy is written back below.
   RunningMoments moved = running;
   if (running.mean.defined()) {
     moved.mean = running.mean.to(all.mean.scalar_type());

@@ -16,7 +16,7 @@
 
 namespace mn {
 
-/// Means of channels and reciprocals of standard deviations, (variance + eps)^(-1/2).
+/// The mean of each channel, and the reciprocal of its standard deviation, (variance + eps)^(-1/2).
 struct ChannelMoments {
   at::Tensor mean;    ///< (C); (ranks, C) for the moments of each rank
   at::Tensor invstd;  ///< as `mean`
@@ -29,7 +29,7 @@ struct RunningMoments {
   double momentum = 0;  ///< weight of the minibatch
 };
 
-/// Sums over the values of a channel.
+/// Sums over all values of a channel, one number for each channel.
 struct GradientSums {
   at::Tensor dy;          ///< Σ dy
   at::Tensor dy_xmu;      ///< Σ dy (x − mean)
@@ -37,22 +37,22 @@ struct GradientSums {
   at::Tensor for_bias;    ///< gradient of bias; undefined without weight
 };
 
-/// Dtype of the moments and sums of x: float64 on the CPU and for float64, else float32.
+/// Returns the dtype of the moments and sums of x: float64 on the CPU and for float64, otherwise float32.
 [[nodiscard]] at::ScalarType moments_type(const at::Tensor& x);
 
 [[nodiscard]] ChannelMoments channel_moments(const at::Tensor& x, double eps);
-/// Merges the moments of all ranks, and moves `running`. Rank r has counts[r] values of a channel; ranks without values
-/// pass any finite moments. `own_count` is this rank's count: with fewer than two values, or very many, a different
-/// kernel merges, and the result may differ between ranks by rounding. Fewer than two values, over all ranks, leave
-/// `running` unchanged.
+/// Merges the moments of all ranks, and moves the running statistics `running` towards the result. Rank r has counts[r]
+/// values of a channel; ranks without values pass any finite moments. `own_count` is this rank's number of values: with
+/// fewer than two values, or very many, operators merge in place of a kernel, and the result may differ between ranks
+/// by rounding. If all ranks together have fewer than two values, `running` stays unchanged.
 [[nodiscard]] ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts, std::int64_t own_count,
                                            double eps, const RunningMoments& running);
-/// (x − mean) invstd weight + bias, in the dtype of x.
+/// Returns (x − mean) invstd weight + bias, in the dtype of x.
 [[nodiscard]] at::Tensor normalize(const at::Tensor& x, const ChannelMoments& moments,
                                    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias);
 [[nodiscard]] GradientSums gradient_sums(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
                                          const std::optional<at::Tensor>& weight);
-/// The gradient of x. `dy_sum` and `dy_xmu_sum` are sums over all ranks.
+/// Returns the gradient of x. `dy_sum` and `dy_xmu_sum` are sums over all ranks.
 [[nodiscard]] at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
                                         const std::optional<at::Tensor>& weight, const at::Tensor& dy_sum,
                                         const at::Tensor& dy_xmu_sum, const at::Tensor& counts);

@@ -22,7 +22,8 @@
 
 namespace mn {
 
-/// A call of the first pass of a FixedForms, with the forms of this rank and of all ranks.
+/// A collective call in the first pass of a FixedForms: its name, and the forms of this rank's and of all ranks'
+/// tensors.
 struct FixedCall {
   std::string name;
   std::weak_ptr<Communicator> comm;
@@ -54,7 +55,7 @@ std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
 }
 
-/// What a rank sends before each call.
+/// What a rank sends before each collective call: the call's name, and a hash of the forms of the rank's tensors.
 struct Signature {
   std::array<char, 16> call = {};
   std::uint64_t hash = 0;  // of the rank's forms
@@ -80,7 +81,8 @@ std::vector<Signature> exchange_signatures(Communicator& comm, Forms& own, const
                       true);
 }
 
-/// Collective. Throws if a tensor of any rank has a fault.
+/// Collective. Returns the forms of all ranks' tensors. Throws if a tensor of any rank has a fault, such as a sparse
+/// layout.
 Forms gather_forms(Communicator& comm, Forms own, const char* call) {
   Forms all(own.size() * static_cast<std::size_t>(comm.size()));
   const auto numbers = [](Forms& forms) {
@@ -97,8 +99,8 @@ Forms gather_forms(Communicator& comm, Forms own, const char* call) {
   return all;
 }
 
-/// The forms that the ranks of a communicator have sent, by the signatures of all ranks. Every rank has the same
-/// entries, because all ranks make the same calls, and forgets them at the same call.
+/// Remembers the forms that the ranks of a communicator have sent, with the signatures of all ranks as key. All ranks
+/// make the same calls, so every rank has the same entries and drops them at the same call.
 class KnownForms {
  public:
   [[nodiscard]] const Forms* find(const std::vector<Signature>& signatures) const {
@@ -112,7 +114,7 @@ class KnownForms {
     forms_.emplace(signatures, forms);
   }
 
-  /// Of a communicator; those of destroyed communicators are dropped.
+  /// Returns the KnownForms of a communicator. Drops those of destroyed communicators.
   [[nodiscard]] static KnownForms& of(const std::shared_ptr<Communicator>& comm) {
     static std::mutex mutex;
     static std::map<std::weak_ptr<Communicator>, KnownForms, std::owner_less<>> all;
@@ -135,7 +137,8 @@ Forms exchange_forms(const std::shared_ptr<Communicator>& comm, Forms own, const
   return all;
 }
 
-/// Throws unless the call is the one of the first pass, and ends the communicator: other ranks count on that call.
+/// Throws if the call differs from the call of the first pass. Before that, aborts the communicator, because the other
+/// ranks make the call of the first pass and would wait for this rank.
 void check_fixed(const FixedCall* expected, Communicator& comm, const Forms& own, const char* call) {
   const bool same_call = expected != nullptr && expected->name == call && expected->comm.lock().get() == &comm;
   if (same_call && are_equal(expected->own, own)) return;

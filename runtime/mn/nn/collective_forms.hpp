@@ -1,4 +1,4 @@
-/// How ranks agree on the forms of the tensors that they give to a collective call.
+/// How ranks agree on the forms (shapes and dtypes) of the tensors that they give to a collective call.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace mn {
 
-/// The description of a rank's tensor that the ranks exchange: integers only.
+/// Describes one tensor of a rank by integers only, so that the ranks can exchange descriptions.
 struct CollectiveForm {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
   std::int64_t narrow_gradients = 0;  ///< this process has float16 gradients
   TensorForm tensor = {};
 
-  /// The form of a tensor, which may be undefined.
+  /// Describes `tensor`, which may be undefined.
   [[nodiscard]] static CollectiveForm of(Communicator& comm, const at::Tensor& tensor);
 };
 
 /// Collective: returns the forms of all ranks' tensors, rank by rank. `own` must have the same length on every rank. If
-/// the ranks make different calls, or a tensor of any rank has a fault, all ranks throw an equal ArgumentError.
+/// the ranks make different calls, or a tensor of any rank has a fault, all ranks throw the same ArgumentError.
 ///
-/// Each rank sends a hash of its forms. Forms follow only if this list of hashes is new: every rank knows all hashes,
-/// so all ranks decide alike. In a later pass of FixedForms nothing is sent.
+/// Each rank sends a hash of its forms. The ranks send the forms themselves only if this list of hashes is new. Every
+/// rank knows all hashes, so all ranks make the same decision. In a later pass of FixedForms nothing is sent.
 [[nodiscard]] std::vector<CollectiveForm> agree_on_forms(const std::shared_ptr<Communicator>& comm,
                                                          const std::vector<CollectiveForm>& own, const char* call);
 

@@ -1,8 +1,8 @@
 // Each call is one autograd node whose backward is the adjoint call.
 //
 // (1) Ranks first agree on the forms of their tensors: shape, dtype, requires_grad. So all ranks find every mismatch,
-//     and the node is recorded on all ranks or on none. Otherwise some ranks would wait in a backward that another rank
-//     does not run.
+//     and the node is recorded on all ranks or on no rank. Otherwise some ranks would wait in a backward that another
+//     rank does not run.
 // (2) The node has an extra input that requires a gradient, because autograd would not record the node if this rank's
 //     tensors require none.
 // (3) Parts of different lengths are padded to the longest part. gather_rows() and sum_rows() are adjoint to each
@@ -47,8 +47,8 @@ bool all_by_device(const std::vector<Form>& forms) {
   return std::ranges::all_of(forms, [](const Form& form) { return form.tensor.by_device != 0; });
 }
 
-/// Throws unless every step-th form has the same dtype, device, number of dimensions, and sizes from dimension `first`
-/// on.
+/// Throws unless every `step`-th form has the same dtype, device and number of dimensions, and the same sizes from
+/// dimension `first` on.
 void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const TensorForm& form) {
@@ -129,7 +129,7 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
   return sum;
 }
 
-/// Sends given[r] to rank r; returns tensors from all ranks, whose forms are from[r].
+/// Sends given[r] to rank r. Returns the tensors from all ranks; from[r] is the form of the tensor from rank r.
 std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& given, const std::vector<TensorForm>& from,
                                  bool by_device, Communicator& comm) {
   const at::NoGradGuard no_grad;
@@ -147,7 +147,7 @@ std::vector<TensorForm> of_gradients(std::vector<TensorForm> forms) {
   return forms;
 }
 
-/// A collective call and its adjoint.
+/// A collective call, and the call of its backward (the adjoint), which sends gradients in the opposite direction.
 struct CollectiveCall {
   using Move = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)>;
   std::shared_ptr<Communicator> comm;
@@ -172,7 +172,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // The adjoint is a call of its own, so it is differentiable, too (create_graph).
+    // The adjoint is recorded as a collective call, too. So its gradients can be differentiated (create_graph).
     const CollectiveCall adjoint{call->comm, call->backward, call->again ? call->again : call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     variable_list sent;
@@ -195,8 +195,8 @@ std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor
   return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
 }
 
-/// Runs the call, and records it for the backward pass if a tensor of any rank needs a gradient. `forms`: of the
-/// tensors of all ranks (1).
+/// Runs the call, and records it for the backward pass if a tensor of any rank needs a gradient. `forms` are the forms
+/// of all ranks' tensors, on which the ranks have agreed (1).
 std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Tensor>& given,
                             const std::vector<Form>& forms) {
   if (!any_has(&Form::requires_grad, forms) || !at::GradMode::is_enabled()) return call.forward(given);
@@ -205,7 +205,8 @@ std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Te
   return results;
 }
 
-/// The forms of `parts`. If there is not one defined part for each rank, the forms carry this fault.
+/// Returns the forms of `parts`. If `parts` does not have one defined part for each rank, the forms carry this fault,
+/// so that all ranks throw.
 std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, Communicator& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });

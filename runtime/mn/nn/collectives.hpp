@@ -3,7 +3,7 @@
 /// Each call is collective, and so is the call's backward, which sends gradients in the opposite direction. All ranks
 /// must make the same calls in the same order, and a result must be part of the loss on every rank or on none. Parts
 /// may differ in their first dimension, and may be empty. Results are new tensors on the communicator's device. If
-/// shapes or dtypes do not match, all ranks throw an equal ArgumentError.
+/// shapes or dtypes do not match, all ranks throw the same ArgumentError.
 ///
 /// Weights. The ranks minimize Σ wᵣ Lᵣ / Σ wᵣ, where rank r's loss Lᵣ is a mean over wᵣ samples, the number passed to
 /// optimizer->step(samples). A gradient that comes from rank s must have the factor wₛ. So each rank multiplies its
@@ -15,9 +15,9 @@
 ///
 /// step(samples) throws ArgumentError if the ranks' weights differ and a loss was not multiplied.
 ///
-/// Cost: an allgather of 24 bytes between the hosts, then of the shapes if they are new; none in a pass of FixedForms.
-/// Then one call of the communicator. On GPUs with NCCL the call is enqueued on the current stream, and the host does
-/// not wait. Parts of different lengths are padded to the length of the longest part.
+/// Cost: an allgather of 24 bytes between the hosts, and an allgather of the shapes if they are new; a later pass of
+/// FixedForms has neither. Then one call of the communicator. On GPUs with NCCL the call is enqueued on the current
+/// stream, and the host does not wait. Parts of different lengths are padded to the length of the longest part.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,7 @@ namespace mn {
 [[nodiscard]] at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows);
 /// Returns the sum over ranks of tensors of the same shape. Backward sums the gradients over the ranks.
 [[nodiscard]] at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor);
-/// Returns the sum, over ranks, of the parts for this rank. parts[r] is for rank r, and has the same shape [nᵣ, …] on
+/// Returns the sum, over ranks, of the parts for this rank. parts[r] goes to rank r, and has the same shape [nᵣ, …] on
 /// all ranks. Backward gathers the gradients of all ranks' sums. Throws ArgumentError unless there is one part for each
 /// rank.
 [[nodiscard]] at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm,

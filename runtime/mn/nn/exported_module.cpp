@@ -26,7 +26,8 @@ using exported::Input;
 using exported::Program;
 using exported::StoredTensor;
 
-/// Reads the tensors of a program's inputs. Inputs with equal views of one record are tied weights and get one tensor.
+/// Reads the tensors of a program's inputs. Inputs that are the same view of the same record are tied weights: they get
+/// one tensor.
 class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
@@ -38,7 +39,7 @@ class TensorReader {
     at::Tensor& tensor = read_[stored];
     if (tensor.defined()) return tensor;  // tied weights
     tensor = exported::read_tensor(input.target, stored, archive_);
-    // A complex tensor is stored as pairs of floats, because optimizers and communicators have no complex numbers.
+    // A complex tensor becomes a real tensor of pairs, because optimizers and communicators have no complex numbers.
     if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
@@ -88,7 +89,7 @@ void register_tensor(torch::nn::Module& root, const Input& input, const at::Tens
   }
 }
 
-/// The module's parameters and buffers by name.
+/// Returns the module's parameters and buffers, by name.
 std::map<std::string, at::Tensor> state_of(const torch::nn::Module& module) {
   std::map<std::string, at::Tensor> state;
   for (const auto& item : module.named_parameters()) state.emplace(item.key(), item.value());
@@ -134,7 +135,8 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     const Program evaluation = exported::derive_evaluation(program, source);
     evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
-    // A model that only trains needs no evaluation graph; the first call that needs it throws the error.
+    // A model that only trains needs no evaluation graph. So the error is kept, and the first call that needs the graph
+    // throws it.
     evaluation_error_ = error.what();
   }
 }

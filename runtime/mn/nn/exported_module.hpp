@@ -53,7 +53,7 @@ struct ExportedOutput {
 /// export the model in evaluation mode, too, and pass the second file to set_evaluation_graph().
 class ExportedModule : public torch::nn::Module {
  public:
-  /// Reads a file; not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
+  /// Reads a file. Not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
   /// file, such as an operator.
   explicit ExportedModule(const std::filesystem::path& path);
   /// As the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
@@ -71,8 +71,8 @@ class ExportedModule : public torch::nn::Module {
   /// be off.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
-  /// The smallest minibatch that the model can train on: 2 samples if a batch norm in training gets one value of a
-  /// channel from each sample, else 1. Also 1 if the file does not tell.
+  /// Returns the size of the smallest minibatch that the model can train on: 2 samples if a batch norm in training gets
+  /// one value of a channel from each sample, else 1. Also 1 if the file does not tell.
   [[nodiscard]] std::int64_t fewest_samples() const noexcept { return fewest_samples_; }
 
   /// The inputs of forward_all(), in order.
@@ -83,7 +83,7 @@ class ExportedModule : public torch::nn::Module {
   /// becomes an undefined tensor. Throws ArgumentError if inputs() does not admit the arguments, and Error that names
   /// the node whose operator fails.
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
-  /// The first output of a model with one input.
+  /// Returns the first output of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
   /// Returns the output called `output`. In evaluation mode a single output is returned whatever its name. If no output
   /// has the name, throws an ArgumentError that lists all names.
@@ -95,9 +95,9 @@ class ExportedModule : public torch::nn::Module {
   void normalize_over(std::shared_ptr<Communicator> comm);
 
   using torch::nn::Module::to;
-  /// Moves parameters, buffers and constants.
+  /// Moves parameters, buffers and constants to `device`.
   void to(c10::Device device, at::ScalarType dtype, bool non_blocking = false) override;
-  /// Moves parameters, buffers and constants.
+  /// Moves parameters, buffers and constants to `device`.
   void to(c10::Device device, bool non_blocking = false) override;
 
  private:

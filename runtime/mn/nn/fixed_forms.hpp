@@ -1,4 +1,4 @@
-/// Collective calls whose tensors have the same forms in every pass.
+/// Lets collective calls exchange shapes and dtypes only once, if their tensors have the same forms in every pass.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace mn {
 struct FixedCall;
 
 /// Lets a sequence of the calls of <mn/nn/collectives.hpp>, such as the calls of a training step, agree on shapes and
-/// dtypes once. Otherwise each call exchanges 24 bytes between the hosts of all ranks before its tensors; on GPUs with
-/// NCCL the host waits for other ranks in this exchange only.
+/// dtypes once. Without FixedForms each call exchanges 24 bytes between the hosts of all ranks before its tensors; on
+/// GPUs with NCCL this exchange is the only time when the host waits for other ranks.
 ///
 ///     mn::FixedForms forms;  // on every rank
 ///     while (auto batch = loader.next()) {
@@ -20,9 +20,9 @@ struct FixedCall;
 ///     }
 ///
 /// The calls of the first pass exchange forms. In later passes every rank must repeat the calls of its first pass, with
-/// tensors of equal forms; a tensor needs gradients in each pass or in none. A rank with a different call throws
-/// ArgumentError, and calls Communicator::abort(), so no rank uses data of a wrong form. Use a second FixedForms, or
-/// none, for a last minibatch of a different size.
+/// tensors of the same forms; a tensor must need gradients in every pass or in none. A rank with a different call
+/// throws ArgumentError, and calls Communicator::abort(), so that no rank uses data of a wrong form. Use a second
+/// FixedForms, or none, for a last minibatch of a different size.
 class FixedForms {
  public:
   FixedForms();

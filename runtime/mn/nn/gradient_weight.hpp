@@ -12,10 +12,12 @@
 
 namespace mn {
 
-/// Gradients are sent in a dtype that holds their sums: multiplied by samples, they can exceed float16 on some rank.
+/// Returns the dtype in which gradients of `dtype` are sent. It must hold their sums: multiplied by numbers of samples,
+/// gradients can exceed the range of float16.
 [[nodiscard]] inline at::ScalarType sent_dtype(at::ScalarType dtype) { return dtype == at::kHalf ? at::kFloat : dtype; }
 
-/// The weight of a backward's gradients (weighted_loss.hpp), on their way over a communicator.
+/// While a backward's gradients travel over a communicator, they have a weight as factor (weighted_loss.hpp). This
+/// class multiplies before they are sent, and divides afterwards.
 class GradientWeight {
  public:
   /// Call it in a backward, before gradients are sent or received.
@@ -24,12 +26,13 @@ class GradientWeight {
     if (!unit) assume_equal_weights();
     factor_ = unit.value_or(1);
   }
-  /// The gradient as it is sent.
+  /// Returns the gradient in the form in which it is sent.
   [[nodiscard]] at::Tensor sent(const at::Tensor& gradient) const {
     const at::Tensor wide = gradient.to(sent_dtype(gradient.scalar_type()));
     return factor_ == 1 ? wide : wide.mul(exact_factor(factor_));
   }
-  /// A received gradient, in the dtype in which it was sent: autograd restores its own.
+  /// Removes the weight from a received gradient. The gradient keeps the dtype in which it was sent; autograd converts
+  /// it.
   [[nodiscard]] at::Tensor received(const at::Tensor& gradient) const {
     return factor_ == 1 ? gradient : gradient.div(factor_);
   }

@@ -15,7 +15,7 @@ namespace {
 
 thread_local std::shared_ptr<Communicator> current;
 
-/// The operator that replaces aten::batch_norm.
+/// The operator that replaces aten::batch_norm in a graph.
 at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
                       const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
                       const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps,
@@ -50,7 +50,7 @@ bool needs_two(const exported::Node& node) {
 
 bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
 
-/// Number of batch norms in branches of torch.cond and in loops, which some ranks may not run.
+/// Returns the number of batch norms in the branches of torch.cond and in loops, which some ranks may not run.
 int count_within(const std::vector<exported::Graph>& graphs) {
   int count = 0;
   for (const exported::Graph& graph : graphs) {

@@ -14,14 +14,14 @@ namespace mn {
 /// Returns a model with a MultiNodeBatchNorm in place of each torch::nn::BatchNorm1d, 2d and 3d among the layers of
 /// `model`. The new layers have copies of the old layers' values, on the same device, with the same dtype and mode. All
 /// other layers are shared with `model`. Names of parameters and buffers do not change. Make the optimizer from the
-/// returned model. Throws ArgumentError if a layer contains a batch norm, which cannot be replaced, because the layer's
-/// code calls it by its type. The call sends nothing to other ranks.
+/// returned model. Throws ArgumentError if a batch norm lies within another layer: it cannot be replaced, because that
+/// layer's code calls it by its type. The call sends nothing to other ranks.
 [[nodiscard]] torch::nn::Sequential create_mnbn_model(const torch::nn::Sequential& model,
                                                       const std::shared_ptr<Communicator>& comm);
 
-/// Returns `model`, which from now on normalizes over all ranks in training mode. Then forward() in training and its
-/// backward are collective; this call itself sends nothing. Throws ArgumentError if the model's file holds batch norms
-/// as several simple operators (decomposed).
+/// Returns `model`, which from now on normalizes over all ranks in training mode. From then on forward() in training
+/// and its backward are collective; this call itself sends nothing. Throws ArgumentError if the model's file holds
+/// batch norms as several simple operators (decomposed).
 [[nodiscard]] std::shared_ptr<ExportedModule> create_mnbn_model(std::shared_ptr<ExportedModule> model,
                                                                 std::shared_ptr<Communicator> comm);
 

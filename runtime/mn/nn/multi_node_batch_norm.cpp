@@ -1,10 +1,10 @@
 // Synchronized batch normalization as one autograd node. The kernels are those of batch_norm_kernels.hpp.
 //
 // (1) Each rank sends the means and standard deviations of its channels, and the number of values of a channel. Every
-//     rank merges the numbers of all ranks in rank order. Sums of squares are not used, because they lose digits if a
-//     mean is large.
+//     rank merges what all ranks have sent, in rank order. The ranks do not send sums of squares, because the variance
+//     computed from them would lose digits if a mean is large.
 // (2) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are sums
-//     over this rank only, as every parameter's; the optimizer takes the mean over ranks.
+//     over this rank only, like the gradients of all parameters; the optimizer takes their mean over ranks.
 // (3) The optimizer multiplies rank r's gradient by a weight vᵣ. In the backward of a weighted loss, dy already has the
 //     factor vᵣ. Otherwise vᵣ is the number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum,
 //     because the optimizer will multiply by vᵣ later.
@@ -38,19 +38,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Moments of all ranks' values, and the number of values of a channel on each rank.
+/// The moments (mean and standard deviation) of all ranks' values, and how many values of a channel each rank has.
 struct Statistics {
   ChannelMoments moments;
   at::Tensor counts;
 };
 
-/// Collective.
+/// Collective. Computes the mean and standard deviation of each channel over the minibatches of all ranks.
 Statistics statistics_of(const at::Tensor& input, double eps, const RunningMoments& running, Communicator& comm) {
   const std::int64_t channels = input.size(1), values = input.numel() / channels;
   const auto options = input.options().dtype(moments_type(input));
   const ChannelMoments own =
       values > 0 ? channel_moments(input, eps)
-                 : ChannelMoments{at::zeros({channels}, options), at::ones({channels}, options)};  // (4)
+                 : ChannelMoments{at::zeros({channels}, options), at::ones({channels}, options)};  // (4): no values
   const at::Tensor row = at::cat({own.mean, own.invstd, at::full({1}, static_cast<double>(values), options)});
   const at::Tensor all = at::empty({comm.size(), row.numel()}, options);
   ordered_allgather(comm, row, all);
@@ -67,7 +67,7 @@ struct KeptCommunicator : torch::CustomClassHolder {
 
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
-  /// Without affine() `weight` and `bias` have no value, because autograd's inputs must be defined tensors.
+  /// If the layer is not affine, `weight` and `bias` have no value: an undefined tensor can't be an input of the node.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const Statistics& all,
                             const std::shared_ptr<Communicator>& comm) {
@@ -91,7 +91,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
                                   ? input_gradient(dy, input, moments, weight, sums.narrow(0, 0, channels),
                                                    sums.narrow(0, channels, channels), saved[4])
                                   : at::empty_like(input);
-    // The dependence on the moments is not recorded, so gradients of these gradients (create_graph) would be wrong.
+    // Marks the results as not differentiable again: the dependence on the moments is not recorded, so gradients of
+    // these gradients (create_graph) would be wrong.
     const auto final = std::make_shared<torch::autograd::DelayedError>(
         "the gradients of mn::MultiNodeBatchNorm can't be differentiated", 3);
     variable_list all = final->apply({result, own.for_weight, own.for_bias});
@@ -100,14 +101,15 @@ class Normalization : public torch::autograd::Function<Normalization> {
   }
 
  private:
-  /// (4)
+  /// Returns the sums of a rank without values, which runs no kernel (4): zeros.
   static GradientSums no_sums(const ChannelMoments& moments, const std::optional<at::Tensor>& weight) {
     const at::Tensor none = at::zeros_like(moments.mean);
     if (!weight) return {none, none, {}, {}};
     return {none, none, at::zeros_like(*weight), at::zeros_like(*weight)};
   }
 
-  /// The sum over ranks as (3) defines it, if this rank has so many samples.
+  /// Returns the sum of `all` over ranks, with the weights of (3). `samples` is the number of this rank's samples, the
+  /// weight if the loss was not weighted.
   static at::Tensor sum_over_ranks(at::Tensor all, std::int64_t samples, const std::shared_ptr<Communicator>& comm) {
     const double factor = pass_gradients_over(comm).value_or(static_cast<double>(std::max(samples, std::int64_t{1})));
     if (factor != 1) all = all * factor;

@@ -1,5 +1,5 @@
-// (1) A message begins with the header of the first tensor, with the number of tensors; the headers of further tensors
-//     follow together, then the elements of all tensors. Headers always go by MPI.
+// (1) A message begins with the header of the first tensor, which also holds the number of tensors. The headers of all
+//     further tensors follow together, and then the elements of all tensors. Headers always go by MPI.
 // (2) Sender and receiver both know the forms of the gradients, so gradients travel without headers, in the order of
 //     the tensors.
 // (3) The delegate is the number 0. Its gradient only lets autograd run the sender's node.
@@ -27,7 +27,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// (1)
+/// Describes one tensor of a message; sent before the elements (1).
 struct Header {
   std::int64_t count = 0;  // of the message's tensors
   std::int64_t requires_grad = 0;
@@ -38,14 +38,14 @@ std::span<std::int64_t> numbers(std::span<Header> headers) {
   return {reinterpret_cast<std::int64_t*>(headers.data()), headers.size_bytes() / sizeof(std::int64_t)};
 }
 
-/// The other end of a message.
+/// The rank at the other end of a message, and the message's tag.
 struct Peer {
   std::shared_ptr<Communicator> comm;
   int rank = 0;
   int tag = 0;
 };
 
-/// A tensor of a message, as its gradient is received (2).
+/// The form and device in which the sender receives the gradient of one tensor, without a header (2).
 struct Slot {
   TensorForm form;
   c10::Device device;
@@ -91,7 +91,7 @@ void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need
     send_elements(*peer.comm, elements[i], headers[i].form, peer.rank, peer.tag);
 }
 
-/// Tensors of a message, and which of them need gradients.
+/// The received tensors of a message, and for each of them whether its gradient must be sent back.
 struct Received {
   Tensors tensors;
   std::vector<bool> need_gradients;
@@ -116,7 +116,7 @@ Received recv_all(const Peer& peer) {
   return received;
 }
 
-/// The node of a delegate: backward receives gradients.
+/// The autograd node of a delegate, on the sender. Its backward receives the gradients of the tensors that were sent.
 class SendNode : public torch::autograd::Function<SendNode> {
  public:
   static at::Tensor forward(AutogradContext* context, const Peer& peer, at::TensorList sent) {
@@ -141,16 +141,17 @@ class SendNode : public torch::autograd::Function<SendNode> {
     return result;
   }
 
-  /// (3): on the device of `x`, because autograd runs the node on the thread of the delegate's device.
+  /// Returns the delegate, the number 0 (3). It lies on the device of `x`, because autograd runs the node on the thread
+  /// of the delegate's device.
   [[nodiscard]] static at::Tensor new_delegate(const at::Tensor& x) {
     return at::zeros({}, x.options().dtype(at::kFloat));
   }
 };
 
-/// The node of received tensors: backward sends their gradients.
+/// The autograd node of received tensors. Its backward sends their gradients to the sender.
 class RecvNode : public torch::autograd::Function<RecvNode> {
  public:
-  /// `stand_in` requires a gradient, because autograd would not record the node if no input did.
+  /// `stand_in` is an input that requires a gradient: without such an input autograd would not record the node.
   static variable_list forward(AutogradContext* context, const at::Tensor& /*stand_in*/, const Peer& peer,
                                at::TensorList received) {
     keep(context, peer, {});
@@ -166,7 +167,7 @@ class RecvNode : public torch::autograd::Function<RecvNode> {
   }
 };
 
-/// The node of pseudo_connect().
+/// The autograd node of pseudo_connect(): passes the gradients on, and runs the backward of the delegate, too.
 class ConnectNode : public torch::autograd::Function<ConnectNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& delegate, at::TensorList actual) {
@@ -179,7 +180,7 @@ class ConnectNode : public torch::autograd::Function<ConnectNode> {
   }
 };
 
-/// Replaces the chosen tensors by what call(chosen) returns.
+/// Replaces the chosen tensors by the tensors that call(chosen tensors) returns.
 template <class Call>
 void replace(Tensors& tensors, const std::vector<bool>& chosen, const Call& call) {
   Tensors given;

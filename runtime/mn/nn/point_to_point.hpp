@@ -1,8 +1,9 @@
 /// Differentiable messages between two ranks: chainermn.functions.send, recv and pseudo_connect.
 ///
 /// A model whose layers lie on several ranks sends activations in forward; backward sends their gradients in the
-/// opposite direction. Every rank calls backward(), also a rank without a loss, on the delegate that send() returned. A
-/// delegate that is passed to a later recv(), or to pseudo_connect(), lets one backward() run through both:
+/// opposite direction. Every rank calls backward(), also a rank without a loss, on the delegate that send() returned.
+/// If the delegate is passed to a later recv(), or to pseudo_connect(), one backward() runs through both send() and the
+/// later call:
 ///
 ///     if (comm->rank() == 0) {
 ///       const auto delegate = mn::send(first(x), comm, 1);
@@ -12,15 +13,15 @@
 ///     }
 ///
 /// Shapes and dtypes travel with each message, and may differ from call to call. If a tensor needs no gradient on the
-/// sender, no gradient is sent back. If some tensor needs a gradient, the sender's backward waits for the receiver's.
-/// Weights of losses are as in <mn/nn/collectives.hpp>; a rank without a loss passes its delegate to scale_loss().
-/// Gradients of gradients are an error.
+/// sender, no gradient is sent back. If some tensor needs a gradient, the sender's backward waits for the receiver's
+/// backward. Weights of losses are as in <mn/nn/collectives.hpp>; a rank without a loss passes its delegate to
+/// scale_loss(). Gradients of gradients are an error.
 ///
-/// Cost: forward a message with the forms, and a message for each tensor; backward a message for each gradient. On GPUs
-/// with NCCL, tensors with tag 0 are enqueued on the current stream, and the host waits for forms only. The stream of
-/// the sender then waits for the receiver: if two ranks send to each other, let the second rank receive first. Throws
-/// ArgumentError for dtypes that communicators do not move and for more than 16 dimensions; CommError if the receiver
-/// expects a different number of tensors.
+/// Cost: in forward a message with the forms, and a message for each tensor; in backward a message for each gradient.
+/// On GPUs with NCCL, tensors with tag 0 are enqueued on the current stream, and the host waits for forms only. The
+/// stream of the sender then waits for the receiver: if two ranks send to each other, let the second rank receive
+/// first. Throws ArgumentError for dtypes that communicators do not move and for more than 16 dimensions; CommError if
+/// the receiver expects a different number of tensors.
 #pragma once
 
 #include <memory>
@@ -32,23 +33,23 @@
 
 namespace mn {
 
-/// Sends a tensor to `rank`, where recv() must be called. Returns the delegate: the number 0, whose backward receives
-/// the gradient of `x` from `rank`.
+/// Sends a tensor to `rank`, which must call recv(). Returns the delegate: the number 0, whose backward receives the
+/// gradient of `x` from `rank`.
 [[nodiscard]] at::Tensor send(const at::Tensor& x, const std::shared_ptr<Communicator>& comm, int rank, int tag = 0);
-/// Sends several tensors, which may differ in shape and dtype, as one message. `rank` calls recv_tuple().
+/// Sends several tensors, which may differ in shape and dtype, as one message. `rank` must call recv_tuple().
 [[nodiscard]] at::Tensor send(const std::vector<at::Tensor>& xs, const std::shared_ptr<Communicator>& comm, int rank,
                               int tag = 0);
 /// Receives a tensor from `rank`, as a new tensor on the communicator's device. Backward sends the gradient to `rank`,
 /// and runs the backward of `delegate`, unless `delegate` is undefined.
 [[nodiscard]] at::Tensor recv(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate = {},
                               int tag = 0);
-/// recv() of as many tensors as were sent: ChainerMN's force_tuple.
+/// Receives all tensors of a message, as recv() receives one tensor: ChainerMN's force_tuple.
 [[nodiscard]] std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank,
                                                  const at::Tensor& delegate = {}, int tag = 0);
-/// Returns tensors of the same values, whose backward also runs the backward of `delegate`, with a gradient of zero.
-/// Tensors of integers are returned as they are. Local.
+/// Returns `actual` as tensors of the same values. Their backward also runs the backward of `delegate`, with a gradient
+/// of zero. Tensors of integers are returned unchanged. Local.
 [[nodiscard]] at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual);
-/// The same for several tensors.
+/// Does the same for several tensors.
 [[nodiscard]] std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual);
 
 }  // namespace mn

@@ -1,7 +1,7 @@
 // A segment as one autograd node, whose backward runs the segment again and backpropagates through it.
 //
-// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node, so
-//     the node has an extra input that requires a gradient.
+// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node. So
+//     the node has an extra input that requires a gradient; without it, autograd would not record the node.
 // (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU. Afterwards the
 //     generators continue as if there had been no second run.
 // (3) The inner backward accumulates into the parameters' gradients.
@@ -27,13 +27,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The device whose generator a segment may draw from, beside the CPU's.
+/// Returns the device whose random generator a segment may use in addition to the CPU's.
 Device device_of(const std::vector<at::Tensor>& inputs) {
   const auto on_gpu = std::ranges::find_if(inputs, [](const at::Tensor& input) { return !input.is_cpu(); });
   return on_gpu == inputs.end() ? Device() : Device{DeviceType::kCuda, static_cast<int>(on_gpu->get_device())};
 }
 
-/// While it lives, the generators draw from `state` on. The destructor restores the generators' earlier state.
+/// While an object of this class lives, the random generators draw from `state` on. The destructor restores their
+/// earlier state.
 class RandomScope {
  public:
   RandomScope(const NamedTensors& state, Device device) : device_(device), before_(random_state(device)) {
@@ -48,7 +49,7 @@ class RandomScope {
   NamedTensors before_;
 };
 
-/// The state of the first run, for backward.
+/// What backward needs to repeat the first run.
 struct FirstRun {
   Segment segment;
   Device device;

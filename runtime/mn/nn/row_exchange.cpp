@@ -16,7 +16,7 @@
 namespace mn {
 namespace {
 
-/// The number of rows for each rank; −1 for each rank if `ranks` has another form.
+/// Returns the number of rows for each rank; −1 for each rank if `ranks` is not a list of integers in the right range.
 std::vector<std::int64_t> counts_of(const at::Tensor& ranks, std::int64_t size) {
   const bool has_form = ranks.defined() && ranks.dim() == 1 && at::isIntegralType(ranks.scalar_type(), false);
   const bool is_empty = has_form && ranks.numel() == 0;
@@ -45,7 +45,7 @@ RowExchange::RowExchange(std::shared_ptr<Communicator> comm, const at::Tensor& r
   inverse_ = at::argsort(order_);
 }
 
-/// Collective. Throws on all ranks if a rank's `rows` are more or fewer than the sum of its `counts`.
+/// Collective. Throws on all ranks if the number of `rows` of any rank is not the sum of its `counts`.
 void RowExchange::check(const at::Tensor& rows, const std::vector<std::int64_t>& counts) const {
   const std::int64_t wanted = std::reduce(counts.begin(), counts.end());
   const std::int64_t given = rows.defined() && rows.dim() > 0 ? rows.size(0) : -1;

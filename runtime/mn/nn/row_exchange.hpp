@@ -1,5 +1,5 @@
-/// Sends rows of a tensor to other ranks, and results back: in a mixture of experts, samples to the ranks of their
-/// experts.
+/// Sends rows of a tensor to other ranks, and the results back. In a mixture of experts, for example, samples go to the
+/// ranks of their experts.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace mn {
 
-/// Row i of this rank's tensors goes to rank ranks[i]. Gradients pass through send() and send_back() as through
-/// alltoall() (collectives.hpp); the rules of that file apply.
+/// Row i of this rank's tensors goes to rank ranks[i]. Gradients pass through send() and send_back() as they pass
+/// through alltoall(), and the rules of collectives.hpp apply.
 ///
 ///   const mn::RowExchange exchange(comm, expert.floor_divide(experts_of_a_rank));  // [N] the rank of each sample
 ///   const at::Tensor received = exchange.send(samples);                            // [R, …] of all ranks
@@ -21,7 +21,7 @@ namespace mn {
 class RowExchange {
  public:
   /// Collective. `ranks` is [N], an integer from 0 to comm->size() − 1 for each row. N may differ between ranks, and
-  /// may be 0. Throws the same ArgumentError on every rank if the `ranks` of any rank have another form.
+  /// may be 0. Throws the same ArgumentError on every rank if the `ranks` of any rank are not such integers.
   RowExchange(std::shared_ptr<Communicator> comm, const at::Tensor& ranks);
 
   /// Collective. Sends the rows of `rows`, [N, …]. Returns the rows for this rank, [R, …]: rank 0's rows first, the

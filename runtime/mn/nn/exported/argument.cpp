@@ -21,10 +21,10 @@ Value parse_text(const json& document, const Rename&) { return document.get<std:
 Value parse_device(const json&, const Rename&) { return AnyDevice{}; }
 Value parse_name(const json& document, const Rename& rename) { return ValueName{rename(document.get<std::string>())}; }
 Value parse_named(const json& document, const Rename& rename) { return parse_name(document.at("name"), rename); }
-/// Parses a union within a union.
+/// Parses a union that is nested in another union of the schema.
 Value parse_nested(const json& document, const Rename& rename) { return parse_argument(document, rename).value; }
 
-/// JSON has no infinities, so torch writes strings.
+/// Parses a float. JSON has no infinities, so torch writes them as strings.
 Value parse_real(const json& document, const Rename&) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (document == "Infinity") return kInfinity;
@@ -50,7 +50,8 @@ Value parse_list(const json& document, const Rename& rename) {
   return items;
 }
 
-/// The forms of Argument, and of the unions within it, in torch/_export/serde/schema.py.
+/// Maps each form of an argument in torch/_export/serde/schema.py (class Argument, and the unions within it) to its
+/// parser.
 constexpr std::pair<std::string_view, Parse> kForms[] = {
     {"as_none", parse_none},
     {"as_tensor", parse_named},

@@ -13,19 +13,20 @@
 
 namespace mn::exported {
 
-/// A value of the graph: an input, or a result of an operator.
+/// The name of a value of the graph: of an input, or of a result of an operator.
 struct ValueName {
   std::string name;
 };
 
-/// A constant of one of torch's enumerations. The file's number differs from libtorch's number.
+/// A constant of one of torch's enumerations. The number in the file differs from libtorch's number.
 struct Enumerator {
   enum class Kind { kScalarType, kMemoryFormat, kLayout };
   Kind kind = Kind::kScalarType;
   std::int64_t number = 0;
 };
 
-/// Stands for any device: the file's device does not matter, because a graph runs on the device of its parameters.
+/// Stands for any device in the file. The graph runs on the device of its parameters, so the file's device does not
+/// matter.
 struct AnyDevice {};
 
 /// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None.
@@ -37,8 +38,8 @@ struct Argument {
   Value value;
 };
 
-/// Maps a value's name in one graph to its name in the whole program. Nested graphs may use one name for different
-/// values.
+/// Maps a value's name in one graph to its name in the whole program. A map is needed because nested graphs may use the
+/// same name for different values.
 using Rename = std::function<std::string(const std::string& name)>;
 
 /// Thrown if the file has a form that torch may write and mn does not know; what() names the form.
@@ -47,14 +48,14 @@ class UnknownForm : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not an object
-/// with one member.
+/// Returns the form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not
+/// an object with one member.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
 
 /// Parses one argument. Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);
 
-/// Adds the names of all values in `argument`.
+/// Adds to `names` the names of all values in `argument`.
 void append_values(std::vector<std::string>& names, const Argument& argument);
 
 }  // namespace mn::exported

@@ -18,7 +18,7 @@
 namespace mn::exported {
 namespace {
 
-/// "Float [any, 3, up to 64]"
+/// Returns a text such as "Float [any, 3, up to 64]".
 std::string form_of_input(const Input& input) {
   const auto text_of = [](const Extent& extent) {
     if (extent.least == extent.most) return std::to_string(extent.most);
@@ -53,7 +53,7 @@ void check_dtype(const Input& input, const std::string& source) {
   }
 }
 
-/// The number of the input to whose buffer the output is copied; no value for the user's outputs.
+/// Returns the index of the input to whose buffer the output is copied; no value if the output is returned to the user.
 std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
                                      const std::string& source) {
   if (output.buffer.empty()) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Inp
   throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is not an input");
 }
 
-/// An output as a tensor; undefined for None.
+/// Converts an output to a tensor; None becomes an undefined tensor.
 at::Tensor tensor_of(const c10::IValue& value, const std::string& source) {
   if (value.isNone()) return {};
   if (value.isScalar()) return at::native::wrapped_scalar_tensor(value.toScalar());
@@ -100,7 +100,7 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
   return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
 }
 
-/// The graph's value for an input that the user does not give. Tied tensors share one copy.
+/// Returns the value that the graph gets for an input that the user does not give. Tied tensors share one copy.
 at::Tensor BoundGraph::value_of_input(std::size_t input, Copies& copies) const {
   const at::Tensor& own = tensors_[input];
   if (!own.defined()) return own;
@@ -143,8 +143,8 @@ std::vector<std::int64_t> BoundGraph::versions() const {
 std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
   const std::vector<std::int64_t> before = versions();
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
-  // Checked after the run, because an operator's schema may not say that the operator writes to an argument, or that
-  // the result shares memory.
+  // Checked after the run, because an operator's schema does not always say that the operator writes to an argument, or
+  // that its result shares memory with an argument.
   if (mode_ == Mode::kEvaluation && versions() != before) {
     throw Error(source_ + ": an operator changes the model in evaluation mode: export the model without that operator");
   }
@@ -155,8 +155,8 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      // The new value is copied into the buffer's memory, to which checkpoints and broadcasts refer. Autograd may still
-      // hold the graph's copy of the old value.
+      // Copies the new value into the buffer's own memory, to which checkpoints and broadcasts refer. The graph has
+      // worked on a copy of the old value, which autograd may still hold.
       const c10::AutoGradMode no_grad(false);
       at::Tensor(tensors_[*buffers_[i]]).copy_(is_complex_[*buffers_[i]] ? at::view_as_real(result) : result);
     }

@@ -1,4 +1,4 @@
-/// An exported program with its tensors.
+/// An exported program together with the tensors that it computes with.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +15,28 @@
 
 namespace mn::exported {
 
-/// The purpose of a graph's run.
+/// Whether a graph runs for training or for evaluation.
 enum class Mode {
   kTraining,
   kEvaluation,  ///< the graph gets copies of the tensors that it writes to, so no parameter, buffer or constant changes
 };
 
-/// Runs a program's graph on tensors that it shares with a module.
+/// Runs a program's graph on the parameters and buffers of a module.
 class BoundGraph {
  public:
-  /// `tensors` has one tensor for each input of the program, undefined for arguments of run() and for literals. A
-  /// complex tensor of the module's state is given as a real tensor, with real and imaginary part as last dimension.
-  /// Throws DataError as GraphRunner does.
+  /// `tensors` has one tensor for each input of the program; it is undefined for an argument of run() and for a
+  /// literal. A complex tensor of the module's state is given as a real tensor, with real and imaginary part as last
+  /// dimension. Throws DataError as GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
-  /// Takes the user's inputs, in order, and returns outputs(). Throws ArgumentError if the inputs do not match the
-  /// graph, and Error as GraphRunner::run() does.
+  /// Runs the graph on the user's inputs, given in order, and returns the values of outputs(). Throws ArgumentError if
+  /// the inputs do not match the graph, and Error as GraphRunner::run() does.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
-  /// The user's outputs.
+  /// Describes the outputs that run() returns.
   [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
 
-  /// Moves the tensors that are neither parameters nor persistent buffers.
+  /// Moves to `device` the tensors that are neither parameters nor persistent buffers.
   void move_constants(c10::Device device);
 
  private:

@@ -27,7 +27,7 @@ TypePtr without_optional(const TypePtr& type) {
   throw UnknownForm(given + " where a " + wanted.str() + " is wanted");
 }
 
-/// Converts a value to an argument of `type`.
+/// Converts a value to an argument of `type`, as Python would.
 IValue fit(const IValue& value, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::OptionalType:
@@ -70,7 +70,7 @@ IValue typed_list(const std::vector<IValue>& items) {
   return list;
 }
 
-/// A list of `type` from items of fit().
+/// Makes a list whose items have `type`, from items that fit() has converted.
 IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::IntType:
@@ -92,7 +92,7 @@ IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   fail_to_fit("a list", type);
 }
 
-/// The constant as a value of libtorch; std::nullopt if the argument is not a constant.
+/// Returns the constant as a value of libtorch; no value if the argument is not a constant.
 std::optional<IValue> constant_of(const Argument& argument) {
   const auto& value = argument.value;
   if (std::holds_alternative<std::monostate>(value)) return IValue();

@@ -1,4 +1,4 @@
-/// Converts an operator's arguments in the file to the arguments of libtorch's dispatcher.
+/// Converts an operator's arguments, as the file holds them, to the arguments of libtorch's dispatcher.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace mn::exported {
 
-/// The values of a running graph. Each value has a slot: its index in `values`.
+/// The values of a running graph. The slot of a value is its index in `values`.
 struct Frame {
   std::vector<c10::IValue> values;  ///< by slot
   c10::Device device;               ///< device on which the graph computes
@@ -23,9 +23,9 @@ struct Frame {
 /// Gives each value of a graph a slot: its index in Frame::values.
 class Slots {
  public:
-  /// A new slot for a value. Call it once for each value.
+  /// Gives the value `name` a new slot and returns the slot. Call it once for each value.
   std::size_t define(const std::string& name);
-  /// The slot of a value. Throws UnknownForm if the value is not defined.
+  /// Returns the slot of the value `name`. Throws UnknownForm if define() was not called for the value.
   [[nodiscard]] std::size_t of(const std::string& name) const;
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
@@ -34,19 +34,19 @@ class Slots {
   std::size_t count_ = 0;
 };
 
-/// Makes one argument of a call from the values of a running graph.
+/// A source: makes one argument of an operator's call from the values of the running graph.
 using Source = std::function<c10::IValue(const Frame& frame)>;
 
-/// Returns a source that gives the argument in the parameter's type, with Python's conversions: an integer becomes a
-/// float, a scalar, a tensor, or a list of equal integers. Throws UnknownForm if the argument can't have the type. The
-/// source throws UnknownForm if a value of the graph has a wrong type.
+/// Returns a source that converts the argument to the parameter's type, as Python does: an integer may become a float,
+/// a scalar, a tensor, or a list of equal integers. Throws UnknownForm if the argument can't have the type. The source
+/// throws UnknownForm if a value of the graph has a wrong type.
 [[nodiscard]] Source make_source(const Argument& argument, const c10::Argument& parameter, const Slots& slots);
 
 /// Returns a source that gives the argument without conversion. The argument is a value of the graph, or a constant
 /// that is not a list.
 [[nodiscard]] Source make_value_source(const Argument& argument, const Slots& slots);
 
-/// Returns a source that gives a number (int, float or bool). Throws as make_source() does.
+/// Returns a source of a number (int, float or bool). Throws as make_source() does.
 [[nodiscard]] Source make_number_source(const Argument& argument, const Slots& slots);
 
 }  // namespace mn::exported

@@ -9,7 +9,7 @@
 namespace mn::exported {
 namespace {
 
-// torch/_export/serde/schema.py, ScalarType, MemoryFormat and Layout.
+// The numbers of ScalarType, MemoryFormat and Layout in torch/_export/serde/schema.py.
 constexpr std::pair<std::int64_t, at::ScalarType> kScalarTypes[] = {
     {1, at::kByte},           {2, at::kChar},  {3, at::kShort},     {4, at::kInt},         {5, at::kLong},
     {6, at::kHalf},           {7, at::kFloat}, {8, at::kDouble},    {9, at::kComplexHalf}, {10, at::kComplexFloat},

@@ -1,4 +1,4 @@
-/// Maps torch.export.save's numbers of enumerations to libtorch's.
+/// Maps the numbers that torch.export.save writes for enumerations to libtorch's numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace mn::exported {
 
-/// libtorch's dtype for the file's number. Throws UnknownForm for an unknown dtype.
+/// Returns libtorch's dtype for the file's number. Throws UnknownForm if the number stands for no known dtype.
 [[nodiscard]] at::ScalarType scalar_type_of(std::int64_t number);
-/// The number by which libtorch's operators know the enumerator. Throws UnknownForm for an unknown enumerator.
+/// Returns the number by which libtorch's operators know the enumerator. Throws UnknownForm for an unknown enumerator.
 [[nodiscard]] std::int64_t libtorch_number(const Enumerator& enumerator);
 
 }  // namespace mn::exported

@@ -1,11 +1,12 @@
-// Nodes are visited in order.
+// Nodes are visited in the order of the graph.
 //
-// (1) Every switch of is_training_switch() is turned off.
+// (1) Every argument for which is_training_switch() is true is set to evaluation.
 // (2) A node is left out if it draws random numbers without a switch, if it writes to a parameter, buffer or constant,
 //     or if it reads a result of a node that is left out. If a value becomes a buffer at the end of forward(), as after
 //     run_decompositions(), the node that computes the value counts as writing to the buffer.
-// (3) So the remaining nodes compute the same in both modes. If (2) removes an output, derive_evaluation() throws.
-// (4) Operators in kInBothModes write to their inputs in both modes, and remain.
+// (3) So the remaining nodes compute the same in training and in evaluation. If (2) removes an output,
+//     derive_evaluation() throws.
+// (4) Operators in kInBothModes write to their inputs in evaluation, too, and therefore remain.
 
 #include <mn/nn/exported/evaluation_graph.hpp>
 
@@ -25,7 +26,7 @@
 namespace mn::exported {
 namespace {
 
-/// (4): torch's modules call these operators both in training and in evaluation.
+/// These operators remain (4), because torch's modules call them both in training and in evaluation.
 constexpr std::string_view kInBothModes[] = {
     "torch.ops.aten.fused_moving_avg_obs_fake_quant.default",
     "torch.ops.aten._fused_moving_avg_obs_fq_helper.default",
@@ -57,10 +58,10 @@ void switch_off(Node& node) {
   }
 }
 
-/// Leaves nodes out of one graph.
+/// Derives the evaluation form of one graph: leaves out the nodes that only training needs.
 class Derivation {
  public:
-  /// `state`: [inputs] the input's name in messages; empty if a node may write to the input.
+  /// state[i] is the name of input i in error messages; it is empty if a node may write to input i.
   Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
@@ -92,7 +93,7 @@ class Derivation {
     graph_.nodes = std::move(kept);
   }
 
-  /// The inputs that only training changes, and on which no output depends, not even through the new value of a
+  /// Returns the inputs that only training changes and on which no output depends, not even through the new value of a
   /// different input.
   [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
     std::set<std::size_t> read, changed;
@@ -107,7 +108,7 @@ class Derivation {
     return changed;
   }
 
-  /// The reason why evaluation can't use a value; empty if it can.
+  /// Returns the reason why evaluation can't use the value `value`; empty if evaluation can use it.
   [[nodiscard]] std::string objection_to(const std::string& value) const {
     if (const auto found = stale_.find(value); found != stale_.end()) return found->second;
     const auto found = left_out_.find(storages_.of(value));
@@ -115,7 +116,7 @@ class Derivation {
   }
 
  private:
-  /// The storages that a node reads (`reads`) and writes or creates (`makes`).
+  /// The storages that a node reads (`reads`), and the storages that it writes or creates (`makes`).
   struct Effect {
     std::vector<std::size_t> reads;
     std::vector<std::size_t> makes;
@@ -128,8 +129,8 @@ class Derivation {
     return storages;
   }
 
-  /// Adds the storages that nodes read to compute `storages`. Takes all nodes if `all`, otherwise only the nodes that
-  /// remain.
+  /// Adds to `storages` all storages that nodes read to compute them. Follows all nodes if `all` is true, otherwise
+  /// only the nodes that remain.
   void add_sources(std::set<std::size_t>& storages, bool all) const {
     const auto is_needed = [&](std::size_t storage) { return storages.contains(storage); };
     for (std::size_t before = 0; before != storages.size();) {
@@ -158,8 +159,8 @@ class Derivation {
     return objection_within(node);
   }
 
-  /// The reason why the node's inner graphs can't be used in evaluation, such as a write to a value outside; empty if
-  /// they can.
+  /// Returns the reason why evaluation can't use the node's inner graphs, such as a write to a value outside of them;
+  /// empty if evaluation can use them.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
@@ -176,7 +177,8 @@ class Derivation {
     return "";
   }
 
-  /// True if the node writes in evaluation, too: it is in kInBothModes, or copies a result of kRenorm.
+  /// True if the node's writes are meant for evaluation, too: its operator is in kInBothModes, or the node copies a
+  /// result of kRenorm.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
@@ -230,7 +232,8 @@ void take_new_values(Program& program, Derivation& derivation) {
   program.graph.outputs = std::move(values);
 }
 
-/// True for an integer input, which is probably a counter: of a batch norm's minibatches, or the position in a queue.
+/// True for an integer input, which probably counts something: the minibatches of a batch norm, or the position in a
+/// queue.
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);

@@ -9,16 +9,17 @@
 namespace mn::exported {
 
 /// In the returned program dropout is off, normalizations use their running statistics, nodes that only change the
-/// model's state are left out, and only the user's outputs remain. Operators that change state in evaluation, too, such
-/// as observers of quantization, remain; the caller must give them copies of the inputs that written_inputs() names.
+/// model's state are left out, and of the outputs only those remain that the model returns. Operators that change state
+/// in evaluation, too, such as observers of quantization, remain; the caller must give them copies of the inputs that
+/// written_inputs() names.
 ///
 /// Throws a DataError of one line that begins with `source` and names a node, if an output depends on random numbers
 /// that have no switch, or on the new value of a buffer or a parameter. (The graph does not say whether the model
-/// changes the buffer or parameter in evaluation, too.) Also throws if forward() changes values on which no output
+/// changes this buffer or parameter in evaluation, too.) Also throws if forward() changes values on which no output
 /// depends, because only evaluation may read them.
 [[nodiscard]] Program derive_evaluation(Program program, const std::string& source);
 
-/// [inputs] true if the input is a parameter, buffer or constant that an operator of the graph changes in place.
+/// Returns for each input whether it is a parameter, buffer or constant that an operator of the graph changes in place.
 [[nodiscard]] std::vector<bool> written_inputs(const Program& program);
 
 }  // namespace mn::exported

@@ -1,7 +1,8 @@
-// From an exported program to calls of libtorch's dispatcher.
+// Turns an exported program into calls of libtorch's dispatcher.
 //
 // The constructor turns each node into a step: the operator, a source for each argument of its schema (the node's
-// argument or the schema's default), and the slots of the results. run() only fills a stack, calls, and stores.
+// argument or the schema's default), and the slots of the results. For each step run() then only fills a stack with the
+// arguments, calls the operator, and stores the results.
 //
 // (1) Values lie in slots, numbered in the order of computation; the inputs come first.
 // (2) A value is released after the last step that reads it, so memory holds only values for later steps and for
@@ -28,8 +29,8 @@ namespace {
 
 using c10::IValue;
 
-/// True for a switch of cuDNN. The file's value is ignored, because it depends on the exporting machine: off without a
-/// GPU.
+/// True if the parameter switches cuDNN on or off. The file's value of such a parameter is ignored, because it depends
+/// on the exporting machine: it is off if that machine had no GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -104,7 +105,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
   if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  // Left out, because the assertion may fail on a different device, or with autocast.
+  // Leaves out this assertion, because it may fail on a device other than the exporting one, or with autocast.
   if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {

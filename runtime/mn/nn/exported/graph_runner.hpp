@@ -15,12 +15,12 @@ namespace mn::exported {
 /// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
 class GraphRunner {
  public:
-  /// Throws DataError that begins with `source` and names the node with an operator or an argument that libtorch does
-  /// not know.
+  /// Throws a DataError that begins with `source` and names the node, if libtorch does not know an operator or an
+  /// argument.
   GraphRunner(const Graph& graph, const std::string& source);
 
-  /// Runs the graph on one value for each input. Returns one value for each output. Throws Error of one line that names
-  /// the node whose operator failed.
+  /// Runs the graph on one value for each input. Returns one value for each output. If an operator fails, throws an
+  /// Error of one line that names the node.
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
 
  private:

@@ -8,8 +8,7 @@
 namespace mn::exported {
 namespace {
 
-/// For operators that only Python has: a part of the operator's target, and advice how to export a model without the
-/// operator.
+/// Advice about operators that only Python has: a part of the operator's name, and how to export a model without it.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"torch._functorch.",
      "is torch.vmap's or torch.func's own: run_decompositions() before torch.export.save replaces "
@@ -19,7 +18,7 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
 
 constexpr const char* kDropoutRate = "dropout_p";  // dropout rate of attention; 0 in evaluation
 
-/// Number of switches by setting.
+/// How many switches of a graph are set to training, and how many to evaluation.
 struct SwitchCount {
   int training = 0;
   int evaluation = 0;  // without frozen batch norms
@@ -27,8 +26,8 @@ struct SwitchCount {
 
 using Names = std::set<std::string>;
 
-/// The names of the inner graph's inputs that are bound to `names`. The inputs are bound to the last values that the
-/// node reads.
+/// Returns the names of those inputs of the inner graph whose values the node passes under `names`. The inner graph
+/// gets the last values that the node reads.
 Names names_within(const Graph& inner, const Node& node, const Names& names) {
   std::vector<Argument> given;
   for (const NamedArgument& input : node.inputs) {

@@ -15,13 +15,13 @@ namespace mn::exported {
 
 class Archive;
 
-/// The bounds of one dimension of an input. The bounds are equal if torch.export has fixed the dimension.
+/// The bounds of the size of one dimension of an input. Both bounds are equal if torch.export has fixed the size.
 struct Extent {
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-/// A value that is not the result of an operator, and its origin.
+/// An input of the graph: a value that no operator computes, and where it comes from.
 struct Input {
   enum class Kind {
     kUser,       ///< an argument of forward()
@@ -44,7 +44,7 @@ struct Input {
   return input.kind == Input::Kind::kParameter || (input.kind == Input::Kind::kBuffer && input.persistent);
 }
 
-/// The use of an output of the graph.
+/// What becomes of an output of the graph.
 struct Output {
   std::string name = {};  ///< path of a tensor that the model returns, such as "logits", "0" or "hidden.1"
   std::optional<std::vector<std::int64_t>> sizes = {};  ///< shape, if the file has it; −1: the size varies
@@ -71,14 +71,14 @@ struct Node {
   bool has_one_value_a_sample = false;  ///< a batch norm that gets one value of a channel from each sample
 };
 
-/// Operators in the order of execution; the operators of torch.no_grad()'s graphs are inlined.
+/// The operators of a graph, in the order of execution. The operators of torch.no_grad()'s inner graphs are inlined.
 struct Graph {
   std::vector<std::string> inputs;  ///< names of the input values
   std::vector<Node> nodes;
   std::vector<Argument> outputs;
 };
 
-/// A tensor as the archive holds it: a view of the elements of one record.
+/// A tensor in the archive: a view of the elements of one record.
 struct StoredTensor {
   std::string record;
   std::int64_t dtype = 0;  ///< number of the dtype in torch._export.serde.schema.ScalarType
@@ -98,11 +98,11 @@ struct Program {
   std::map<std::string, StoredTensor> constants;  ///< all remaining tensors by name
 };
 
-/// Throws DataError of one line that begins with the archive's source and names the damaged or unknown part. Pickled
-/// records are never read.
+/// Parses the program of an archive; never reads pickled records. Throws a DataError of one line that begins with the
+/// archive's source and names the damaged or unknown part.
 [[nodiscard]] Program parse_program(const Archive& archive);
 
-/// The node's argument of this name; null if the node does not have it.
+/// Returns the node's argument of this name; null if the node does not have it.
 [[nodiscard]] const Argument* find_input(const Node& node, const std::string& name);
 
 }  // namespace mn::exported

@@ -4,7 +4,7 @@
 // with a JSON file that maps tensors to records.
 //
 // A graph may call an inner graph. For torch.no_grad() and torch.autocast(enabled=False) the inner graph's nodes
-// replace the call, and record the mode:
+// replace the call, and each of them notes that gradients or autocast are off:
 // (1) inner inputs are renamed to the outer arguments, and outer results to the inner outputs;
 // (2) all remaining inner values get the inner graph's name as a prefix, because both graphs may use the same name.
 // The inner graphs of all further operators (torch.cond, …) become Node::graphs, and their values are not renamed.
@@ -29,7 +29,8 @@ constexpr const char* kAutocastMode = "torch.ops.higher_order.wrap_with_autocast
 
 std::string unchanged(const std::string& name) { return name; }
 
-/// The names and modes of the nodes of one graph.
+/// What the nodes of one graph need while they are read: the prefix and the new names of values, and whether gradients
+/// and autocast are on.
 struct Scope {
   std::string prefix = {};
   std::map<std::string, std::string> renamed = {};
@@ -45,7 +46,7 @@ struct Scope {
   }
 };
 
-/// The names of the values in an argument that holds values only.
+/// Returns the names of the values in an argument that holds nothing but values.
 std::vector<std::string> values_of(const Argument& argument) {
   std::vector<std::string> names;
   append_values(names, argument);
@@ -71,7 +72,8 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
           meta.at("requires_grad").get<bool>()};
 }
 
-/// True if, according to the file, the input of a batch norm has the shape [samples, channels, 1, …].
+/// True if, according to the file, a batch norm gets one value of a channel from each sample: its input has the shape
+/// [samples, channels, 1, …].
 bool has_one_value(const json& node, const json& graph) {
   const json& input = node.at("inputs").at(0).at("arg");
   if (form_of(input) != "as_tensor" || !graph.contains("tensor_values")) return false;
@@ -84,9 +86,9 @@ bool has_one_value(const json& node, const json& graph) {
   return sizes.size() > 1;
 }
 
-/// Turns copies to buffers at the end of the graph into outputs that become buffers, as after run_decompositions().
-/// torch.export adds such a copy for `self.buffer = value`, although an assignment does not write to the old tensor,
-/// which autograd may keep. A copy_ of the model itself is not called copy__default and remains.
+/// At the end of a graph torch.export copies a new value to a buffer for `self.buffer = value`. An assignment does not
+/// write to the old tensor, which autograd may keep, so such copies become outputs that replace the buffer, as after
+/// run_decompositions(). A copy_ of the model's own code is not called copy__default, and remains.
 void take_assignments(Program& program) {
   std::vector<Node>& nodes = program.graph.nodes;
   while (!nodes.empty() && nodes.back().what.starts_with("node \"copy__default")) {
@@ -127,7 +129,7 @@ class ProgramReader {
   }
 
  private:
-  /// Runs `read` on a part of the file; error messages name the part `what`.
+  /// Runs `read` on a part of the file. If `read` fails, the error message names the part `what`.
   template <class Read>
   std::invoke_result_t<Read> within(const std::string& what, Read read) const {
     const std::string where = archive_.source() + ": " + what;
@@ -181,7 +183,7 @@ class ProgramReader {
     });
   }
 
-  /// Reads an inner graph of an operator in `outer`.
+  /// Reads an inner graph that belongs to an operator of the graph `outer`.
   [[nodiscard]] Graph read_graph(const json& graph, const Scope& outer) const {
     Graph result;
     Scope scope{.grad = outer.grad, .autocast = outer.autocast};
@@ -191,7 +193,7 @@ class ProgramReader {
     return result;
   }
 
-  /// Adds the nodes of the graph that `node` calls.
+  /// Replaces the call `node` by the nodes of the graph that it calls: adds these to `nodes`.
   void inline_graph(const json& node, const std::string& target, Scope& scope, std::vector<Node>& nodes) const {
     const std::string what = describe(node, target);
     Scope inner;
@@ -206,8 +208,8 @@ class ProgramReader {
     });
   }
 
-  /// Returns the graph that `node` calls, and sets `inner`. The node's arguments are the mode (autocast's third
-  /// argument), the graph, and the graph's inputs.
+  /// Returns the graph that `node` calls, and sets `inner` to the scope of that graph. The node's arguments are the
+  /// mode (autocast's third argument), the graph, and the graph's inputs.
   static const json& enter_graph(const json& node, const std::string& target, const Scope& scope, Scope& inner) {
     const bool is_grad = target == kGradMode;
     const json& arguments = node.at("inputs");

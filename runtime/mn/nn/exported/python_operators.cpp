@@ -25,7 +25,7 @@ IValue result_of(Number number) {
   return number;
 }
 
-/// Computes on integers if both operands are integers, else on floats.
+/// An operator on two numbers. Computes on integers if both operands are integers, otherwise on floats.
 template <auto operation>
 void binary(Stack& stack) {
   const IValue a = stack[0], b = stack[1];
@@ -85,8 +85,8 @@ constexpr NumberOperator kNumberOperators[] = {
     {"math.trunc", 1, truncate},
 };
 
-// cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops, run eagerly. Autograd sees the operators of a
-// branch and of each turn of a loop, so control flow needs no backward.
+// The functions below do what cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops do. Autograd sees
+// each operator of a branch and of each turn of a loop, so control flow needs no backward of its own.
 
 bool is_true(const IValue& value) {
   return value.isTensor() ? value.toTensor().item().toBool() : value.toScalar().toBool();
@@ -102,7 +102,7 @@ const at::Tensor& tensor_of(const IValue& value) {
   return value.toTensor();
 }
 
-/// Length of the first dimension; the operator loops over this dimension.
+/// Returns the length of the lists' first dimension: the number of turns of the loop.
 std::int64_t length_of(const Values& lists) {
   const bool has_turns = !lists.empty() && tensor_of(lists.front()).dim() > 0 && tensor_of(lists.front()).size(0) > 0;
   if (!has_turns) throw UnknownForm("a dimension of no elements to go along");
@@ -115,7 +115,7 @@ Values slice(const Values& lists, std::int64_t i) {
   return items;
 }
 
-/// Stacks the results of all turns: one tensor for each result, with the turns as first dimension.
+/// Stacks the results of all turns. Returns one tensor for each result, whose first dimension is the turn.
 Values stacked(const std::vector<Values>& turns) {
   Values results;
   for (std::size_t k = 0; k < turns.front().size(); ++k) {
@@ -126,12 +126,12 @@ Values stacked(const std::vector<Values>& turns) {
   return results;
 }
 
-/// Operands: (condition) (arguments). Runs graph 0 if the condition is true, else graph 1.
+/// The operands are (condition) (arguments). Runs graph 0 if the condition is true, otherwise graph 1.
 Values run_cond(const InnerGraphs& inner, std::vector<Values> operands) {
   return inner.run(is_true(operands[0].at(0)) ? 0 : 1, std::move(operands[1]));
 }
 
-/// Operands: (carried values) (additional values). While graph 0 returns true, graph 1 computes the next carried
+/// The operands are (carried values) (additional values). While graph 0 returns true, graph 1 computes the next carried
 /// values.
 Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
@@ -140,7 +140,7 @@ Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   return carried;
 }
 
-/// Operands: (lists) (additional values). Runs the graph once for each element of the lists.
+/// The operands are (lists) (additional values). Runs the graph once for each element of the lists.
 Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   std::vector<Values> turns;
   for (std::int64_t i = 0; i < length_of(operands[0]); ++i) {
@@ -149,8 +149,8 @@ Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   return stacked(turns);
 }
 
-/// Operands: (carried values) (lists) (additional values). For each element of the lists, the graph returns the next
-/// carried values and then this turn's results.
+/// The operands are (carried values) (lists) (additional values). For each element of the lists, the graph returns the
+/// next carried values and then the results of this turn.
 Values run_scan(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   const auto count = std::ssize(carried);

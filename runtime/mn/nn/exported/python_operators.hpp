@@ -1,5 +1,5 @@
-/// Operators that only Python has. Some work on numbers; exported graphs compute sizes by these operators. All others
-/// have inner graphs (torch.cond, while_loop, map and scan).
+/// Operators that only Python has. Some of them work on numbers: exported graphs compute sizes with these operators.
+/// All others have inner graphs (torch.cond, while_loop, map and scan).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct InnerGraphs {
   [[nodiscard]] Values run(std::size_t i, Values values) const { return graphs[i](std::move(values), device); }
 };
 
-/// An operator of torch with inner graphs. A node's arguments are the graphs, then the operands; most operands are
-/// lists.
+/// An operator of torch with inner graphs. The node's arguments are first the graphs, then the operands; most operands
+/// are lists of values.
 struct ControlFlow {
   std::string_view target;   ///< name in the file: "torch.ops.higher_order.cond"
   std::size_t graphs;        ///< number of a node's graphs

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-/// `size` is {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}} with bounds in `constraints`.
+/// Reads the bounds of a size. `size` is {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}; in the
+/// second case `constraints` holds the bounds of the symbol.
 Extent parse_extent(const json& size, const json& constraints) {
   if (size.contains("as_int"))
     return {whole_number<std::int64_t>(size.at("as_int")), whole_number<std::int64_t>(size.at("as_int"))};
@@ -42,7 +43,8 @@ Input read_input(const json& spec) {
   throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
 }
 
-/// The shape of an output, with −1 for sizes that vary; no value if the output is not a tensor of the graph.
+/// Returns the shape of an output, with −1 for each size that varies; no value if the output is not a tensor of the
+/// graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
@@ -54,7 +56,7 @@ std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const js
   return sizes;
 }
 
-/// Gives the outputs the names in `names` if there is a name for each output, else their positions as names.
+/// Names the outputs: uses `names` if it has a name for each output, otherwise the outputs' positions.
 void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& names) {
   const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
   const bool has_names = std::ssize(names) == std::ranges::count_if(outputs, is_returned);
@@ -66,7 +68,7 @@ void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& 
   }
 }
 
-/// The name in the graph of the parameter or argument that an output changes.
+/// Returns the name, in the graph, of the parameter or argument that an output changes.
 std::string changed_by(const std::string& kind, const json& about, const std::vector<Input>& inputs) {
   const bool is_parameter = kind == "parameter_mutation";
   const std::string name = about.at(is_parameter ? "parameter_name" : "user_input_name");
@@ -81,10 +83,10 @@ std::string changed_by(const std::string& kind, const json& about, const std::ve
 
 using nlohmann::json;
 
-// The text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is JSON in
-// a string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the list of
-// None fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. A leaf's type is
-// null.
+// Parses a text that torch.utils._pytree.treespec_dumps has written: [1, {"type", "context", "children_spec": […]}].
+// `context` is JSON in a string: the list of keys of a dict, the list of fields of a registered class, the list of
+// fields and the list of None fields of a dataclass. The context of a namedtuple is the name of its type, without
+// quotes. A leaf's type is null.
 
 json parse_form(const std::string& text) {
   try {
@@ -99,7 +101,8 @@ bool are_keys(const json& list, std::size_t count) {
          std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
 }
 
-/// The parsed context of a container. It is a string if the class writes its context in a private form.
+/// Returns the parsed context of a container. It is a string if the container's class writes its context in a form of
+/// its own.
 json context_of(const json& spec, const json& namedtuples) {
   const json& context = spec.at("context");
   if (!context.is_string()) return context;
@@ -114,7 +117,7 @@ json context_of(const json& spec, const json& namedtuples) {
   }
 }
 
-/// The names of a container's items, or their positions if the container has no names.
+/// Returns the names of a container's items, or their positions if the items have no names.
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
   json context = context_of(spec, namedtuples);
@@ -139,8 +142,8 @@ void append_names(std::vector<std::string>& names, const json& spec, const std::
   }
 }
 
-/// The names of the tensors that the model returns, in order: the keys and fields that lead to a tensor in the result
-/// of Python's forward(), or the tensor's position. Empty if the file has no names.
+/// Returns the names of the tensors that the model returns, in order. A name is the keys and fields that lead to the
+/// tensor in the result of Python's forward(), or the tensor's position. Empty if the file has no names.
 std::vector<std::string> output_names(const json& module) {
   std::vector<std::string> names;
   if (!module.contains("module_call_graph")) return names;
@@ -153,8 +156,8 @@ std::vector<std::string> output_names(const json& module) {
   return names;
 }
 
-/// A value that becomes the new value of a parameter or of an argument of forward(), in a graph without operators that
-/// work in place.
+/// In a graph without operators that work in place: a value that becomes the new value of a parameter or of an argument
+/// of forward().
 struct Mutation {
   std::string value;
   std::string input;  ///< name of the parameter's or argument's value in the graph
@@ -186,7 +189,7 @@ bool makes(const Node& node, const std::string& value) {
   return std::ranges::find(made, value) != made.end();
 }
 
-/// Adds the nodes that copy new values to their inputs.
+/// Adds nodes that copy new values to the parameters and arguments.
 void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
   if (mutations.empty()) return;
   NewNames names;
@@ -202,7 +205,7 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // A new value that no node returns, for instance an argument of forward(), is copied at the end.
+  // No node returns such a new value (it may be an argument of forward(), for instance), so it is copied at the end.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

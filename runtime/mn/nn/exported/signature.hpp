@@ -12,11 +12,11 @@ namespace mn::exported {
 /// exceptions for JSON of a wrong form.
 [[nodiscard]] std::vector<Input> read_inputs(const nlohmann::json& document);
 
-/// Sets the outputs of a program that has its inputs and nodes. `module` is the program's graph_module.
+/// Sets the outputs of a program whose inputs and nodes are already set. `module` is the program's graph_module.
 ///
-/// run_decompositions() replaces operators that work in place, and the graph returns the new value of a parameter or of
-/// an argument of forward(). read_outputs() adds nodes that copy a new value to the parameter or argument as soon as
-/// the value is computed. Later nodes read the parameter, as in the model's code, so gradients reach the parameter.
+/// After run_decompositions() no operator works in place: the graph returns the new value of a parameter or of an
+/// argument of forward(). read_outputs() adds nodes that copy a new value to the parameter or argument as soon as the
+/// value is computed. Later nodes read the parameter, as in the model's code, so gradients reach the parameter.
 void read_outputs(const nlohmann::json& module, const Rename& rename, Program& program);
 
 }  // namespace mn::exported

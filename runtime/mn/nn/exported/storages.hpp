@@ -1,4 +1,4 @@
-/// Finds the values of a graph that share memory, from the operators' schemas.
+/// Finds out from the operators' schemas which values of a graph share memory.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace mn::exported {
 
-/// Numbers the storages of a graph's values, node by node. A view has the storage of its base.
+/// Gives each value of a graph the number of its storage, node by node. A view has the same storage as its base.
 class Storages {
  public:
-  /// Input i has storage i.
+  /// The storage of input i has number i.
   explicit Storages(const std::vector<std::string>& inputs);
-  /// Input i of the program has storage i, but tied tensors have the storage of the first tied input.
+  /// The storage of the program's input i has number i, except that tied tensors have the storage of the first tied
+  /// input.
   explicit Storages(const Program& program);
 
   [[nodiscard]] std::size_t of(const std::string& value) const;
-  /// The storages that the node's operator writes to.
+  /// Returns the storages that the node's operator writes to.
   [[nodiscard]] std::vector<std::size_t> written_by(const Node& node) const;
   /// Gives the node's results their storages. Call it once for each node, in the order of the graph.
   void define_results(const Node& node);

@@ -1,4 +1,4 @@
-/// Reads tensors of an exported program's archive.
+/// Reads tensors from the archive of an exported program.
 #pragma once
 
 #include <string>
