@@ -1,4 +1,4 @@
-// The fused kernels on a device, beside libtorch in float64 on the CPU.
+// Compares the results of the fused kernels on a GPU with libtorch's results in float64 on the CPU.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

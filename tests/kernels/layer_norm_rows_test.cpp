@@ -1,4 +1,5 @@
-// The norms of a GPU's kernels, thread after thread on the host, beside libtorch's in float64.
+// Runs the GPU's norm kernels on the host, one thread after the other, and compares the results with libtorch's in
+// float64.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -19,7 +20,7 @@ using testing::SerialTeam;
 
 constexpr double kEps = 0.01;
 
-/// A copy of the tensor whose memory begins `shift` elements past a multiple of 16 bytes.
+/// Returns a copy of the tensor, whose memory begins `shift` elements past a multiple of 16 bytes.
 at::Tensor shifted(const at::Tensor& tensor, std::int64_t shift) {
   if (!tensor.defined()) return tensor;
   const at::Tensor memory = torch::full({tensor.numel() + 16}, NAN, tensor.options());
@@ -29,7 +30,7 @@ at::Tensor shifted(const at::Tensor& tensor, std::int64_t shift) {
 }
 const void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
 
-/// All blocks of `teams` teams of 32 threads, which take the rows in turn.
+/// Runs all `blocks` blocks of a kernel. Each block has `teams` teams of 32 threads, which take the rows in turn.
 template <class S, class B>
 NormResults run_kernels(const NormInput& given, bool aligned, bool centered, std::int64_t blocks, std::int64_t teams) {
   const std::int64_t shift = aligned ? 0 : 1;

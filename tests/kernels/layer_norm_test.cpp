@@ -1,4 +1,4 @@
-// layer_norm_residual() and rms_norm_residual() beside libtorch's norms in float64.
+// Compares layer_norm_residual() and rms_norm_residual() with libtorch's norms in float64.
 #include <mn/kernels/layer_norm.hpp>
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ ResidualNorm norm_of(const NormInput& in, bool centered, double eps) {
                   : rms_norm_residual(in.x, in.branch, in.weight, eps);
 }
 
-/// Compares results and gradients. `tolerance` is that of the branch's type.
+/// Compares results and gradients with the reference. `tolerance` suits the rounding of the branch's type.
 void expect_reference(const NormInput& input, bool centered, double tolerance) {
   const auto expected = testing::reference_norm(input, 0.01, centered);
   NormInput leaves = input;

@@ -1,4 +1,4 @@
-/// libtorch's token loss in float64, and the cases that are compared with it.
+/// Computes token losses by libtorch in float64, and lists the cases that tests compare with them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace mn::testing {
 
-/// token_loss() of (R, V) logits by libtorch's operators.
+/// Computes token_loss() of (R, V) logits by libtorch's own operators.
 inline at::Tensor reference_loss(const at::Tensor& logits, const at::Tensor& targets, const TokenLossOptions& options) {
   namespace F = torch::nn::functional;
   const auto how = F::CrossEntropyFuncOptions()
@@ -25,7 +25,7 @@ inline at::Tensor reference_loss(const at::Tensor& logits, const at::Tensor& tar
   return options.reduction == TokenLossReduction::kSum ? losses.sum() : losses.sum() / weights.sum();
 }
 
-/// Every option alone, and all together, for targets (R).
+/// Returns options for tests with R targets: each option alone, and all options together.
 inline std::vector<TokenLossOptions> loss_options(std::int64_t rows) {
   const at::Tensor weights = torch::arange(rows).remainder(4) * 0.5;
   std::vector<TokenLossOptions> all = {{},
@@ -41,7 +41,8 @@ inline std::vector<TokenLossOptions> loss_options(std::int64_t rows) {
   return all;
 }
 
-/// Largest error, as a part of the largest expected number; NaN if a NaN or an infinity is at another position.
+/// Returns the largest error divided by the largest expected number; NaN if `got` has a NaN or an infinity where
+/// `expected` has none, or the reverse.
 inline double error_of(const at::Tensor& got, const at::Tensor& expected) {
   const at::Tensor a = got.detach().cpu().to(torch::kDouble), b = expected.detach().to(torch::kDouble);
   if (a.numel() == 0) return 0;

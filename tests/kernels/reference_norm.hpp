@@ -1,4 +1,4 @@
-/// A random input of the norms, and libtorch's results for it in float64.
+/// Makes random input for the norms, and computes libtorch's results for it in float64.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,7 +10,7 @@ struct NormInput {
   at::Tensor d_sum, d_normalized;      // gradients of the results; d_sum may be undefined
 };
 
-/// A stream and a branch of these types; weights are of the type that kernels compute in.
+/// Makes a stream and a branch of the given types. The weights have the type in which kernels compute.
 inline NormInput norm_input(std::int64_t rows, std::int64_t width, at::ScalarType stream, at::ScalarType branch) {
   torch::manual_seed(rows * 1000 + width);
   const at::ScalarType real = stream == at::kDouble ? at::kDouble : at::kFloat;

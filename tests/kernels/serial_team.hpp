@@ -1,5 +1,5 @@
-/// A team of threads (mn/kernels/row.hpp) on the host: runs its threads one after the other, so the code of a GPU's
-/// kernel computes here.
+/// A team of threads (mn/kernels/row.hpp) on the host. It runs its threads one after the other, so tests can run the
+/// code of a GPU's kernel.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class SerialTeam {
   void once(const Work& work) const {
     work();
   }
-  /// Merges in the order of a GPU's block: within each warp, then over the warps.
+  /// Merges values in the order of a GPU's block: first within each warp, then over the warps.
   template <class V, class Work, class Merge>
   V reduce(const V& identity, const Work& work, const Merge& merge) const {
     std::array<V, 32> parts, lanes;

@@ -1,4 +1,5 @@
-// The token loss of a GPU's kernel, thread after thread on the host, beside libtorch's in float64.
+// Runs the GPU's kernel for the token loss on the host, one thread after the other, and compares the results with
+// libtorch's in float64.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -20,14 +21,14 @@ constexpr at::ScalarType kType = std::is_same_v<T, double>     ? at::kDouble
                                  : std::is_same_v<T, float>    ? at::kFloat
                                  : std::is_same_v<T, BFloat16> ? at::kBFloat16
                                                                : at::kHalf;
-/// Rounding of a result, and of sums in float32.
+/// The tolerance for a result of type T: the rounding of the result, and of sums in float32.
 template <class T>
 constexpr double kTolerance = std::is_same_v<T, double>     ? 1e-13
                               : std::is_same_v<T, float>    ? 2e-6
                               : std::is_same_v<T, BFloat16> ? 0.004
                                                             : 0.0006;
 
-/// Rows of a matrix whose rows begin at all alignments, with guards around it.
+/// A matrix whose rows begin at all alignments. Guards, elements of a known value, lie around the rows.
 template <class T>
 class Rows {
  public:
@@ -38,7 +39,7 @@ class Rows {
     logits_.copy_(torch::randn({rows, vocabulary}) * 4);
   }
   at::Tensor logits() const { return logits_; }
-  /// Guards and gaps are as they were.
+  /// True if no element outside of the rows has changed.
   [[nodiscard]] bool is_whole() const {
     const at::Tensor copy = memory_.clone();
     copy.narrow(0, kGuard, logits_.size(0) * logits_.stride(0))

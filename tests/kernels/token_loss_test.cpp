@@ -1,4 +1,4 @@
-// token_loss() beside libtorch's cross_entropy in float64.
+// Compares token_loss() with libtorch's cross_entropy in float64.
 #include <mn/kernels/token_loss.hpp>
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ struct Kind {
 const std::vector<Kind> kKinds = {
     {at::kDouble, 1e-13, 1e-13}, {at::kFloat, 1e-6, 2e-6}, {at::kBFloat16, 1e-6, 0.004}, {at::kHalf, 1e-6, 0.0006}};
 
-/// Loss and gradient of `logits`, multiplied by `factor`, beside the reference's.
+/// Compares the loss of `logits`, multiplied by `factor`, and its gradient with the reference.
 void expect_reference(const at::Tensor& logits, const at::Tensor& targets, const TokenLossOptions& options,
                       const Kind& kind, double factor = 1) {
   const at::Tensor numbers = logits.detach().to(torch::kDouble).contiguous().requires_grad_();
@@ -79,7 +79,7 @@ TEST(TokenLoss, StridesAndShapes) {
   const at::Tensor narrow = (wide.detach().requires_grad_() * 1).narrow(1, 3, 9);
   EXPECT_NEAR(token_loss(narrow, targets, {.overwrite_logits = true}).item<double>(),
               reference_loss(wide.narrow(1, 3, 9).to(torch::kDouble), targets, {}).item<double>(), 1e-6);
-  // A sequence of minibatches, 32-bit targets and a single row.
+  // The logits are a sequence of minibatches, then a single row; the targets are 32-bit integers.
   const at::Tensor sequence = torch::randn({2, 3, 5}), words = torch::randint(5, {2, 3}, torch::kInt);
   const at::Tensor losses = token_loss(sequence, words, {.reduction = TokenLossReduction::kNone});
   EXPECT_EQ(losses.sizes(), words.sizes());

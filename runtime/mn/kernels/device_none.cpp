@@ -1,4 +1,4 @@
-// A build without CUDA has no tensors on GPUs.
+// In a build without CUDA no tensor lies on a GPU. So these functions are never called; they let the other files link.
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm_call.hpp>
 #include <mn/kernels/token_loss_call.hpp>

@@ -1,4 +1,4 @@
-/// Teams of threads of a GPU (row.hpp). Only .cu files include this header.
+/// The teams of GPU threads that work on one row (row.hpp): a block or a warp. Only .cu files include this header.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace mn::kernels {
 
-/// `value` of lane (lane ^ mask) of the warp. V must be a multiple of 4 bytes.
+/// Returns the `value` of a different lane of the warp: of lane (own lane ^ mask). The size of V must be a multiple of
+/// 4 bytes.
 template <class V>
 __device__ V from_lane(const V& value, unsigned mask) {
   static_assert(sizeof(V) % sizeof(unsigned) == 0 && std::is_trivially_copyable_v<V>);
@@ -23,14 +24,16 @@ __device__ V from_lane(const V& value, unsigned mask) {
   return result;
 }
 
-/// A lane merges a and b, its partner b and a: merge() is commutative, so all lanes get the same bits.
+/// Merges the values of all lanes of a warp. In each step a lane computes merge(a, b), and its partner merge(b, a).
+/// merge() is commutative, so all lanes get the same bits.
 template <class V, class Merge>
 __device__ V reduce_in_warp(V value, const Merge& merge) {
   for (unsigned mask = 16; mask > 0; mask /= 2) value = merge(value, from_lane(value, mask));
   return value;
 }
 
-/// Arithmetic of a GPU. For 16-bit elements exp() is the hardware's: its error lies far below the elements' rounding.
+/// The functions of a team that compute numbers, on a GPU. For 16-bit elements exp() is the hardware's function: its
+/// error is far smaller than the rounding of the elements.
 template <class T>
 struct DeviceMath {
   static __device__ float exp(float x) {
@@ -56,7 +59,7 @@ struct DeviceMath {
   }
 };
 
-/// All threads of a block; their number is a multiple of 32.
+/// The team of all threads of a block. The number of threads must be a multiple of 32.
 template <class T>
 struct BlockTeam : DeviceMath<T> {
   [[nodiscard]] __device__ unsigned size() const { return blockDim.x; }
@@ -83,7 +86,7 @@ struct BlockTeam : DeviceMath<T> {
   }
 };
 
-/// The threads of one warp.
+/// The team of the 32 threads of one warp.
 template <class T>
 struct WarpTeam : DeviceMath<T> {
   [[nodiscard]] __device__ unsigned size() const { return 32; }

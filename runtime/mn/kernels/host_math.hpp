@@ -8,8 +8,8 @@
 
 #include <mn/kernels/row.hpp>
 
-// The compiler makes several versions of a function, and the dynamic linker picks the widest version that the CPU
-// supports. CMake sets MN_TARGET_CLONES if the compiler can make them.
+// The compiler makes several versions of a function marked MN_SIMD, and the dynamic linker picks the version with the
+// widest vectors that the CPU supports. CMake sets MN_TARGET_CLONES if the compiler can make several versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -19,13 +19,14 @@
 
 namespace mn::kernels {
 
-/// Elements that are converted and computed at a time; they stay in the nearest cache.
+/// The number of elements that loops convert and compute at a time. So few elements stay in the nearest cache.
 inline constexpr std::int64_t kBlock = 512;
-/// Sums that a loop adds up side by side, in a fixed order, so all CPUs compute the same bits.
+/// The number of sums that a loop adds up side by side. The order of additions is fixed, so all CPUs compute the same
+/// bits.
 inline constexpr std::int64_t kLanes = 16;
 
-/// exp(x) for x ≤ 0 or NaN, with an error of at most 2 units in the last place; 0 if the result would be below the
-/// smallest normal number. Source: Cephes, expf.c (Moshier 1992): x = n ln 2 + r, exp(x) = 2^n exp(r).
+/// Computes exp(x) for x ≤ 0 or NaN, with an error of at most 2 units in the last place. Returns 0 if the result would
+/// be below the smallest normal number. Source: Cephes, expf.c (Moshier 1992): x = n ln 2 + r, exp(x) = 2^n exp(r).
 MN_INLINE float exp_of(float x) {
   constexpr float kToInteger = 0x1.8p23F;  // the sum's last bits are the integer nearest to the other summand
   const float shifted = x * 0x1.715476p0F + kToInteger;
@@ -44,7 +45,7 @@ MN_INLINE float exp_of(float x) {
 }
 MN_INLINE double exp_of(double x) { return std::exp(x); }
 
-/// to[i] = from[i] as the type to compute in, of a block of `count` elements.
+/// Converts a block of `count` elements to the type in which kernels compute: to[i] = from[i].
 template <class T>
 MN_INLINE void widen_block(const T* __restrict from, Real<T>* __restrict to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = widen(from[i]);
@@ -54,7 +55,7 @@ MN_INLINE void narrow_block(const Real<T>* __restrict from, T* __restrict to, st
   for (std::int64_t i = 0; i < count; ++i) to[i] = round_to<T>(from[i]);
 }
 
-/// Sum of f(i) for i below `count`.
+/// Returns the sum of f(i) for all i below `count`.
 template <class R, class F>
 MN_INLINE R sum_of(std::int64_t count, const F& f) {
   R lanes[kLanes] = {};
@@ -67,7 +68,7 @@ MN_INLINE R sum_of(std::int64_t count, const F& f) {
   return sum;
 }
 
-/// The larger of `least` and all x[i]; ignores NaNs.
+/// Returns the largest of `least` and all x[i]; ignores NaNs.
 template <class R>
 MN_INLINE R max_of(const R* x, std::int64_t count, R least) {
   R lanes[kLanes];

@@ -18,17 +18,18 @@ inline int attribute_of_device(cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Most shared memory of a block, in bytes; `reserved` bytes are the kernel's own.
+/// Returns the most shared memory, in bytes, that a block may use besides the `reserved` bytes of the kernel.
 inline std::size_t max_shared_bytes(std::size_t reserved) {
   return static_cast<std::size_t>(attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - reserved;
 }
 
-/// A multiple of 32 threads, at most `max`, for `work` pieces of work.
+/// Returns the number of threads for `work` pieces of work: a multiple of 32, at most `max`.
 inline unsigned threads_for(std::int64_t work, std::int64_t max) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((work + 31) / 32 * 32, 32, max));
 }
 
-/// One block for each piece of work; blocks take further pieces in turn.
+/// Returns the number of blocks: one for each piece of work. If there are more pieces than blocks, blocks take further
+/// pieces in turn.
 inline unsigned blocks_for(std::int64_t work) {
   return static_cast<unsigned>(std::min<std::int64_t>(work, std::numeric_limits<int>::max()));
 }

@@ -31,7 +31,7 @@ void* stream_of(const at::Tensor& tensor) {
   return current_stream(Device{DeviceType::kCuda, tensor.get_device()}).native_handle();
 }
 
-/// `x` is (rows, width).
+/// Makes the kernels' call for `x`, of shape (rows, width).
 NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, bool centered, double eps) {
   return {.stream = float_dtype(x, kName),
           .branch = branch,
@@ -106,7 +106,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// Sum and norm of (rows, width) tensors, as one node of autograd's graph.
+/// Adds a branch to a stream and normalizes the sum, both (rows, width), as one node of autograd's graph.
 class Norm : public torch::autograd::Function<Norm> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const OptionalTensor& branch,
@@ -174,7 +174,8 @@ void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weig
   }
 }
 
-/// The type of the normalized tensor that kernels write.
+/// Returns the type of the normalized tensor that kernels write: the branch's or the wanted type, or the stream's type
+/// if kernels do not take the pair of types.
 at::ScalarType kernel_type(const at::Tensor& x, const at::Tensor& branch, at::ScalarType wanted) {
   const at::ScalarType type = branch.defined() ? branch.scalar_type() : wanted;
   const at::Tensor example = at::empty({0}, at::TensorOptions().dtype(type));

@@ -1,4 +1,5 @@
-// The kernels of norm_forward_on_device() and norm_backward_on_device(). A team is a warp, or for long rows a block.
+// The kernels of norm_forward_on_device() and norm_backward_on_device(). One team of threads works on each row: a warp,
+// or for long rows a block.
 #include <string>
 
 #include <mn/core/error.hpp>
@@ -13,7 +14,7 @@ constexpr int kBlocksPerMultiprocessor = 4;
 constexpr std::int64_t kMaxWidthOfWarp = 1024;
 constexpr std::size_t kReducedBytes = 1024;  // of shared memory, which BlockTeam::reduce() takes
 
-/// How a block of threads is divided into teams.
+/// How a block of threads is divided into teams: each warp is a team (Warps), or the block is one team (Blocks).
 template <class T>
 struct Warps : WarpTeam<T> {
   static constexpr int kThreads = 128;
@@ -27,7 +28,7 @@ struct Blocks : BlockTeam<T> {
   static __device__ unsigned index() { return 0; }
 };
 
-/// Numbers that hold a row in shared memory, where each row begins at a multiple of 16 bytes.
+/// Returns how many numbers a row takes in shared memory, where each row begins at a multiple of 16 bytes.
 __host__ __device__ constexpr std::int64_t padded(std::int64_t width) {
   return (width + kNormWidth - 1) / kNormWidth * kNormWidth;
 }
@@ -93,7 +94,7 @@ void launch_backward(const NormCall& call, cudaStream_t stream) {
   kernel<<<blocks_for(norm_partials_on_device(call)), Team::kThreads, bytes, stream>>>(with_alignment(call));
 }
 
-/// Calls launch.operator()<S, B>() with the types of the call.
+/// Calls launch.operator()<S, B>() with the element types of the call's stream (S) and branch (B).
 template <class Launch>
 void for_types(const NormCall& call, const Launch& launch) {
   if (call.stream != DType::kFloat32) {

@@ -1,5 +1,5 @@
-/// The sum of a residual stream and a branch, and its normalization, in one pass: the call that the CPU's
-/// loops and the GPU's kernels take.
+/// The sum of a residual stream and a branch, and its normalization, in one pass. This file holds the arguments that
+/// the CPU's loops and the GPU's kernels take.
 ///
 /// For a row x of C numbers, a branch b, a weight g and a bias h:
 ///   sum = x + b
@@ -23,7 +23,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of both passes. Memory is the CPU's or one GPU's; matrices are contiguous.
+/// The arguments of forward and of backward. Memory is the CPU's or one GPU's; matrices are contiguous.
 struct NormCall {
   DType stream = DType::kFloat32;      ///< type of x, sum and their gradients
   DType branch = DType::kFloat32;      ///< type of the branch, normalized and their gradients
@@ -46,7 +46,7 @@ struct NormCall {
   void* partials = nullptr;            ///< (partials, 2, width): dg and dh; added to by backward, and 0 before
 };
 
-/// True if kernels take this pair of types: equal, or a float32 stream with a 16-bit branch.
+/// True if kernels take this pair of types: both are the same, or the stream is float32 and the branch has 16 bits.
 [[nodiscard]] constexpr bool takes_types(DType stream, DType branch) {
   const bool is_16_bits = branch == DType::kBFloat16 || branch == DType::kFloat16;
   return stream == branch || (stream == DType::kFloat32 && is_16_bits);
@@ -56,7 +56,7 @@ struct NormCall {
 void norm_forward_on_device(const NormCall& call, void* stream);
 /// Enqueues the backward.
 void norm_backward_on_device(const NormCall& call, void* stream);
-/// Partial sums that the backward on the current GPU writes.
+/// Returns the number of partial sums that the backward on the current GPU writes.
 [[nodiscard]] std::int64_t norm_partials_on_device(const NormCall& call);
 
 }  // namespace mn::kernels

@@ -1,4 +1,4 @@
-// The CPU's norms: each row in loops over a copy that stays in the nearest cache.
+// Layer norm and RMS norm on the CPU. Loops compute each row in a copy that stays in the nearest cache.
 #include <mn/kernels/layer_norm_loops.hpp>
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace mn::kernels {
 namespace {
 
-/// r[i] = the row's sum, and sum[i] too if there is a branch.
+/// Sets r[i] to the row's x plus branch, and writes it to the call's `sum`, too, if there is a branch.
 template <class S, class B>
 MN_INLINE void add_branch(const NormCall& call, std::int64_t begin, Real<S>* r) {
   const S* const x = static_cast<const S*>(call.x) + begin;
@@ -48,7 +48,7 @@ MN_INLINE void forward(const NormCall& call, std::int64_t first, std::int64_t la
   }
 }
 
-/// Memory for a row's n and dn g.
+/// Memory for the numbers n and dn g (layer_norm_call.hpp) of one row.
 template <class R>
 struct Scratch {
   explicit Scratch(std::int64_t width) : n(static_cast<std::size_t>(width)), dng(static_cast<std::size_t>(width)) {}
@@ -113,7 +113,7 @@ struct Loops {
   void (*forward)(const NormCall&, std::int64_t, std::int64_t);
   void (*backward)(const NormCall&, std::int64_t, std::int64_t, std::int64_t);
 };
-/// The usual pairs of types come in several versions for SIMD, the other pairs in one.
+/// The loops for each pair of types. The usual pairs are compiled in several versions for SIMD, the other pairs in one.
 constexpr Loops kLoops[] = {
     {DType::kFloat32, DType::kFloat32, forward_float, backward_float},
     {DType::kFloat32, DType::kBFloat16, forward_float_bfloat16, backward_float_bfloat16},

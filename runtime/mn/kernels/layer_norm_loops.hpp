@@ -1,4 +1,4 @@
-/// The CPU's norms (layer_norm_call.hpp): loops over rows, for any number of threads.
+/// Layer norm and RMS norm on the CPU (layer_norm_call.hpp): loops over rows, which any number of threads may share.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace mn::kernels {
 
-/// Forward of rows [first, last).
+/// Computes the forward of the rows [first, last).
 void norm_forward_on_host(const NormCall& call, std::int64_t first, std::int64_t last);
-/// Backward of rows [first, last), which adds to partial sum `partial`.
+/// Computes the backward of the rows [first, last), and adds their part of dg and dh to partial sum `partial`.
 void norm_backward_on_host(const NormCall& call, std::int64_t first, std::int64_t last, std::int64_t partial);
 
 }  // namespace mn::kernels

@@ -1,4 +1,4 @@
-/// The GPU's norms, as the work of a team of threads (row.hpp) on one row.
+/// Layer norm and RMS norm on a GPU: what a team of threads (row.hpp) does for one row.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace mn::kernels {
 
-/// Adjacent elements that a thread computes at a time: in vectors if NormCall::aligned, else element after element.
+/// The number of adjacent elements that a thread computes at a time. If NormCall::aligned is true, one vector holds
+/// them; otherwise the thread loads them one after the other.
 inline constexpr std::int64_t kNormWidth = 4;
 
-/// kNormWidth elements at index i of a row, as the type that the kernel computes in.
+/// Loads kNormWidth elements from index i of a row on, in the type in which the kernel computes.
 template <class T>
 constexpr Vector<Real<T>, kNormWidth> load_some(const NormCall& call, const T* row, std::int64_t i) {
   Vector<Real<T>, kNormWidth> result{};
@@ -37,8 +38,8 @@ constexpr void store_some(const NormCall& call, T* row, std::int64_t i, const Ve
   }
 }
 
-/// Calls work(i) for each group of kNormWidth elements that belongs to `thread`. A thread has the same elements in
-/// every row.
+/// Calls work(i) for each group of kNormWidth elements that belongs to `thread`; i is the index of the group's first
+/// element. A thread has the same elements in every row.
 template <class Team, class Work>
 constexpr void for_own(const Team& team, unsigned thread, std::int64_t width, const Work& work) {
   for (std::int64_t i = kNormWidth * std::int64_t{thread}; i < width; i += kNormWidth * std::int64_t{team.size()})
@@ -54,7 +55,8 @@ constexpr Pair<R> operator+(const Pair<R>& a, const Pair<R>& b) {
   return {a.first + b.first, a.second + b.second};
 }
 
-/// Forward of one row. `kept` has room for the sum: a multiple of kNormWidth numbers in the team's shared memory.
+/// Computes the forward of one row. `kept` is the team's shared memory for the row's sum: a multiple of kNormWidth
+/// numbers.
 template <class S, class B, class Team>
 constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* kept) {
   using R = Real<S>;
@@ -67,7 +69,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
       Some x = load_some(call, static_cast<const S*>(call.x) + begin, i);
       if (call.added != nullptr) {
         const auto b = load_some(call, static_cast<const B*>(call.added) + begin, i);
-        // The stream's type has the sum, so forward normalizes what backward will see.
+        // The sum is rounded to the stream's type here, so forward normalizes the same numbers that backward will read.
         for (std::int64_t j = 0; j < kNormWidth; ++j)
           x.values[j] = widen(Team::template narrow<S>(x.values[j] + static_cast<R>(b.values[j])));
         store_some<S, Team>(call, static_cast<S*>(call.sum) + begin, i, x);
@@ -105,7 +107,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
   });
 }
 
-/// The parts of a row's backward that belong to kNormWidth elements.
+/// What backward needs of kNormWidth elements of a row: dn and n (layer_norm_call.hpp).
 template <class R>
 struct NormParts {
   Vector<R, kNormWidth> d_normalized, n;
@@ -126,8 +128,8 @@ constexpr NormParts<Real<S>> load_parts(const NormCall& call, std::int64_t row, 
   return parts;
 }
 
-/// Backward of one row. Adds the row's part of dg and dh to `sums`: 2 × `stride` numbers of the team's own, of which
-/// each is one thread's.
+/// Computes the backward of one row, and adds the row's part of dg and dh to `sums`. The team has 2 × `stride` sums of
+/// its own, and each sum belongs to one thread.
 template <class S, class B, class Team>
 constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* sums,
                                  std::int64_t stride) {
@@ -172,7 +174,8 @@ constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t 
   });
 }
 
-/// Adds up the sums of a block's teams, and writes the block's partial sum. The work of one of `threads` threads.
+/// Adds up the sums of a block's teams, and writes the result as the block's partial sum. Each of `threads` threads
+/// calls this function.
 template <class R>
 constexpr void write_partials(const NormCall& call, const R* sums, std::int64_t stride, std::int64_t teams,
                               std::int64_t block, unsigned thread, unsigned threads) {

@@ -9,7 +9,8 @@
 namespace mn::kernels {
 
 void register_operators() {
-  // Not before main(): static libraries drop objects that nothing calls.
+  // Operators are registered at the first call, not before main(): a linker leaves out an object of a static library
+  // that nothing calls.
   static torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
   static const bool is_registered = [] {
     library.def(

@@ -1,5 +1,6 @@
-/// The fused operators, as libtorch's dispatcher knows them ("mn::token_loss"). One function computes an operator on
-/// CPUs and GPUs; libtorch's profiler, fake tensors and other devices see the operators by their names.
+/// The fused operators under the names by which libtorch's dispatcher knows them, such as "mn::token_loss". One
+/// function computes an operator on CPUs and GPUs; libtorch's profiler, fake tensors and other devices see the
+/// operators by their names.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@ namespace mn::kernels {
 /// Registers the operators at its first call. Call it before an operator is called.
 void register_operators();
 
-/// Calls the operator "mn::NAME" with the signature of its function, below the level of autograd.
+/// Calls the operator "mn::NAME", whose function has this signature. The call bypasses autograd.
 template <class Signature, class... Arguments>
 auto call_operator(const char* name, Arguments&&... arguments) {
   register_operators();
@@ -26,30 +27,32 @@ auto call_operator(const char* name, Arguments&&... arguments) {
       std::forward<Arguments>(arguments)...);
 }
 
-/// mn's name of a float type of libtorch. Throws ArgumentError for other types.
+/// Returns mn's name of the tensor's float type. Throws ArgumentError for any other type.
 [[nodiscard]] DType float_dtype(const at::Tensor& tensor, const char* operation);
-/// The type that kernels compute in for elements of `type`.
+/// Returns the type in which kernels compute for elements of `type`.
 [[nodiscard]] at::ScalarType real_type(at::ScalarType type);
 
-/// Losses of rows, and 1/W (see token_loss_call.hpp). With `gradient`, overwrites the logits (rows, vocabulary) by the
-/// gradient; the logits' second stride is 1.
+/// Returns the losses of all rows, and 1/W (token_loss_call.hpp). If `gradient` is true, overwrites the logits (rows,
+/// vocabulary) with the gradient. The logits of a row must be adjacent in memory.
 using TokenLossSignature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& logits, const at::Tensor& targets,
                                                               const std::optional<at::Tensor>& weights,
                                                               std::int64_t ignore_index, double smoothing,
                                                               double z_loss, bool mean, bool gradient);
 TokenLossSignature token_loss_operator;
 
-/// Multiplies the rows of `data` by factors: one for all rows, or one for each.
+/// Multiplies the rows of `data` by `factors`: by one factor for all rows, or by a factor for each row.
 using ScaleRowsSignature = void(const at::Tensor& data, const at::Tensor& factors);
 ScaleRowsSignature scale_rows_operator;
 
-/// Sum (empty without a branch), norm and statistics of rows (see layer_norm_call.hpp). Tensors are contiguous.
+/// Returns sum, normalized rows and statistics (layer_norm_call.hpp). The sum is empty if there is no branch. Tensors
+/// must be contiguous.
 using NormForwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& x, const std::optional<at::Tensor>& branch, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, double eps, bool centered, at::ScalarType type);
 NormForwardSignature norm_forward_operator;
 
-/// Gradients of x and of the branch (empty unless `with_branch`), and partial sums of the parameters' gradients.
+/// Returns the gradient of x, the gradient of the branch (empty unless `with_branch`), and partial sums of the
+/// parameters' gradients.
 using NormBackwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& d_normalized, const std::optional<at::Tensor>& d_sum, const at::Tensor& sum,
     const at::Tensor& statistics, const at::Tensor& weight, bool centered, bool with_branch);

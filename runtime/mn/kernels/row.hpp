@@ -1,7 +1,7 @@
 /// Rows of matrices as kernels read and write them, and the arithmetic that all kernels share.
 ///
 /// A kernel's body is a template on a Team, and runs unchanged on a GPU and, in tests, on the host. A team is a warp or
-/// a block of threads that work on one row. Its functions:
+/// a block of threads that work on one row. A team has these functions:
 ///
 /// - size(): number of threads.
 /// - each(f): calls f(thread) for every thread, then waits for all threads.
@@ -25,14 +25,14 @@
 
 namespace mn::kernels {
 
-/// Widest load and store of a thread.
+/// The most bytes that a thread loads or stores at once.
 inline constexpr std::int64_t kVectorBytes = 16;
 
-/// The type that a kernel computes in.
+/// The type in which a kernel computes for elements of type T.
 template <class T>
 using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// The element as the type that the kernel computes in; exact.
+/// Converts an element to the type in which the kernel computes. The conversion is exact.
 template <class T>
 constexpr Real<T> widen(T value) {
   if constexpr (std::is_floating_point_v<T>)
@@ -41,7 +41,7 @@ constexpr Real<T> widen(T value) {
     return to_float(value);
 }
 
-/// `value` rounded to T.
+/// Rounds `value` to type T.
 template <class T>
 constexpr T round_to(Real<T> value) {
   if constexpr (std::is_same_v<T, BFloat16>)
@@ -52,14 +52,14 @@ constexpr T round_to(Real<T> value) {
     return value;
 }
 
-/// Elements that one thread loads at once.
+/// The N elements that one thread loads at once.
 template <class T, std::int64_t N = kVectorBytes / static_cast<std::int64_t>(sizeof(T))>
 struct alignas(sizeof(T) * N < kVectorBytes ? sizeof(T) * N : kVectorBytes) Vector {
   static constexpr std::int64_t kWidth = N;
   T values[N];
 };
 
-/// `count` adjacent elements, cut into vectors (3).
+/// A row of `count` adjacent elements, cut into vectors that lie at multiples of kVectorBytes (3).
 template <class T>
 class Row {
  public:
@@ -72,11 +72,11 @@ class Row {
         lead_(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % kVectorBytes / sizeof(T))) {}
 
   [[nodiscard]] constexpr std::int64_t vectors() const { return (lead_ + count_ + kWidth - 1) / kWidth; }
-  /// Index of the first element of vector v; negative if the first vector is partial.
+  /// Returns the index of the first element of vector v; negative if v is a partial first vector.
   [[nodiscard]] constexpr std::int64_t first_of(std::int64_t v) const { return v * kWidth - lead_; }
   [[nodiscard]] constexpr bool holds(std::int64_t i) const { return i >= 0 && i < count_; }
 
-  /// Vector v, with `filler` for elements outside of the row.
+  /// Loads vector v. Elements of the vector that lie outside of the row are set to `filler`.
   constexpr Vec load(std::int64_t v, T filler) const {
     const std::int64_t first = first_of(v);
     if (is_whole(first)) return *reinterpret_cast<const Vec*>(begin_ + first);

@@ -94,14 +94,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The loss of each row, as one node of autograd's graph.
+/// Computes the loss of each row, as one node of autograd's graph.
 class TokenLoss : public torch::autograd::Function<TokenLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& targets,
                             const std::optional<at::Tensor>& weights, const TokenLossOptions& options,
                             bool with_gradient) {
     at::Tensor rows = logits.detach();
-    // A node that has saved the logits now fails in its backward, instead of reading the gradient.
+    // The logits are about to be overwritten with the gradient. If a node has saved the logits, its backward now fails,
+    // instead of reading the gradient as logits.
     if (with_gradient && options.overwrite_logits) torch::autograd::impl::bump_version(logits);
     if (with_gradient && !options.overwrite_logits)
       rows = rows.clone(at::MemoryFormat::Contiguous);
@@ -115,7 +116,8 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
     return losses;
   }
 
-  /// gradients[0] is the factor of each row's loss: one number, expanded to all rows, if the losses were added up.
+  /// gradients[0] holds a factor for the loss of each row. If the losses were added up, it is one number, expanded to
+  /// all rows.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled() || context->saved_data["used"].toBool())
       throw ArgumentError("token_loss() can be differentiated only once: its backward overwrites what it has saved");

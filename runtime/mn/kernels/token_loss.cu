@@ -1,4 +1,4 @@
-// The kernels of token_loss_on_device() and scale_rows_on_device(): one block for each row.
+// The kernels of token_loss_on_device() and scale_rows_on_device(). One block of threads works on each row.
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/launch.hpp>
 #include <mn/kernels/token_loss_row.hpp>
@@ -7,8 +7,8 @@ namespace mn::kernels {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-// Two blocks share a multiprocessor of a data center's GPU if a thread has at most 32 registers. Other multiprocessors
-// hold fewer threads.
+// In a data center's GPU two blocks fit into one multiprocessor if a thread has at most 32 registers. Multiprocessors
+// of other GPUs hold fewer threads.
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
 constexpr int kBlocks = 2;
 #else
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMaxThreads) scale_kernel(const ScaleRowsCall 
   for (std::int64_t row = blockIdx.x; row < call.rows; row += gridDim.x) scale_row<T>(team, call, row);
 }
 
-/// Number of vectors of a row that begins anywhere.
+/// Returns how many vectors cover a row of `count` elements, wherever the row begins.
 template <class T>
 std::int64_t max_vectors(std::int64_t count) {
   return (count + 2 * Row<T>::kWidth - 2) / Row<T>::kWidth;

@@ -18,15 +18,16 @@ enum class TokenLossReduction : std::uint8_t {
 struct TokenLossOptions {
   /// A row with this target does not count.
   std::int64_t ignore_index = -100;
-  /// ε, from 0 to 1: the target distribution is ε/V everywhere, plus 1 − ε at the target.
+  /// The label smoothing ε, from 0 to 1: the target distribution gives each of the V classes ε/V, and the target 1 − ε
+  /// more.
   double label_smoothing = 0;
   /// Adds z_loss × (log Σ exp(logits))² to each loss (Chowdhery et al. 2022, PaLM, arXiv:2204.02311).
   double z_loss = 0;
   /// Weight of each row, in the shape of the targets; undefined: all 1. A row of weight 0 does not count.
   at::Tensor weights = {};
-  /// What becomes of the rows' losses.
+  /// What token_loss() does with the losses of the rows.
   TokenLossReduction reduction = TokenLossReduction::kMean;
-  /// True: the gradient overwrites the logits, so the caller must not read the logits afterwards.
+  /// If true, the gradient overwrites the logits, so the caller must not read the logits afterwards.
   bool overwrite_logits = false;
 };
 
@@ -34,9 +35,9 @@ struct TokenLossOptions {
 /// does (in float64 for float64 logits). `logits` are (…, V) of any float type, and `targets` (…) integers.
 ///
 /// Loss and gradient are computed in one pass, and the gradient is stored in the logits' type; no float32 copy of the
-/// logits is made. With `overwrite_logits`, no memory is taken beside the logits, and on a GPU a 16-bit logit costs 4
-/// bytes of memory traffic; without it, the logits are copied first. If the loss is multiplied by a factor other than 1
-/// before backward, the gradient is read and written once more.
+/// logits is made. With `overwrite_logits`, the gradient takes the memory of the logits, and on a GPU a 16-bit logit
+/// costs 4 bytes of memory traffic; without it, the logits are copied first. If the loss is multiplied by a factor
+/// other than 1 before backward, the gradient is read and written once more.
 ///
 /// If no row counts, the loss is 0 (torch's is NaN). The result can be differentiated only once. Throws ArgumentError
 /// for wrong shapes, a label smoothing outside of [0, 1], leaves of autograd's graph to be overwritten, and, on a CPU,

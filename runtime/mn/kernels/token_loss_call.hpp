@@ -1,11 +1,12 @@
-/// The token loss of the rows of a matrix, and its gradient, in one pass: the call that the CPU's loops and the
-/// GPU's kernel take.
+/// The token loss of the rows of a matrix, and its gradient, in one pass. This file holds the arguments that the CPU's
+/// loops and the GPU's kernel take.
 ///
 /// For a row x of V logits with target t and weight w, and with L = log Σ exp(x):
 ///   loss = w/W · ((1−ε)(L − x[t]) + ε(L − Σx/V) + z L²)
 ///   dloss/dx[j] = w/W · (exp(x[j] − L)(1 + 2zL) − (1−ε)[j = t] − ε/V)
 /// ε is the label smoothing and W the sum of all rows' weights (1 if the mean is not wanted). Rows with target
-/// `ignore_index` or weight 0 have loss 0 and gradient 0, whatever their logits are. If W is 0, all rows do.
+/// `ignore_index` or weight 0 have loss 0 and gradient 0, whatever their logits are. If W is 0, all rows have loss 0
+/// and gradient 0.
 ///
 /// Cost on a GPU: a block of threads for each row. The row stays in shared memory between its two uses, so global
 /// memory reads and writes each logit once: 4 bytes of 16-bit logits. A row that does not fit is read twice.
@@ -19,7 +20,8 @@
 
 namespace mn::kernels {
 
-/// The arguments. Memory is the CPU's or one GPU's. Real means double for float64 logits, and float otherwise.
+/// The arguments of a token loss. All memory is the CPU's or one GPU's. "Real" below means double for float64 logits,
+/// and float otherwise.
 struct TokenLossCall {
   void* logits = nullptr;                 ///< (rows, vocabulary); with `gradient`, overwritten by the gradient
   DType dtype = DType::kFloat32;          ///< of the logits: a float dtype
@@ -42,7 +44,8 @@ struct TokenLossCall {
 /// is outside of [0, V) and is not ignored gets loss and gradient NaN.
 void token_loss_on_device(const TokenLossCall& call, void* stream);
 
-/// rows (row_stride elements apart) × factors, in place. One factor serves all rows if `count` is 1.
+/// The arguments of a product: each row is multiplied in place by its factor, or by the only factor if `count` is 1.
+/// Rows begin row_stride elements apart.
 struct ScaleRowsCall {
   void* data = nullptr;           ///< (rows, columns)
   DType dtype = DType::kFloat32;  ///< of the data: a float dtype
@@ -53,7 +56,7 @@ struct ScaleRowsCall {
   std::int64_t count = 1;         ///< 1, or the number of rows
 };
 
-/// Enqueues the product on `stream`. Rows with factor 1 are neither read nor written.
+/// Enqueues the product on `stream` (a cudaStream_t). Rows with factor 1 are neither read nor written.
 void scale_rows_on_device(const ScaleRowsCall& call, void* stream);
 
 }  // namespace mn::kernels

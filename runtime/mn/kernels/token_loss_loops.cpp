@@ -1,4 +1,4 @@
-// The CPU's token loss: each row in blocks that stay in the nearest cache.
+// The token loss on the CPU. Loops compute each row in blocks that stay in the nearest cache.
 #include <mn/kernels/token_loss_loops.hpp>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ MN_INLINE void write_gradient(T* row, std::int64_t count, std::int64_t target,
   }
 }
 
-/// Returns false if the target is outside of the vocabulary.
+/// Computes the loss and the gradient of one row. Returns false if the row's target is outside of the vocabulary.
 template <class T>
 MN_INLINE bool compute_row(const TokenLossCall& call, std::int64_t index) {
   using R = Real<T>;

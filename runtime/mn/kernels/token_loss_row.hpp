@@ -1,4 +1,4 @@
-/// The GPU's token loss, as the work of a team of threads (row.hpp) on one row.
+/// The token loss on a GPU: what a team of threads (row.hpp) does for one row.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mn::kernels {
 
-/// A sum of exp(x − max) with its maximum, and the sum of x.
+/// What is known of a part of a row: the maximum of x, the sum of exp(x − maximum), and the sum of x.
 template <class R>
 struct Softmax {
   R max = -std::numeric_limits<R>::infinity();
@@ -17,13 +17,14 @@ struct Softmax {
   R total = 0;
 };
 
-/// The number that is subtracted before exp(). A row of −∞ has no finite maximum, and −∞ − (−∞) would hide that.
+/// Returns the number to subtract before exp(): the maximum, or a finite number if all elements are −∞, because −∞ −
+/// (−∞) would be NaN.
 template <class R>
 constexpr R shift_of(R max) {
   return max == -std::numeric_limits<R>::infinity() ? R{0} : max;
 }
 
-/// max() drops a NaN, and sum keeps it.
+/// Merges two parts of a row. If a part has a NaN, max() drops it, but the sum keeps it, so the loss is NaN.
 template <class Team, class R>
 constexpr Softmax<R> merged(const Softmax<R>& a, const Softmax<R>& b) {
   const R max = a.max > b.max ? a.max : b.max;
@@ -31,7 +32,7 @@ constexpr Softmax<R> merged(const Softmax<R>& a, const Softmax<R>& b) {
   return {max, a.sum * Team::exp(a.max - shift) + b.sum * Team::exp(b.max - shift), a.total + b.total};
 }
 
-/// Adds one vector's elements to the row's sum; `row` knows which elements are the row's.
+/// Adds the elements of one vector to `own`. `row` knows which elements of the vector belong to the row.
 template <class Team, class T>
 constexpr void add_vector(Softmax<Real<T>>& own, const Row<T>& row, std::int64_t v, const Vector<T>& vector) {
   using R = Real<T>;
@@ -48,7 +49,8 @@ constexpr void add_vector(Softmax<Real<T>>& own, const Row<T>& row, std::int64_t
   own = {max, sum, total};
 }
 
-/// Factors of a row's gradient: exp(x − shift) × probability − uniform, and − target at the target.
+/// The factors of a row's gradient, which is exp(x − shift) × probability − uniform; at the target, `target` is
+/// subtracted, too.
 template <class R>
 struct GradientFactors {
   R shift, probability, uniform, target;
@@ -72,21 +74,21 @@ constexpr Vector<T> gradient_of(const Vector<T>& x, std::int64_t target, const G
   return gradient;
 }
 
-/// w, or 0 if the row is ignored.
+/// Returns the row's weight w; 0 if the row is ignored.
 template <class R>
 constexpr R weight_of(const TokenLossCall& call, std::int64_t row) {
   if (call.targets[row] == call.ignore_index) return 0;
   return call.weights == nullptr ? R{1} : static_cast<const R*>(call.weights)[row];
 }
 
-/// 1/W, where `total` is the sum of all rows' weights.
+/// Returns 1/W, where W is `total`, the sum of all rows' weights. Returns 1 if the mean is not wanted, and 0 if W is 0.
 template <class R>
 constexpr R inverse_weight(const TokenLossCall& call, R total) {
   if (!call.mean) return 1;
   return total != 0 ? 1 / total : R{0};
 }
 
-/// Writes 1/W.
+/// Adds up the weights of all rows, and writes 1/W.
 template <class R, class Team>
 constexpr void weigh_rows(Team& team, const TokenLossCall& call) {
   const auto sum_of_thread = [&](unsigned thread) {
@@ -107,8 +109,8 @@ constexpr R loss_of_row(const TokenLossCall& call, R log_sum, R target_logit, R 
   return loss;
 }
 
-/// Loss and gradient of one row. `kept` holds row.vectors() vectors in the team's shared memory; null: the row is read
-/// twice.
+/// Computes the loss and the gradient of one row. `kept` is the team's shared memory for row.vectors() vectors. If
+/// `kept` is null, the row is read from global memory twice.
 template <class T, class Team>
 constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_t index, Vector<T>* kept) {
   using R = Real<T>;
@@ -125,7 +127,7 @@ constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_
     return;
   }
   const std::int64_t target = call.targets[index];
-  // Read here, because after the sum other threads overwrite the logits.
+  // Reads the target's logit now, because other threads will overwrite the logits with the gradient after the sum.
   const R target_logit = row.holds(target) ? widen(begin[target]) : std::numeric_limits<R>::quiet_NaN();
   const auto sum_of_thread = [&](unsigned thread) {
     Softmax<R> own;
@@ -152,7 +154,7 @@ constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_
   });
 }
 
-/// row × factor in place, unless the factor is 1.
+/// Multiplies a row by its factor in place. Does nothing if the factor is 1.
 template <class T, class Team>
 constexpr void scale_row(Team& team, const ScaleRowsCall& call, std::int64_t index) {
   const Real<T> factor = static_cast<const Real<T>*>(call.factors)[call.count == 1 ? 0 : index];
