@@ -3,8 +3,8 @@
 ///
 /// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made. It
 ///     counts the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
-/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, so updates in and
-///     outside of a graph give equal bits.
+/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, so an update inside a
+///     graph and an update outside give the same result, bit for bit.
 /// (3) All other settings are fixed numbers in the graph. If constants() changes, a new graph is needed.
 #pragma once
 
@@ -22,26 +22,27 @@ namespace mn {
 /// A learning rate in the form that kernels take: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// Base class of optimizers whose update needs no decision of the host.
+/// Base class of optimizers whose update can run on the device without a decision of the host.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
   /// True if the optimizer can leave out steps with its present options.
   [[nodiscard]] virtual bool can_skip() const { return true; }
-  /// The next step() changes no parameter if `has_overflow`, a float32 of one element on the parameters' device, is 1.
+  /// Makes the next step() depend on `has_overflow`, a float32 of one element on the parameters' device: if it is 1,
+  /// the step changes no parameter.
   void skip_if(at::Tensor has_overflow) { has_overflow_ = std::move(has_overflow); }
   /// Corrects the optimizer's state to count only the steps that were made. Waits for the device.
   virtual void settle() {}
 
-  /// From now on updates read rates and counts of steps on the device (2).
+  /// From now on updates read learning rates and counts of steps on the device (2).
   void stay_on_device() noexcept { is_on_device_ = true; }
-  /// The settings that a graph holds as numbers (3).
+  /// Returns the settings that a graph holds as fixed numbers (3). If they change, a new graph is needed.
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// Called after an update was recorded in a graph.
   virtual void keep_captured() {}
-  /// Called after a graph has made its recorded update again. The optimizer counts the step on the host.
+  /// Called after a graph has repeated its recorded update, so that the optimizer counts this step on the host, too.
   virtual void count_replay() {}
-  /// Copies learning rates that have changed to the device, in the order of the current stream.
+  /// If learning rates have changed, copies them to the device, in the order of the current stream.
   void show_rates(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
     const at::NoGradGuard no_grad;
     rates_.resize(groups.size());
@@ -58,11 +59,11 @@ class DeviceUpdate {
   }
 
  protected:
-  /// Returns the tensor given to skip_if() and forgets it. An undefined tensor means that the step is made in any case.
+  /// Returns the tensor given to skip_if(), and forgets it. If the tensor is undefined, the step is made in any case.
   [[nodiscard]] at::Tensor take_overflow() { return std::exchange(has_overflow_, {}); }
   /// True after stay_on_device().
   [[nodiscard]] bool is_on_device() const noexcept { return is_on_device_; }
-  /// The learning rate of group i. On a device it is rounded to float32.
+  /// Returns the learning rate of group i. On a device the rate is rounded to float32.
   [[nodiscard]] Rate rate_of(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::size_t i) {
     const double rate = groups[i].options().get_lr();
     if (is_on_device_) {

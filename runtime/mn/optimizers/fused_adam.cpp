@@ -19,12 +19,12 @@
 namespace mn {
 namespace {
 
-/// The arguments of one call of the kernel: tensors of one device and dtype.
+/// The arguments of one call of libtorch's fused kernel. All tensors of a call have the same device and dtype.
 struct AdamLists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-/// Calls libtorch's kernel for some parameters of a group.
+/// Calls libtorch's fused kernel for those parameters of a group that have the same device and dtype.
 template <class Options>
 void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& has_overflow) {
   constexpr bool kIsAdamW = std::is_same_v<Options, torch::optim::AdamWOptions>;
@@ -58,7 +58,7 @@ at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step(torch::optim::
   });
 }
 
-/// Updates the parameters of a group, by one call of the kernel for each device and dtype.
+/// Updates the parameters of a group, with one call of the fused kernel for each device and dtype.
 template <class TorchAdam, class TorchOptions, class TorchState>
 void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::OptimizerParamGroup& group,
                                                                   const Rate& rate, const at::Tensor& has_overflow) {
@@ -96,13 +96,13 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   }
 }
 
-/// Returns the count of steps on the parameter's device before a step; the count on the host is `count`. The caller
-/// adds 1 to the device's count.
+/// Returns the parameter's count of steps as a tensor on its device; `count` is the count on the host. Both counts do
+/// not include the coming step: the caller adds 1 to the device's count.
 template <class TorchAdam, class TorchOptions, class TorchState>
 at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::count_before(const at::Tensor& parameter,
                                                                           std::int64_t count) {
   Count& known = counts_[parameter.unsafeGetTensorImpl()];
-  // The counts on device and host differ if a checkpoint was loaded.
+  // After a checkpoint was loaded, the device's count is no longer the host's count, so a new tensor is made.
   if (!known.on_device.defined() || known.on_host != count) {
     known.on_device = at::full({}, count, at::TensorOptions(at::kFloat).device(parameter.device()));
   }

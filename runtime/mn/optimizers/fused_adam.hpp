@@ -25,7 +25,7 @@ class FusedAdamOf : public TorchAdam, public DeviceUpdate {
   /// Updates all parameters that have a gradient once. Returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
-  /// See DeviceUpdate.
+  /// Corrects the counts of steps (DeviceUpdate::settle).
   void settle() override;
   /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;
@@ -35,7 +35,7 @@ class FusedAdamOf : public TorchAdam, public DeviceUpdate {
   void count_replay() override;
 
  private:
-  /// The updates of one parameter, counted on its device and on the host.
+  /// How many updates one parameter has had: a count on its device, and a count on the host.
   struct Count {
     at::Tensor on_device;
     std::int64_t on_host = 0;
@@ -49,9 +49,9 @@ class FusedAdamOf : public TorchAdam, public DeviceUpdate {
   std::uint64_t steps_ = 0;
 };
 
-/// torch::optim::Adam in one pass.
+/// Replaces torch::optim::Adam; its update is one pass over memory.
 using FusedAdam = FusedAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
-/// torch::optim::AdamW in one pass.
+/// Replaces torch::optim::AdamW; its update is one pass over memory.
 using FusedAdamW = FusedAdamOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 extern template class FusedAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;

@@ -1,7 +1,7 @@
 /// Tests libtorch's fused kernels before they are used. Not for programs.
 ///
-/// libtorch 2.11's SGD kernel for CPUs silently updates only the last few elements of float16 and bfloat16 tensors. The
-/// dtypes and versions with such faults are not known beforehand.
+/// libtorch 2.11's SGD kernel for CPUs silently updates only the last few elements of float16 and bfloat16 tensors.
+/// Nobody knows beforehand which dtypes and versions have such faults, so each kernel is tested.
 /// (1) In each process, and once for each kind of device and each dtype, a kernel makes one step whose result is known.
 /// (2) If the result is wrong, the kernel for float32 makes the program's steps, on float32 copies.
 #pragma once
@@ -16,12 +16,12 @@ namespace mn {
 
 enum class FusedKernel : std::uint8_t { kSgd, kAdam, kAdamW };
 
-/// True if the kernel is right for tensors of the device and dtype of `like` (1). Throws Error if the kernel is wrong
-/// for float32 or float64.
+/// True if the kernel computes the right result for tensors with the device and dtype of `like` (1). Throws Error if
+/// the kernel is wrong for float32 or float64.
 [[nodiscard]] bool is_right(FusedKernel kernel, const at::Tensor& like);
 
-/// If `needed`, puts float32 copies in place of the 16-bit tensors in the given lists. This is for steps whose
-/// intermediate results would round, overflow or underflow in 16 bits.
+/// If `needed`, puts float32 copies in place of the 16-bit tensors in the given lists. Used for steps whose
+/// intermediate results would be rounded too much, overflow or underflow in 16 bits.
 class WideCopies {
  public:
   explicit WideCopies(std::initializer_list<std::vector<at::Tensor>*> lists, bool needed = true);

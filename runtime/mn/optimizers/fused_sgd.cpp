@@ -16,8 +16,8 @@
 namespace mn {
 namespace {
 
-/// The arguments of one call of the kernel: tensors of one device and dtype. Either all parameters are in their first
-/// step, or none is.
+/// The arguments of one call of libtorch's fused kernel. All tensors of a call have the same device and dtype. Either
+/// all parameters are in their first step, or none is.
 struct SgdLists {
   std::vector<at::Tensor> parameters, gradients, momenta;
 };
@@ -48,14 +48,14 @@ std::vector<double> FusedSgd::constants() const {
   return all;
 }
 
-/// The parameter's momentum. Undefined before the parameter's first step.
+/// Returns the parameter's momentum. It is undefined before the parameter's first step.
 at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
   auto& slot = state_[parameter.unsafeGetTensorImpl()];
   if (!slot) slot = std::make_unique<torch::optim::SGDParamState>();
   return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
 }
 
-/// Adds rate × update to the parameter. For a 16-bit parameter the update is float32, because libtorch would otherwise
+/// Adds rate × update to the parameter. For a 16-bit parameter `update` is float32, because in 16 bits libtorch would
 /// round the rate to 16 bits, too.
 void add_update(const at::Tensor& parameter, const at::Tensor& update, double rate) {
   if (parameter.scalar_type() == update.scalar_type()) {
@@ -71,13 +71,14 @@ void add_update(const at::Tensor& parameter, const at::Tensor& update, double ra
   }
 }
 
-/// Updates a parameter with a sparse gradient, as libtorch does, but computes in float32 for a 16-bit parameter. The
-/// host waits for `has_overflow`.
+/// Updates a parameter with a sparse gradient, as libtorch does, but computes in float32 for a 16-bit parameter. To
+/// read `has_overflow`, the host waits for the device.
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
                            const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
   if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
-  // libtorch rounds the factors of 16-bit tensors to 16 bits, which would turn a momentum of 0.999 into 1 in bfloat16.
+  // For 16-bit tensors libtorch rounds the factors, too: a momentum of 0.999 would become 1 in bfloat16. So such
+  // updates are computed in float32.
   const bool is_narrow = parameter.element_size() == 2;
   at::Tensor update = is_narrow ? parameter.grad().to(at::kFloat) : parameter.grad();
   if (options.momentum() != 0) {
@@ -110,13 +111,14 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
     if (options.momentum() != 0) {
       at::Tensor& buffer = momentum_of(parameter);
       is_first = !buffer.defined() && !has_overflow.defined();
-      // The first step copies the gradient to the buffer; a step that may be left out adds the gradient to zeros.
+      // The kernel's first step writes the gradient into the buffer, whatever the buffer holds. A step that may be left
+      // out must not count as the first: it adds the gradient to a buffer of zeros.
       if (!buffer.defined()) buffer = has_overflow.defined() ? at::zeros_like(parameter) : at::empty_like(parameter);
       if (buffer.is_sparse()) buffer = buffer.to_dense();
       momentum = buffer;
     }
     const c10::Device device = parameter.device();
-    // The kernel's flag is_first_step holds for all its tensors.
+    // The kernel has one flag is_first_step for all its tensors, so first steps get a call of their own.
     SgdLists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
     lists.parameters.push_back(parameter);
     lists.gradients.push_back(gradient_as_parameter(parameter));

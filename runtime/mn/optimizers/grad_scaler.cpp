@@ -18,11 +18,10 @@
 namespace mn {
 namespace {
 
-// With a larger scale, float32 losses would overflow by the scale alone.
+// The largest scale: with a larger one, a float32 loss could overflow because of the scale alone.
 constexpr double kMaxScale = 1.7e38;
 
-/// The host's scale is rounded to float32, so that losses are multiplied, and gradients divided, by exactly the same
-/// number.
+/// Rounds the host's scale to float32, so that losses are multiplied and gradients divided by exactly the same number.
 double as_float(double scale) { return static_cast<float>(scale); }
 
 }  // namespace
@@ -49,7 +48,7 @@ void GradScaler::stay_on(c10::Device device) {
 
 at::Tensor GradScaler::scale_loss(const at::Tensor& loss) const {
   const at::Tensor full = loss.to(at::kFloat);
-  // The scale is copied, because backward still needs the factor when update() has overwritten the scale.
+  // Multiplies by a copy of the scale: backward needs this factor even after update() has overwritten the scale.
   return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
 }
 
@@ -61,7 +60,8 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   }
   has_overflow_.reset();
   if (gradients.empty()) return true;
-  // All gradients share one flag, because one NaN or infinity spoils the step. So the host waits for a single number.
+  // All gradients share one flag, because a NaN or an infinity in any gradient spoils the whole step. So the host waits
+  // for a single number.
   const auto options = gradients.front().options().dtype(at::kFloat);
   const bool stays = device_.scale.defined();
   has_overflow_ = at::zeros({1}, options);
@@ -70,12 +70,12 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   return stays || has_overflow_.item<float>() == 0;  // before stay_on() the host waits and decides
 }
 
-/// Enqueues the copy of the device's numbers to the host.
+/// Enqueues a copy of the device's scale and count of skipped steps to the host.
 void GradScaler::show_host() {
   device_.on_host.copy_(at::cat({device_.scale, device_.skipped}), /*non_blocking=*/true);
 }
 
-/// Number i of on_host; the device may be writing the number now.
+/// Returns number i of on_host. The read is atomic, because the device may be writing the number now.
 double GradScaler::seen(std::int64_t i) const noexcept {
   return std::atomic_ref(device_.on_host.mutable_data_ptr<float>()[i]).load(std::memory_order_relaxed);
 }
@@ -109,7 +109,7 @@ void GradScaler::update(bool finite) {
 }
 
 std::int64_t GradScaler::count_step() {
-  // Numbers from the device are at most kLate steps old.
+  // What the host knows of the device's scale and skipped steps is at most kLate steps old.
   constexpr std::int64_t kLate = 2;
   const std::int64_t slack = device_.scale.defined() ? kLate : 0;
   ++steps_;

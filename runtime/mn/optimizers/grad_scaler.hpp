@@ -23,8 +23,8 @@ struct GradScalerOptions {
 /// Multiplies a loss by the scale before backward, so that float16 does not round small gradients to 0. The mean
 /// gradients are divided by the scale before hooks and the optimizer read them. If a mean has a NaN or infinity, the
 /// step is left out and the scale falls, but not below kMinScale: gradients that overflow at kMinScale overflow at any
-/// scale. All ranks have equal means, so they decide alike without a message. A MultiNodeOptimizer owns a GradScaler if
-/// its options ask for one, and makes all calls but scale().
+/// scale. All ranks have the same means, so they make the same decision without a message. A MultiNodeOptimizer owns a
+/// GradScaler if its options ask for one, and makes all calls but scale().
 ///
 /// If the optimizer can leave out a step on its device, the decision is made on the device and the host does not wait.
 class GradScaler {
@@ -34,7 +34,7 @@ class GradScaler {
 
   /// Throws UsageError if an option is out of range.
   explicit GradScaler(const GradScalerOptions& options);
-  /// From now on the scale is stored on `device`, and only the device knows of overflows.
+  /// From now on the scale is stored on `device`, and the host no longer learns which gradients overflowed.
   void stay_on(c10::Device device);
 
   /// Returns loss × scale, for backward(). Sends nothing to other ranks.
@@ -43,27 +43,27 @@ class GradScaler {
   /// device and returns false if a gradient is NaN or infinite. After stay_on(), does not wait and returns true; then
   /// has_overflow() has the answer.
   [[nodiscard]] bool unscale(const std::vector<at::Tensor>& parameters);
-  /// On the device: 1 if a gradient of the last unscale() was NaN or infinite, else 0.
+  /// Returns 1 if a gradient of the last unscale() was NaN or infinite, otherwise 0. The number lies on the device.
   [[nodiscard]] const at::Tensor& has_overflow() const noexcept { return has_overflow_; }
   /// Adapts the scale. Call it once a step. After stay_on(), `finite` is ignored.
   void update(bool finite);
 
-  /// The factor by which losses are multiplied. After stay_on(), scale() and skipped() return numbers that may be some
-  /// steps old; they are up to date only after a wait for the device.
+  /// Returns the factor by which losses are multiplied. After stay_on() the results of scale() and skipped() may be
+  /// some steps old; they are up to date after a wait for the device.
   [[nodiscard]] double scale() const noexcept;
-  /// Steps left out so far.
+  /// Returns the number of steps that were left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
-  /// Counts the steps left out in a row; call it after each step. Returns the number if it is kTooManySteps times 1,
-  /// 10, 100, …, otherwise 0. After stay_on(), the number is some steps old.
+  /// Call it after each step: counts how many steps in a row were left out. Returns this number if it is kTooManySteps
+  /// times 1, 10, 100, …, otherwise 0. After stay_on(), the number is some steps old.
   [[nodiscard]] std::int64_t count_step();
 
-  /// The state for a checkpoint, equal on all ranks. Waits for the device.
+  /// Returns the state for a checkpoint, which is the same on all ranks. Waits for the device.
   [[nodiscard]] nlohmann::json state() const;
   /// Restores a state that state() has returned. Throws nlohmann's exceptions if `state` is not such a state.
   void load_state(const nlohmann::json& state);
 
  private:
-  /// The state on a device, in tensors of one element.
+  /// The scaler's state on a device, each number in a tensor of one element.
   struct DeviceState {
     at::Tensor scale, good_steps, skipped;
     at::Tensor on_host;  // [scale, skipped] in page-locked memory, some steps old
@@ -77,7 +77,7 @@ class GradScaler {
   double scale_;
   std::int64_t good_steps_ = 0;  // steps since the scale last changed
   std::int64_t skipped_ = 0;
-  // For count_step():
+  // The members below belong to count_step().
   std::int64_t steps_ = 0;            // steps of this process
   std::int64_t good_at_ = 0;          // the last step that was not left out
   std::int64_t skipped_at_good_ = 0;  // skipped() after that step

@@ -9,8 +9,9 @@
 
 namespace mn {
 
-/// The values of the parameter's gradient, to read or change in place. The gradient must be defined. For a dense
-/// gradient, returns the gradient. For a sparse gradient, returns its values, with each row once.
+/// Returns the values of the parameter's gradient, for reading them or changing them in place. The gradient must be
+/// defined. For a dense gradient, returns the gradient. For a sparse gradient, first adds up repeated rows, and then
+/// returns its values.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient;
@@ -18,7 +19,8 @@ inline at::Tensor gradient_values(const at::Tensor& parameter) {
   return gradient._values();
 }
 
-/// Throws ArgumentError if the parameter's gradient, which is the mean over all ranks, is sparse.
+/// Throws ArgumentError if the parameter's gradient, which is the mean over all ranks, is sparse. `who` begins the
+/// error message.
 inline void reject_sparse(const at::Tensor& parameter, const std::string& who) {
   if (!parameter.grad().is_sparse()) return;
   throw ArgumentError(who +

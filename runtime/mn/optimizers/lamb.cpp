@@ -23,7 +23,7 @@
 namespace mn {
 namespace {
 
-/// For each weight ‖w‖ / ‖step‖, as a scalar on the weight's device; 1 if a norm is 0 (2).
+/// Returns for each weight w the ratio ‖w‖ / ‖step‖, as a scalar on the weight's device; 1 if either norm is 0 (2).
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
   // All numbers stay on the device, so the host does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
@@ -51,7 +51,8 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> parameters, gradients, firsts, seconds;
   std::vector<at::Scalar> first_corrections, second_corrections;
-  // (1): weights come first, because only weights are adapted and decayed.
+  // Lists weights (two dimensions or more) before all other parameters, because only weights have adapted rates and
+  // weight decay (1).
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
@@ -65,7 +66,8 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
       seconds.push_back(moments.exp_avg_sq());
       const auto count = static_cast<double>(moments.step());
       first_corrections.emplace_back(1 - std::pow(beta1, count));
-      // The correction is applied to √v. v itself stays uncorrected, as in checkpoints of torch::optim::AdamW.
+      // Adam's correction for the start is applied to √v. v itself stays uncorrected, as in checkpoints of
+      // torch::optim::AdamW.
       second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
     }
     if (is_weight) weights = parameters.size();
@@ -83,7 +85,8 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   if (weights > 0) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList updates(steps.data(), weights);
-    // The decay is part of the step whose norm is compared.
+    // Adds the weight decay to the steps first, because LAMB compares the weight's norm with the norm of step plus
+    // decay.
     at::_foreach_add_(updates, adapted, options.weight_decay());
     at::_foreach_mul_(updates, norm_ratios(adapted, updates));
   }

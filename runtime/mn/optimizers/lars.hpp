@@ -4,7 +4,7 @@
 /// Each weight w with gradient g is updated with momentum, at the rate
 ///   lr · trust · ‖w‖ / (‖g‖ + weight_decay · ‖w‖)
 /// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
-/// (2) A weight or gradient of zeros takes the plain rate.
+/// (2) If a weight or its gradient is all zeros, the weight takes the plain rate.
 /// (3) The rate is multiplied into the momentum, so a change of the rate does not affect earlier gradients.
 /// Cost: two norms of each weight, in addition to SGD's passes. Norms stay on the device, so the host does not wait.
 #pragma once
@@ -18,9 +18,10 @@ namespace mn {
 /// Has the options and the state of torch::optim::SGD, but rejects dampening and Nesterov momentum.
 class Lars : public torch::optim::SGD {
  public:
-  /// Throws ArgumentError unless trust > 0 and the options have neither dampening nor Nesterov momentum.
+  /// Throws ArgumentError if trust ≤ 0, or if the options have dampening or Nesterov momentum.
   Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust = 0.001);
-  /// For groups of parameters, whose options replace `options`. Throws ArgumentError as the constructor above.
+  /// Makes the optimizer for groups of parameters; a group's own options replace `options`. Throws ArgumentError as the
+  /// constructor above does.
   Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::SGDOptions& options,
        double trust = 0.001);
   /// Updates all parameters that have a gradient once. Returns what `closure` returns.

@@ -21,33 +21,33 @@
 
 namespace mn {
 
-/// Settings of the parameters whose names match a pattern.
+/// Settings for the parameters whose names match a pattern.
 struct GroupRule {
   std::string pattern;                      ///< see matches_name(); the first rule that matches a name counts
   double rate = 1;                          ///< factor of the optimizer's learning rate
   std::optional<double> weight_decay = {};  ///< no value: the optimizer's
 };
 
-/// Which parameters weight decay acts on.
+/// Which parameters have weight decay.
 enum class Decay {
   kAll,      ///< all parameters, as in torch's optimizers
   kWeights,  ///< neither biases nor the parameters of normalizations (fewer than two dimensions)
 };
 
-/// Groups for the constructor of an optimizer.
+/// Groups of parameters, and their names, for the constructor of an optimizer.
 struct ParameterGroups {
   std::vector<torch::optim::OptimizerParamGroup> groups;  ///< none is empty
   std::vector<std::string> names;  ///< pattern of each group; empty for parameters without a rule
 };
 
-/// A group to make, for parameter_groups().
+/// A group of parameters that parameter_groups() will make.
 struct PlannedGroup {
   std::vector<at::Tensor> parameters;  ///< not empty
   std::optional<std::size_t> rule;     ///< index of the rule; no value: no rule matches
   double weight_decay = 0;             ///< of these parameters
 };
 
-/// Divides parameters as parameter_groups() does, for an optimizer with this weight decay.
+/// Divides parameters as parameter_groups() does, for an optimizer with the weight decay `weight_decay`.
 [[nodiscard]] std::vector<PlannedGroup> plan_groups(const NamedTensors& parameters, const std::vector<GroupRule>& rules,
                                                     double weight_decay, Decay decay);
 

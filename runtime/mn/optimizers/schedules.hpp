@@ -7,29 +7,29 @@
 
 namespace mn {
 
-/// The learning rate after `iteration` completed iterations. A schedule has no state, so a resumed training continues
-/// with the right rate.
+/// Returns the learning rate after `iteration` completed iterations. A schedule has no state, so a resumed training
+/// continues with the right rate.
 using Schedule = std::function<double(std::int64_t iteration)>;
 
-/// The learning rate is always `rate`.
+/// Makes a schedule whose learning rate is always `rate`.
 [[nodiscard]] Schedule constant_schedule(double rate);
 
-/// The learning rate begins as `rate` and is multiplied by `factor` at each milestone. Milestones are numbers of
+/// The learning rate begins with `rate`, and is multiplied by `factor` at each milestone. A milestone is a number of
 /// iterations.
 [[nodiscard]] Schedule step_schedule(double rate, std::vector<std::int64_t> milestones, double factor = 0.1);
 
-/// The learning rate follows half a cosine from `rate` to `last` in `iterations`, and then stays `last` (Loshchilov and
-/// Hutter 2017, arXiv:1608.03983).
+/// The learning rate follows half a cosine from `rate` to `last` during `iterations` iterations, and then stays `last`
+/// (Loshchilov and Hutter 2017, arXiv:1608.03983).
 [[nodiscard]] Schedule cosine_schedule(double rate, std::int64_t iterations, double last = 0);
 
-/// One cycle (Smith and Topin 2018, arXiv:1708.07120). In the fraction `rising` of `iterations`, the learning rate
-/// rises from rate / 25 to `rate`, along half a cosine. Then it falls to rate / 250,000, along half a cosine that ends
-/// with the last iteration, and stays there. The rates equal those of PyTorch's OneCycleLR(total_steps = iterations),
-/// but momentum does not change.
+/// Makes the schedule of one cycle (Smith and Topin 2018, arXiv:1708.07120). In the fraction `rising` of `iterations`,
+/// the learning rate rises from rate / 25 to `rate`, along half a cosine. Then it falls to rate / 250,000, along half a
+/// cosine that ends with the last iteration, and stays there. The rates equal those of PyTorch's OneCycleLR(total_steps
+/// = iterations), but momentum does not change.
 [[nodiscard]] Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising = 0.3);
 
-/// In the first `iterations` the learning rate rises linearly from `first` to the rate of `after`. Then it is the rate
-/// of `after` (Goyal et al. 2017, arXiv:1706.02677).
+/// In the first `iterations` iterations the learning rate rises linearly from `first` to the rate of `after`. From then
+/// on it is the rate of `after` (Goyal et al. 2017, arXiv:1706.02677).
 [[nodiscard]] Schedule warm_up(double first, std::int64_t iterations, Schedule after);
 
 /// The learning rate is 0 before iteration `start`, and then follows `after`, which counts its iterations from `start`:
@@ -39,13 +39,13 @@ using Schedule = std::function<double(std::int64_t iteration)>;
 /// The learning rate is always `factor` times the rate of `schedule`.
 [[nodiscard]] Schedule scaled_schedule(double factor, Schedule schedule);
 
-/// The learning rate rises from `first` to `last` in `iterations` steps by the same factor each, and then stays `last`.
-/// Both rates are > 0.
+/// The learning rate rises from `first` to `last` in `iterations` iterations, each time by the same factor, and then
+/// stays `last`. Both rates must be above 0.
 [[nodiscard]] Schedule exponential_schedule(double first, double last, std::int64_t iterations);
 
-/// The linear scaling rule (Goyal et al. 2017, arXiv:1706.02677): a minibatch k times as large gets k times the
-/// learning rate. `rate` is the learning rate for `reference` samples in a step; `samples` is the number of samples of
-/// all ranks in a step.
+/// Returns a learning rate by the linear scaling rule (Goyal et al. 2017, arXiv:1706.02677): a minibatch k times as
+/// large gets k times the learning rate. `rate` is the learning rate for `reference` samples in a step; `samples` is
+/// the number of samples of all ranks in a step.
 [[nodiscard]] double scale_learning_rate(double rate, std::int64_t samples, std::int64_t reference = 256);
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// Helpers of mn's optimizers: a loop over the groups, Adam's state, gradients with the strides that kernels need. Not
-/// for programs.
+/// Helpers of mn's optimizers: a loop over the groups of parameters, Adam's state for a parameter, and gradients with
+/// the strides that kernels need. Not for programs.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace mn {
 
-/// Calls the closure, if there is one, then step_group(group) for each group with gradient mode off. Returns the
+/// Calls the closure, if there is one. Then calls step_group(group) for each group, with gradient mode off. Returns the
 /// closure's loss.
 template <class StepGroup>
 at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::Optimizer::LossClosure& closure,
@@ -29,7 +29,8 @@ at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::O
   return loss;
 }
 
-/// Makes a parameter's moments as torch::optim::Adam and AdamW do, so that checkpoints load into either optimizer.
+/// Makes a parameter's moments as torch::optim::Adam and AdamW make them, so that checkpoints load into either
+/// optimizer.
 template <class State>
 State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
   auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
@@ -44,8 +45,8 @@ State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& paramete
   return static_cast<State&>(*slot);
 }
 
-/// Returns a parameter's gradient with the strides of the parameter. Fused kernels need equal strides, because they
-/// ignore indices and run through memory. Throws ArgumentError if the parameter's memory has gaps.
+/// Returns a parameter's gradient with the strides of the parameter. Fused kernels need the same strides for both,
+/// because they run through memory without computing indices. Throws ArgumentError if the parameter's memory has gaps.
 inline at::Tensor gradient_as_parameter(const at::Tensor& parameter) {
   if (!parameter.is_non_overlapping_and_dense()) {
     throw ArgumentError(
