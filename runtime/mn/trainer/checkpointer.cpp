@@ -84,8 +84,8 @@ void Checkpointer::log_other_runs() const {
   }
 }
 
-/// Collective, before the checkpoint of iteration `next`. Invariant 3: before a run's first checkpoint, rank 0 renames
-/// the checkpoints that other runs have left.
+/// Collective. Call it before the checkpoint of iteration `next` is written. Invariant 3: before a run's first
+/// checkpoint, rank 0 renames the checkpoints that other runs have left.
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;

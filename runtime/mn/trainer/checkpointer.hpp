@@ -51,7 +51,7 @@ class Checkpointer {
 
   /// Writes a checkpoint to `path`; each rank writes its part. The checkpoint is complete when the call returns. If a
   /// trained parameter has become infinite or NaN, or if a fixed parameter or a buffer has become NaN, writes nothing
-  /// and throws an equal DataError on every rank; earlier checkpoints remain. Throws SaveError, a DataError, if writing
+  /// and throws the same DataError on every rank; earlier checkpoints remain. Throws SaveError, a DataError, if writing
   /// fails.
   void save(const std::filesystem::path& path);
   /// Copies the state of the training. A thread then writes the copy to checkpoint_path(out, iteration) while training
@@ -68,15 +68,15 @@ class Checkpointer {
   /// until the memory is allocated.
   void expect_saves() noexcept { expects_saves_ = true; }
 
-  /// Local. Whether a save is under way: true, on all ranks, from save_in_background() until the end of the save.
+  /// Local. True, on all ranks, while a save is under way: from save_in_background() until the save has ended.
   [[nodiscard]] bool is_saving() const noexcept;
-  /// Local. Whether some rank still allocates the memory of expect_saves(); equal on all ranks. A save may begin
-  /// nevertheless.
+  /// Local. True, on all ranks, while some rank still allocates the memory that expect_saves() has asked for. A save
+  /// may begin nevertheless.
   [[nodiscard]] bool is_preparing() const noexcept { return is_preparing_; }
-  /// Local. Whether a checkpoint of the current iteration is complete or under way. Also true before the first
+  /// Local. True if a checkpoint of the current iteration is complete or under way. Also true before the first
   /// iteration of a run that starts at the beginning, or that continues a checkpoint of its own output folder.
   [[nodiscard]] bool is_saved() const noexcept;
-  /// Local. For how many seconds saves in the background have kept this rank's training waiting.
+  /// Local. Returns for how many seconds saves in the background have kept this rank's training waiting.
   [[nodiscard]] double stalled_s() const noexcept { return stalled_s_; }
 
   // Only Trainer calls the functions below.
@@ -90,7 +90,7 @@ class Checkpointer {
   void log_other_runs() const;
   /// Called after each iteration. After expect_saves(), the first call begins to allocate memory for saves.
   void prepare();
-  /// Local. Whether this rank's thread is still allocating memory, writing or committing.
+  /// Local. True while this rank's thread allocates memory, writes or commits.
   [[nodiscard]] bool is_thread_busy() const noexcept;
   /// Local. Waits for this rank's thread, but at most a second.
   void wait_for_thread() const;

@@ -23,9 +23,9 @@ namespace mn {
 class CollectiveUse {
  public:
   /// Returns function(). On a rank without samples, does not call the function and returns no value. Invariant 1: if
-  /// `comm` is not null, the first run() is collective over `comm`, because the ranks find out whether any rank has no
-  /// samples. Throws ArgumentError if the function makes collective calls and a rank has no samples. The messages have
-  /// `where`, for example "training", and `epoch`, which counts from 1.
+  /// `comm` is not null, the first run() is collective over `comm`: the ranks find out whether any rank has no samples.
+  /// Throws ArgumentError if the function makes collective calls and a rank has no samples. The messages have `where`,
+  /// for example "training", and `epoch`, which counts from 1.
   template <class Function>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
     std::optional<decltype(function())> result;
@@ -52,7 +52,7 @@ class CollectiveUse {
     any_ = any_ || collective_calls() != before;
     return result;
   }
-  /// Whether a function that watch() ran has made a collective call.
+  /// True if a function that watch() has run made a collective call.
   [[nodiscard]] bool any() const noexcept { return any_; }
   /// Called on a rank that has no samples and does not call the function: throws ArgumentError if the function makes
   /// collective calls.

@@ -41,7 +41,7 @@ class Interrupted final : public std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "interrupted: training ends"; }
 };
 
-/// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in equal
+/// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in the same
 /// order, so these members may make collective calls. By convention, only rank 0 writes and prints. Members that load a
 /// state are called by Trainer::resume(), or by extend() if the extension is added after resume(). A program that
 /// overrides state() includes <nlohmann/json.hpp>.
@@ -61,9 +61,9 @@ class Extension {
   virtual ~Extension() = default;
 
   /// The extension's name. In a checkpoint it is the key of the extension's state. No two extensions of a trainer may
-  /// have equal names; extend() can give another name.
+  /// have the same name; extend() can give another name.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// When run() is called. extend() can give another trigger.
+  /// Returns the interval at which run() is called. extend() can give another trigger.
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
   /// The place of the extension among the extensions of an iteration. extend() can give another priority.
   [[nodiscard]] virtual int priority() const { return kPriorityReader; }
@@ -72,7 +72,7 @@ class Extension {
   /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
   /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint. If so, the extension runs before all extensions that are not short.
+  /// True if run() writes a checkpoint. Such an extension runs before all extensions that are not short.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration. After a resume, the state is loaded before.
@@ -82,7 +82,7 @@ class Extension {
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
   /// Called after after_forward(), with the minibatch's loss and the metrics of the loss function. Not collective.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
-  /// Whether observe_all() is to be called.
+  /// True if the Trainer is to call observe_all().
   [[nodiscard]] virtual bool observes_all() const { return false; }
   /// Called before each run(), with the values of the minibatches since the last call, combined over all ranks:
   /// "main/loss" and "main/NAME" for each metric, as the log has them. Each run() of such an extension costs one
@@ -90,9 +90,9 @@ class Extension {
   virtual void observe_all(Trainer&, const Metrics& /*values*/) {}
   /// Does the extension's work. Called each time the trigger fires.
   virtual void run(Trainer&) {}
-  /// Reports what has come since the last run(). Called in the last iteration of training, before the extensions with
-  /// kPriorityReport, unless run() was called in this iteration. Not called if a signal or the time limit interrupts
-  /// training, because an interrupted training will continue.
+  /// Reports what the extension has seen since its last run(). Called in the last iteration of training, before the
+  /// extensions with kPriorityReport, unless run() was called in this iteration. Not called if a signal or the time
+  /// limit interrupts training, because an interrupted training will continue.
   virtual void at_end(Trainer&) {}
   /// Called when an extension reports a value (Trainer::report()). Return true if the extension has added the value to
   /// its report of this iteration; if no extension has, the next take_observation() returns the value.
@@ -100,26 +100,26 @@ class Extension {
   /// Called once, at the end, if training ends without an error.
   virtual void finalize(Trainer&) {}
 
-  /// The state of the extension, for a checkpoint. Only rank 0's state is stored.
+  /// Returns the state of the extension, for a checkpoint. Only rank 0's state is stored.
   [[nodiscard]] virtual nlohmann::json state() const;
   /// Called on all ranks with rank 0's state(), after the functions that load tensors.
   virtual void load_state(const nlohmann::json&) {}
-  /// The tensors of the extension's state, for a checkpoint. Only rank 0's tensors are stored, under the extension's
-  /// name. Not collective.
+  /// Returns the tensors of the extension's state, for a checkpoint. Only rank 0's tensors are stored, under the
+  /// extension's name. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
-  /// Whether tensors() are equal on all ranks. If so, each rank can write a part of them to the checkpoint.
+  /// True if tensors() are the same on all ranks. Each rank can then write a part of them to the checkpoint.
   [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
   /// Called on all ranks with rank 0's tensors(), which are on the CPU. Not called if the checkpoint has none.
   virtual void load_tensors(const NamedTensors&) {}
 
-  /// The tensors of a state that differs from rank to rank, for a checkpoint. Each rank saves its own tensors. Not
-  /// collective. Undefined tensors are left out. extensions::RankState is an extension that only has such a state.
+  /// Returns the tensors of a state that differs from rank to rank, for a checkpoint. Each rank saves its own tensors.
+  /// Not collective. Undefined tensors are left out. extensions::RankState is an extension that only has such a state.
   [[nodiscard]] virtual NamedTensors rank_tensors() const { return {}; }
   /// Called with this rank's rank_tensors(), which are on the CPU. Not called if the checkpoint has none of this rank.
   virtual void load_rank_tensors(const NamedTensors&) {}
-  /// Called in place of load_rank_tensors(), on all ranks, if more or fewer ranks have saved the checkpoint. saved[r]
-  /// has the rank_tensors() of their rank r; the function makes the state of rank comm.rank() from all of them. By
-  /// default throws a DataError that names both numbers of ranks.
+  /// Called in place of load_rank_tensors(), on all ranks, if more or fewer ranks have saved the checkpoint than run
+  /// now. saved[r] has the rank_tensors() of rank r at that time; the function makes the state of rank comm.rank() from
+  /// all of them. By default throws a DataError that names both numbers of ranks.
   virtual void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm);
 };
 

@@ -10,8 +10,8 @@
 namespace mn {
 namespace {
 
-/// Returns member(). If `member` throws an error of libtorch or another library, its text gets the extension's name:
-/// the text itself does not say where the error happened.
+/// Returns member(). If `member` throws an error of libtorch or another library, puts the extension's name before the
+/// error's text, because the text itself does not say where the error happened.
 template <class Member>
 auto name_errors(const std::string& extension, const Member& member) {
   try {
@@ -39,7 +39,7 @@ void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const C
                   true);
 }
 
-/// Exists while an extension runs. During this time take_report() offers a reported value to all extensions.
+/// Exists while an extension runs. During this time take_report() offers each reported value to all extensions.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -60,8 +60,8 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
       throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
     }
   }
-  // Extensions with higher priorities come first. With equal priorities they are in the order of add(), which is equal
-  // on all ranks.
+  // Extensions with higher priorities come first. Extensions of the same priority stay in the order of add(), which is
+  // the same on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   const auto added = entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -213,8 +213,8 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a function of an extension. False if a signal or the time limit interrupted the call; the extension is then
-/// pending again.
+/// Calls a function of an extension. Returns false if a signal or the time limit interrupted the call; the extension is
+/// then pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   const double begin_s = elapsed_s_();

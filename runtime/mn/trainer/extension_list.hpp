@@ -22,7 +22,7 @@ struct Progress {
   double epoch_detail = 0;
 };
 
-/// The extensions of one Trainer. All ranks make equal calls in equal order.
+/// The extensions of one Trainer. All ranks must make the same calls in the same order.
 class ExtensionList {
  public:
   /// How many seconds run() and at_end() of some extensions took: of extensions that write checkpoints, and of all
@@ -39,10 +39,10 @@ class ExtensionList {
   /// Throws ArgumentError if the extension's name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds the states of all extensions to a checkpoint of `iteration`. Also adds the names of the extensions that are
-  /// pending, and of those that have run in `iteration`.
+  /// Adds the states of all extensions to `about`, a part of the checkpoint of `iteration`. Also adds the names of the
+  /// extensions that are pending, and of those that have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
-  /// What a checkpoint has of extensions.
+  /// What a checkpoint holds about extensions.
   struct Restored {
     nlohmann::json about;                   ///< the object filled by save(); null: no state
     NamedTensors tensors;                   ///< named "EXTENSION/TENSOR"
@@ -52,14 +52,16 @@ class ExtensionList {
   };
   /// Gives each extension its state. An extension that is added later, before initialize(), gets its state, too.
   void load(Restored restored);
-  /// The tensors, named "EXTENSION/TENSOR", of those extensions whose are_tensors_replicated() equals `replicated`.
+  /// Returns tensors(), named "EXTENSION/TENSOR", of those extensions whose are_tensors_replicated() equals
+  /// `replicated`.
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
   /// The rank_tensors() of all extensions, named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors rank_tensors() const;
 
   /// Adds the values of a minibatch or an update to the observations of all extensions with observes_all().
   void observe_all(const Summary& values);
-  /// What this rank has observed for each extension with observes_all(), by the extensions' names, for a checkpoint.
+  /// Returns, for a checkpoint, what this rank has observed for each extension with observes_all(), by the extensions'
+  /// names.
   [[nodiscard]] nlohmann::json rank_state() const;
 
   void initialize(Trainer& trainer);
@@ -72,22 +74,23 @@ class ExtensionList {
   enum class Part { kReporting, kReading };
   /// Marks an extension as pending if its trigger fires in the iteration that has just ended.
   void find_due(const Progress& progress);
-  /// Runs the pending extensions of `part`. False if an extension may not begin, or was interrupted.
+  /// Runs the pending extensions of `part`. Returns false if an extension may not begin, or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
   /// Calls at_end() of each extension that is not pending and has not run in this iteration. An extension that is
   /// interrupted becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// While an extension runs: offers a reported value to all extensions. True if one of them has taken the value.
+  /// Called while an extension runs: offers a reported value to all extensions. Returns true if one of them has taken
+  /// it.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
-  /// The sums of these times over all iterations of this process.
+  /// Returns how long extensions took, summed up over all iterations of this process.
   [[nodiscard]] const Times& times() const noexcept { return times_; }
 
-  /// Whether any trigger counts seconds. If so, rank 0's clock must decide for all ranks.
+  /// True if the trigger of any extension counts seconds. Rank 0's clock must then decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
-  /// One flag for each trigger that counts seconds: 1 if its period is over by this rank's clock, otherwise 0.
+  /// Returns a flag for each trigger that counts seconds: 1 if its period is over by this rank's clock, otherwise 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
   /// Takes the flags of due() on which the ranks have agreed. The next find_due() uses them.
   void set_due(std::span<const std::int64_t> flags);

@@ -10,8 +10,8 @@ namespace mn {
 /// Returns the gradients of `parameters`. Undefined gradients are left out; a sparse gradient is replaced by the tensor
 /// of its rows.
 [[nodiscard]] std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters);
-/// The L2 norm of all elements together, in float64, on the tensors' device. Does not wait for the device. Three
-/// operators of libtorch, and one more for each further dtype.
+/// Returns the L2 norm of all elements together, in float64, on the tensors' device. Does not wait for the device. Runs
+/// three operators of libtorch, and one more for each further dtype.
 [[nodiscard]] at::Tensor global_norm(const std::vector<at::Tensor>& tensors);
 
 }  // namespace mn

@@ -106,8 +106,8 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// Collective, invariant 1: decides whether this step runs without a graph, is recorded or is launched, equally on all
-/// ranks.
+/// Collective. Decides whether this step runs without a graph, is recorded or is launched. Invariant 1: all ranks make
+/// the same decision.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   if (is_optional_ && !graph_ && steps_ >= kPatience) return Way::kWithoutGraph;  // on all ranks: no message
   Communicator& comm = *optimizer_->communicator();

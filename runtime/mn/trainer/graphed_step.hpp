@@ -15,8 +15,8 @@
 ///     step is recorded (tensor/device_graph.hpp). From then on the graph replaces all steps that are alike to the
 ///     recorded step. Different steps, such as the last step of an epoch, run without the graph. In each step, either
 ///     all ranks launch the graph or no rank does.
-/// (2) Steps are alike if their inputs have equal shapes, strides and dtypes, and if their `numbers` (see run()) are
-///     equal.
+/// (2) Two steps are alike if the inputs of both have the same shapes, strides and dtypes, and if both have the same
+///     `numbers` (see run()).
 /// (3) Learning rates may change from step to step. If another setting of the optimizer or its parameters changes, or a
 ///     state is loaded, the next step is recorded again.
 /// (4) The graph holds the host's decisions at the recording: hooks and the model must make the same decisions in each
@@ -56,17 +56,17 @@ class GraphedStep {
   GraphedStep(const GraphedStep&) = delete;             ///< not copyable
   GraphedStep& operator=(const GraphedStep&) = delete;  ///< not copyable
 
-  /// The reason why there can be no graph of this optimizer's steps; null if there can be one.
+  /// Returns the reason why there can be no graph of this optimizer's steps; null if there can be one.
   [[nodiscard]] static const char* why_no_graph(const MultiNodeOptimizer& optimizer);
 
   /// Collective: makes the step, and returns copies of its results. `inputs` lie on the GPU. `numbers` are the numbers
-  /// of the minibatch that `step` uses, such as the number of samples. `step` must do equal work in every call. Throws
-  /// UsageError if the step can't be recorded.
+  /// of the minibatch that `step` uses, such as the number of samples. `step` must do the same work in every call.
+  /// Throws UsageError if the step can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
                               const Step& step);
-  /// Whether `step` is being recorded. Its operations then compute nothing. `step` may call this function.
+  /// True while `step` is being recorded. Its operations then compute nothing. `step` may call this function.
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
-  /// Whether the last run() launched the graph.
+  /// True if the last run() launched the graph.
   [[nodiscard]] bool has_launched() const noexcept { return has_launched_; }
 
  private:

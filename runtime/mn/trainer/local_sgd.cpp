@@ -36,7 +36,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // Each average will change the buffers by equal means on all ranks. To stay equal, they must be equal at the start.
+  // The buffers must be equal on all ranks now, because each average will change them by the same amount on all ranks.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -44,7 +44,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` has the weight and the flags: one reduction averages them together with the changes.
+  // The tail of `change_` holds the weight and the flags, so one reduction averages them together with the changes.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -69,7 +69,7 @@ ReductionResult LocalSgd::synchronize() { return steps_ > 0 ? average(/*set_chan
 
 ReductionResult LocalSgd::average(bool set_changes) {
   const at::NoGradGuard no_grad;
-  // Invariant 2: a rank's change is weighted by the rank's samples, that is, by the mean weight of its steps.
+  // Invariant 2: a rank's change is weighted by the rank's samples, that is, by the mean weight of the rank's steps.
   const double weight = steps_ > 0 ? weight_ / static_cast<double>(steps_) : 0;
   fill_change(weight);
   change_->tail()[1].fill_(set_changes ? 1 : 0);
@@ -136,7 +136,7 @@ std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
 
 NamedTensors LocalSgd::state() const {
   NamedTensors state;
-  // Only rank 0 saves the velocities, because all ranks have equal ones.
+  // Only rank 0 saves the velocities, because they are the same on all ranks.
   if (comm_->rank() != 0) return state;
   for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
   return state;

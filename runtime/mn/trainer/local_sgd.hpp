@@ -3,9 +3,10 @@
 /// Every K updates the parameters move from the last average by the weighted mean d of the ranks' changes (Stich 2019,
 /// arXiv:1805.09767). With outer momentum m they move by v ← m v + d: slow momentum (Wang et al. 2020, SlowMo,
 /// arXiv:1910.06643, with α = 1 and a constant learning rate).
-/// (1) After an average all ranks hold equal bits: the mean change is added to the last average, the anchor.
+/// (1) After an average the parameters are equal on all ranks, bit for bit: every rank adds the mean change to the last
+///     average, the anchor.
 /// (2) A rank's change is weighted by the rank's samples since the last average. A rank without samples has weight 0,
-///     and takes the mean of the other ranks.
+///     and takes the mean change of the other ranks.
 /// (3) Each rank's optimizer keeps its own state.
 /// (4) A running variance v with mean m contributes (v − v₀) + d² to the average, with d = m − m₀; v₀ and m₀ are the
 ///     values at the last average. After the average, E[d]² is subtracted (running_statistics.hpp).
@@ -38,23 +39,23 @@ class LocalSgd {
   void average_also(std::vector<AveragedBuffer> buffers);
 
   /// Collective. Call it after each local update; `weight` is the update's weight. Invariant 5: if this step makes an
-  /// average, returns the faults that ranks tell each other in the average; otherwise returns none.
+  /// average, the result holds the faults that the ranks tell each other in the average; otherwise it holds none.
   [[nodiscard]] ReductionResult step(const StepWeight& weight);
   /// Collective: makes an average now, unless there was no step since the last one.
   [[nodiscard]] ReductionResult synchronize();
-  /// Collective: makes an average now, and tells all ranks in the average that the calling rank changes its parameter
-  /// set.
+  /// Collective: makes an average now, which also tells all ranks that the calling rank is about to change its
+  /// parameter set.
   [[nodiscard]] ReductionResult announce_set_change() { return average(/*set_changes=*/true); }
-  /// How many steps there were since the last average.
+  /// Returns the number of steps since the last average.
   [[nodiscard]] std::int64_t steps() const noexcept { return steps_; }
   /// Begins anew from the present parameters, which must be equal on all ranks.
   void restart();
 
-  /// How many bytes this rank has passed to collective calls.
+  /// Returns how many bytes this rank has passed to collective calls.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// The state of the outer momentum, for a checkpoint. The state is equal on all ranks, and therefore empty on all
-  /// ranks but rank 0.
+  /// Returns the state of the outer momentum, for a checkpoint. Because the state is the same on all ranks, only rank 0
+  /// returns it; the result is empty on all other ranks.
   [[nodiscard]] NamedTensors state() const;
   /// Collective: loads rank 0's `state` on all ranks.
   void load_state(const NamedTensors& state);

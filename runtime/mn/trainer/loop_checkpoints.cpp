@@ -144,7 +144,7 @@ void LoopCheckpoints::Impl::remove_old() {
 LoopCheckpoints::LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                                  torch::nn::Module& model, const fs::path& out, std::size_t keep)
     : LoopCheckpoints(std::move(comm),
-                      // The pointer owns nothing, because the optimizer belongs to the program.
+                      // This pointer owns nothing, because the optimizer belongs to the program.
                       {{"main", std::shared_ptr<MultiNodeOptimizer>(std::shared_ptr<void>(), &optimizer)}}, iterator,
                       model, out, keep) {}
 

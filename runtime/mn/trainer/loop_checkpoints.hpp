@@ -35,7 +35,7 @@ namespace mn {
 class LoopCheckpoints {
  public:
   /// All arguments must outlive the object. Rank 0 locks the folder `out`; the `keep` newest checkpoints,
-  /// OUT/ckpt/step-N, stay there. Throws an equal UsageError on every rank if `out` is not writable, if another job
+  /// OUT/ckpt/step-N, stay there. Throws the same UsageError on every rank if `out` is not writable, if another job
   /// uses `out`, or if `keep` is 0.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
@@ -49,17 +49,17 @@ class LoopCheckpoints {
   /// Restores a checkpoint as Trainer::resume() does: `from` is a path, or "auto" for the newest undamaged checkpoint
   /// in `out`. Returns false if "auto" finds no checkpoint. Throws the errors of Trainer::resume().
   bool resume(const std::string& from);
-  /// Local. The number of steps at the last save() or resume(). 0 before the first of them.
+  /// Local. Returns the number of steps at the last save() or resume(); 0 before the first call of both.
   [[nodiscard]] std::int64_t step() const noexcept;
-  /// Local. The program's own value in the checkpoint that resume() has restored. Null if there is none.
+  /// Local. Returns the program's own value from the checkpoint that resume() has restored; null if there is none.
   [[nodiscard]] const nlohmann::json& own() const noexcept;
 
   /// Writes a checkpoint of a training that has made `step` steps, between two steps, and removes old checkpoints. The
   /// checkpoint is complete when the call returns. Applies delayed updates first (MultiNodeOptimizer::synchronize()).
   /// Throws the errors of Checkpointer::save(), and ArgumentError if `step` is below step().
   void save(std::int64_t step);
-  /// Like save(step), but the checkpoint also has `own`, a value of the program, such as a best loss. Rank 0's value is
-  /// saved.
+  /// Like save(step), but the checkpoint also holds `own`, a value of the program such as the best loss. Only rank 0's
+  /// value is saved.
   void save(std::int64_t step, const nlohmann::json& own);
 
  private:

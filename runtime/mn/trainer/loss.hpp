@@ -14,15 +14,17 @@ namespace mn {
 
 /// The loss of one minibatch: a mean, and the weight of this mean.
 struct Loss {
-  /// The mean over the samples of the minibatch. If the minibatch has weights, Batch::weight is the mean's weight.
+  /// The mean over the samples of the minibatch. If the samples have weights, the mean counts with the weight
+  /// Batch::weight.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
   /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
-  /// NaN. If the loss function makes collective calls, it must not return NaN, because its gradients reach other ranks.
+  /// NaN. If the loss function makes collective calls, the mean must not be NaN, because its gradients reach other
+  /// ranks.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element
   std::optional<double> weight = {};  ///< at least 0; no value: Batch::loss_weight() is used
-  /// The weight with which the loss counts in updates and reports.
+  /// Returns the weight with which the loss counts in updates and reports.
   [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
 };
 

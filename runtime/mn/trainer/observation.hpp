@@ -22,7 +22,7 @@ class Observation {
   void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
   /// Adds seconds of training. The time of extensions does not count.
   void add_time(double seconds) noexcept { training_s_ += seconds; }
-  /// Sets a value that is equal on all ranks. It replaces an earlier value of the same name.
+  /// Sets a value that must be the same on all ranks. It replaces an earlier value of the same name.
   void report(const std::string& name, double value) { reported_[name] = value; }
 
   /// Reads losses and metrics. If they are on a GPU, waits for the GPU.
@@ -31,16 +31,17 @@ class Observation {
   /// Collective: returns the metrics over all ranks, and begins a new observation.
   [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
 
-  /// The names of all observed values, as a JSON list.
+  /// Returns the names of all observed values, as a JSON list.
   [[nodiscard]] nlohmann::json names() const;
 
-  /// Adds to a checkpoint the values that are equal on all ranks, and the number of bytes that the rank has sent.
+  /// Adds to `about`, a part of a checkpoint, the values that are the same on all ranks, and the number of bytes that
+  /// the rank has sent.
   void save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const;
   /// Loads the values that save() has added to a checkpoint.
   void load(const nlohmann::json& about);
-  /// This rank's sums over its samples, for a checkpoint.
+  /// Returns this rank's sums over its samples, for a checkpoint.
   [[nodiscard]] nlohmann::json rank_state() const;
-  /// Sets this rank's sums to nothing.
+  /// Drops this rank's sums over its samples.
   void clear_rank_state();
   /// Adds the sums in `state`, a result of rank_state(), to this rank's sums.
   void merge_rank_state(const nlohmann::json& state);

@@ -46,15 +46,15 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Options are equal on all ranks, so all ranks throw here, or none does. No collective call may come before these
-  // checks.
+  // Options are the same on all ranks, so either all ranks throw here or no rank does. No collective call may come
+  // before these checks.
   check_options(options_);
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
-  // The device measures the waits. With a trace the host waits for the device in each phase, so the host can measure
-  // them.
+  // On a GPU the device measures how long steps wait for communication. With a trace the host waits for the device in
+  // each phase, so the host can measure these waits itself.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -119,7 +119,7 @@ void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weights_->of_step(samples, [this] { join_set_change(); })) step_weighted(*weight);
 }
 
-/// Runs `work`, which waits for communication, and adds its time to the communication time of steps.
+/// Runs `work`, which waits for communication, and adds the waiting time to the communication time of steps.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -138,7 +138,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
   // `finite` depends only on reduced gradients, which are equal on all ranks. So all ranks leave out the same steps,
-  // and have equal scales.
+  // and their scales stay equal.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -156,7 +156,7 @@ void MultiNodeOptimizer::update() {
   if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
-/// With double buffering: applies the mean of the last step, which is not applied yet.
+/// With double buffering, applies the mean of the last step, which no update has used yet.
 void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
@@ -164,7 +164,8 @@ void MultiNodeOptimizer::apply_pending() {
   if (take_pending() || result.has_mean) update();
 }
 
-/// If leave_sparse_outside() has kept a mean, makes it the gradients and returns true. False if it has kept none.
+/// If leave_sparse_outside() has kept a mean, makes it the parameters' gradients and returns true. Otherwise returns
+/// false.
 bool MultiNodeOptimizer::take_pending() {
   if (!pending_) return false;
   for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
@@ -172,8 +173,8 @@ bool MultiNodeOptimizer::take_pending() {
   return true;
 }
 
-/// Calls `average_parameters`, which may average the parameters over ranks. If a rank tells of a fault in this average,
-/// all ranks throw.
+/// Calls `average_parameters`, which may average the parameters over ranks. If a rank reports a fault together with
+/// this average, all ranks throw.
 void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
   ReductionResult result;
   wait("wait for parameters", [&] { result = average_parameters(); });

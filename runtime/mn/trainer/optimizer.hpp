@@ -33,8 +33,8 @@ class StepFaults;
 class StepWeights;
 struct ReductionResult;
 
-/// A function that runs between the reduction and the update. `parameters` are those whose gradients are now the mean.
-/// A hook may change gradients in place, if it changes them equally on all ranks.
+/// A function that runs between the reduction and the update. The gradients of `parameters` are now the mean over
+/// ranks. A hook may change gradients in place, if it makes the same change on all ranks.
 using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
 
 /// A function that computes the loss again: it calls zero_grad(), the forward pass and the backward pass, and returns
@@ -56,8 +56,9 @@ using LossClosure = std::function<at::Tensor()>;
 ///
 /// Until step(), gradients are this rank's own, because step() reduces them. To clip, scale or log the mean, use hooks,
 /// clip_grad_norm() or reduce_gradients(). If gradients change between backward and step(), step() throws UsageError
-/// (OptimizerOptions::check_gradients): always if torch counts the write, else if one of a few compared elements has
-/// changed (in debug mode: any element). On GPUs a write that torch does not count is found a step later.
+/// (OptimizerOptions::check_gradients): always if torch counts the write, otherwise if one of a few compared elements
+/// has changed (in debug mode, if any element has changed). On GPUs a write that torch does not count is found a step
+/// later.
 ///
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
 /// the buffer; later backwards accumulate into the view, and the reduction works in place. A gradient that the program
@@ -71,23 +72,23 @@ using LossClosure = std::function<at::Tensor()>;
 /// weights) is updated once: its repeats are removed from the groups. If another living multi-node optimizer has one of
 /// the parameters, the first zero_grad() or step() throws UsageError.
 ///
-/// Every call is collective unless its comment says "local": all ranks make equal calls in equal order. Calls block,
-/// except on a GPU, where they enqueue on the caller's current stream; use one stream for all calls. In debug mode,
-/// messages contain the parameters' names from name_tensors(), or indices of parameters without a name.
+/// Every call is collective unless its comment says "local": all ranks must make the same calls in the same order.
+/// Calls block, except on a GPU, where they enqueue on the caller's current stream; use one stream for all calls. In
+/// debug mode, messages contain the parameters' names from name_tensors(), or indices of parameters without a name.
 class MultiNodeOptimizer {
  public:
   /// Broadcasts rank 0's values of the parameters of `actual`. A Trainer, or a call of comm->broadcast_data(*model),
   /// broadcasts the model's buffers and remaining parameters. Integer parameters have no gradients. Throws UsageError
   /// if the options contradict each other; all ranks throw ArgumentError if their parameters differ in number, shape or
-  /// dtype. From now on the ranks draw different random numbers (for dropout): if libtorch's generators have equal
-  /// states on all ranks, each rank but rank 0 seeds its generators with a hash of the state and the rank.
+  /// dtype. From now on the ranks draw different random numbers (for dropout): if libtorch's generators have the same
+  /// state on all ranks, each rank but rank 0 seeds its generators with a hash of the state and the rank.
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
                      const OptimizerOptions& options = {});
   ~MultiNodeOptimizer();
   MultiNodeOptimizer(const MultiNodeOptimizer&) = delete;
   MultiNodeOptimizer& operator=(const MultiNodeOptimizer&) = delete;
 
-  /// Makes every gradient None. libtorch's zero_grad() and model->zero_grad() may be called instead, except after a
+  /// Sets every gradient to None. libtorch's zero_grad() and model->zero_grad() may be called instead, except after a
   /// backward pass that threw.
   void zero_grad();
 
@@ -110,16 +111,16 @@ class MultiNodeOptimizer {
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step(). Multiplies this rank's gradients by `factor`, for example sums by 1 / samples.
   void scale_gradients(double factor);
-  /// Makes the gradients their mean over ranks, all ranks with equal weight; step() then only runs the hooks and the
-  /// update. Call it in code that must see the mean but is not a hook. A backward that adds to the mean makes step()
-  /// throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous step's. Returns
-  /// true if there is a mean, equally on all ranks: false in the first step with double buffering.
+  /// Replaces the gradients by their mean over ranks, in which all ranks weigh the same; step() then only runs the
+  /// hooks and the update. Call it in code that must see the mean but is not a hook. A backward that adds to the mean
+  /// makes step() throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous
+  /// step's. Returns true, on all ranks, if there is a mean; with double buffering, returns false in the first step.
   bool reduce_gradients();
   /// Like reduce_gradients(), but the ranks have the weights of step(samples). Also returns false if no rank has
   /// samples.
   bool reduce_gradients(double samples);
-  /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. All ranks have
-  /// equal weight.
+  /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. All ranks weigh
+  /// the same.
   void step();
   /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. The mean is Σ
   /// nᵢgᵢ / Σ nᵢ, where gᵢ is the gradient of rank i, a mean over nᵢ = `samples` samples. Samples are what the loss is
@@ -132,17 +133,17 @@ class MultiNodeOptimizer {
   /// throws.
   ///
   /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has a gradient, the update
-  /// leaves the parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are
-  /// new to the optimizer, or require their first gradient, are broadcast; residuals of compression are kept. A frozen
-  /// parameter costs nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter
-  /// has other values on some rank, all ranks throw UsageError in the step of the change. With double buffering, ranks
-  /// without the change throw a step later. With local steps, all ranks throw in the next average.
+  /// leaves the parameter alone. The parameter set may change between calls, in the same way on all ranks: parameters
+  /// that are new to the optimizer, or require their first gradient, are broadcast; residuals of compression are kept.
+  /// A frozen parameter costs nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen
+  /// parameter has other values on some rank, all ranks throw UsageError in the step of the change. With double
+  /// buffering, ranks without the change throw a step later. With local steps, all ranks throw in the next average.
   void step(double samples);
 
   /// Makes a step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of
-  /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks: so all
-  /// ranks decide alike. Returns the mean loss of the first call, a float64 on the CPU. All ranks have equal weight.
-  /// Throws UsageError with double buffering, local steps or a GradScaler.
+  /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks, so it
+  /// makes the same decisions on all ranks. Returns the mean loss of the first call, a float64 on the CPU. All ranks
+  /// weigh the same. Throws UsageError with double buffering, local steps or a GradScaler.
   at::Tensor step(const LossClosure& closure);
   /// Like step(closure), but this rank's loss and gradients are weighted by its samples. At least one rank needs
   /// samples. On a rank with 0 samples the closure may return 0 without a backward pass.
@@ -168,19 +169,19 @@ class MultiNodeOptimizer {
   /// Local. Throws ArgumentError if there is no hook of that name.
   void remove_hook(const std::string& name);
 
-  /// Local, after synchronize(). What a checkpoint needs of this object, beside the state of actual(). Equal on all
-  /// ranks.
+  /// Local. Call it after synchronize(). Returns what a checkpoint needs of this object beside the state of actual();
+  /// the result is the same on all ranks.
   [[nodiscard]] nlohmann::json state() const;
   /// Restores a result of state(). Call it after the parameters were loaded.
   void load_state(const nlohmann::json& state);
-  /// Local. The state that differs from rank to rank: residuals of compression, outer momentum of local SGD.
+  /// Local. Returns the state that differs from rank to rank: residuals of compression, outer momentum of local SGD.
   [[nodiscard]] NamedTensors rank_state() const;
   /// Restores a result of rank_state(). Throws DataError if it belongs to a different model or to different options.
   void load_rank_state(const NamedTensors& state);
-  /// Local. Whether each rank's actual() has a state of its own, as with local SGD.
+  /// Local. True if each rank's actual() has a state of its own, as with local SGD.
   [[nodiscard]] bool local() const noexcept { return local_ != nullptr; }
 
-  /// Local. The scaler of losses. Null without OptimizerOptions::grad_scaler.
+  /// Local. Returns the scaler of losses; null without OptimizerOptions::grad_scaler.
   [[nodiscard]] const GradScaler* scaler() const noexcept { return scaler_.get(); }
 
   /// Local. The torch optimizer that makes the updates.
@@ -190,25 +191,25 @@ class MultiNodeOptimizer {
   /// Local. Gives the groups, in their order, names for the log: "lr/NAME". Groups may share a name, and a name may be
   /// empty.
   void name_groups(std::vector<std::string> names) { group_names_ = std::move(names); }
-  /// Local. The name that name_groups() gave a group. Without such names: empty for the first group, then "group1",
-  /// "group2", …
+  /// Local. Returns the name that name_groups() gave the group. If no names were given, returns an empty name for the
+  /// first group, then "group1", "group2", …
   [[nodiscard]] std::string group_name(std::size_t group) const {
     if (group < group_names_.size()) return group_names_[group];
     return group == 0 ? "" : "group" + std::to_string(group);
   }
-  /// Local. The parameters whose gradients are reduced. Each parameter comes once.
+  /// Local. Returns the parameters whose gradients are reduced, each once.
   [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
   /// Local. The ranks that train together.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
-  /// Local. Exposed communication time in seconds: the time that this rank's steps have waited for the network and for
-  /// slower ranks. On a GPU this call waits for the device, because steps only enqueue work: call it only for reports.
-  /// Steps that a GraphedStep launches do not count.
+  /// Local. Returns the exposed communication time in seconds: how long this rank's steps have waited for the network
+  /// and for slower ranks. On a GPU this call waits for the device, because steps only enqueue work: call it only for
+  /// reports. Steps that a GraphedStep launches do not count.
   [[nodiscard]] double communication_s() const;
-  /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
+  /// Local. Returns the number of bytes of gradients or parameters that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
 
  private:
-  /// What a reduction has given, for the update that follows.
+  /// The result of a reduction, which the update that follows needs.
   struct Reduced {
     bool has_mean;
     StepWeight weight;
@@ -220,7 +221,7 @@ class MultiNodeOptimizer {
   void join_set_change();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;
-  /// The ranks over which gradients are averaged. With local SGD this is the rank alone.
+  /// Returns the ranks over which gradients are averaged. With local SGD this is the calling rank alone.
   [[nodiscard]] const std::shared_ptr<Communicator>& group() const noexcept { return local_ ? alone_ : comm_; }
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;

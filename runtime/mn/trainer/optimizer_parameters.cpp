@@ -51,7 +51,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // The checks above may throw. Nothing was changed before them, so the optimizer is then unchanged.
+  // The checks above may throw. Nothing was changed before the checks, so an error leaves the optimizer unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
@@ -86,7 +86,8 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
-  // The present gradients may still be unused. The new watch of gradients then needs the weights of their losses.
+  // The present gradients may still be unused. The watch of the new buffer then needs the weights of the losses that
+  // made these gradients.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -101,7 +102,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
   reduction_->pause_while(no_sync_);
 }
 
-/// The parameters whose gradients have turned out to be sparse.
+/// Returns the parameters whose gradients have turned out to be sparse.
 std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   std::vector<at::Tensor> sparse;
   for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
@@ -132,7 +133,7 @@ void MultiNodeOptimizer::leave_sparse_outside() {
 }
 
 /// Collective, invariant 3: all ranks agree on a change of the parameter set to `now`, or all ranks throw. The
-/// gradients of this step stay as they are.
+/// gradients of this step stay unchanged.
 void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;

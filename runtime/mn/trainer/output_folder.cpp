@@ -59,8 +59,8 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// When a process began, in ticks since the machine's start. The kernel gives process numbers again, but number and
-/// beginning together are unique.
+/// Returns when a process began, in ticks since the machine's start. The kernel uses process numbers again, but a
+/// number together with this time is unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -81,7 +81,7 @@ json this_owner() {
           {"since", utc_text(unix_time())}};
 }
 
-/// The owner that a lock file names. An empty object if the file's text is not valid.
+/// Returns the owner that a lock file names; an empty object if the file's text is not valid.
 json read_owner(const Fd& file) {
   std::string text(4096, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
@@ -104,7 +104,7 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// Whether the owner's process may still run. Called only if the file system has no locks.
+/// True if the owner's process may still run. Called only if the file system has no locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
   // A process on another host cannot be looked up. A process of the same job has ended, because the calling process
@@ -120,7 +120,7 @@ std::string text_of(const json& owner) {
   return text + ", since " + owner["since"].get<std::string>();
 }
 
-/// Whether `path` is a link that neither this user nor root has made.
+/// True if `path` is a link that neither this user nor root has made.
 bool is_link_of_others(const std::filesystem::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != geteuid() && facts.st_uid != 0;
@@ -208,8 +208,8 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// Locks the folder's lock file. False if another process holds the lock. Invariant 3: also false if the locked file
-/// was removed from the folder meanwhile, because its lock no longer counts.
+/// Locks the folder's lock file. Returns false if another process holds the lock. Invariant 3: also returns false if
+/// the locked file was removed from the folder meanwhile, because the lock of a removed file does not count.
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {

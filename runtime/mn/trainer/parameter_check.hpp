@@ -24,14 +24,14 @@ struct DifferentParameter {
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective: returns the first parameter that differs between ranks. No value if all parameters are equal on all
+/// Collective: returns the first parameter that differs between ranks; no value if every parameter is the same on all
 /// ranks.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
                                                                 Communicator& comm);
 
 class ParameterCheck {
  public:
-  /// Parameters are compared after the first update and after every `every` updates. If `every` is 0, never.
+  /// Compares parameters after the first update and after every `every` updates; never if `every` is 0.
   explicit ParameterCheck(std::int64_t every) noexcept : every_(every) {}
 
   /// Collective, called after each update. Compares the parameters if it is time, and in debug mode always. If

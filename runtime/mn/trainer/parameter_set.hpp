@@ -23,12 +23,12 @@ class ParameterSet {
   /// `optimizer` must outlive this object.
   explicit ParameterSet(torch::optim::Optimizer& optimizer) noexcept : optimizer_(optimizer) {}
 
-  /// The parameters that the optimizer's groups list now.
+  /// Returns the parameters that the optimizer's groups list now.
   [[nodiscard]] std::vector<at::Tensor> listed() const;
   /// Removes repeated parameters from the groups: each parameter stays only where it comes first. libtorch's modules
   /// list a shared parameter twice.
   void remove_repeats();
-  /// Whether the groups still list all(), and no parameter's requires_grad has changed since the last sort().
+  /// True if the groups still list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
   /// From now on, all() returns `parameters`.
@@ -45,10 +45,11 @@ class ParameterSet {
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 
-/// Whether the two lists have the same tensor objects in the same order. Equal values are not enough.
+/// True if the two lists have the same tensor objects in the same order. It is not enough that the tensors have equal
+/// values.
 [[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
 
-/// The index of `tensor` in `all`. No value if `all` does not have this tensor object.
+/// Returns the index of `tensor` in `all`; no value if `all` does not have this tensor object.
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
 
 /// Collective. Throws UsageError on all ranks if some ranks list a parameter, or require its gradient, and other ranks

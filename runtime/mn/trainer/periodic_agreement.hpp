@@ -1,7 +1,7 @@
 /// Lets ranks exchange facts that only some ranks know, such as clocks and signals, about every 0.1 s.
 ///
-/// An exchange in every iteration would cost a collective call each. Instead, rank 0 measures how long iterations take,
-/// and tells all ranks in each exchange after how many iterations the next exchange comes.
+/// An exchange in every iteration would cost a collective call in every iteration. Instead, rank 0 measures how long
+/// iterations take, and tells all ranks in each exchange after how many iterations the next exchange comes.
 /// (1) All ranks know the iteration of the next exchange, so all ranks call exchange() together.
 /// (2) The distance between exchanges at most doubles each time, in case iterations become slower.
 #pragma once
@@ -16,7 +16,7 @@ namespace mn {
 
 class PeriodicAgreement {
  public:
-  /// The first exchange is due at once.
+  /// Call it at the beginning of a run. The first exchange is due at once.
   void begin(std::int64_t iteration);
   [[nodiscard]] bool is_due(std::int64_t iteration) const noexcept { return iteration >= next_; }
   /// Collective, called when an exchange is due: sets each flag to its maximum over the ranks.

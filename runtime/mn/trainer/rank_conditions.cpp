@@ -70,8 +70,8 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// A counter that is compared between ranks, and the text if it differs. The text appears if the slow rank's number
-/// differs from the other ranks' by at least the difference and the ratio given here.
+/// A counter that is compared between ranks, and the text that is logged if it differs. The text appears if the slow
+/// rank's number differs from the other ranks' by at least the difference and the ratio given here.
 struct Comparison {
   const char* name;
   const char* text;  ///< for printf, with the slow rank's number and the other ranks' number

@@ -27,11 +27,11 @@ struct RankConditions {
 /// Reads the counters now. Opens some files of /proc and /sys. Call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// The changes of the counters between two moments, by name. Changes are rates per second where a rate makes sense.
+/// Returns how much the counters have changed between two moments, by name: per second where a rate makes sense.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
 /// Describes in what rank `rank` differs from the lower median of the other ranks, for instance "waited for a CPU 41 %
-/// of the time (others 0 %), …". Empty if no difference is large.
+/// of the time (others 0 %), …". Returns an empty text if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

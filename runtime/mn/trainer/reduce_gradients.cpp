@@ -5,8 +5,8 @@
 // (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see the same overflows.
 //     Each backward must begin at losses with this optimizer's scale.
 // (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
-// (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer decides alike on
-//     all ranks.
+// (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer makes the same
+//     decisions on all ranks.
 #include <mn/trainer/optimizer.hpp>
 
 #include <array>
@@ -53,7 +53,7 @@ bool MultiNodeOptimizer::reduce_gradients(double samples) {
   return reduced_->has_mean;
 }
 
-/// Describes a fault if a frozen parameter has a gradient. Empty if there is no such fault.
+/// Describes the fault that a frozen parameter has a gradient. Returns an empty text if there is no such fault.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   const auto& frozen = set_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
@@ -66,7 +66,7 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
 }
 
 /// Invariant 3: each backward pass must begin at losses that this optimizer's GradScaler has scaled once or, without a
-/// GradScaler, at losses that none has scaled. Describes a fault; empty if there is none.
+/// GradScaler, at losses that none has scaled. Describes a fault of this kind; returns an empty text if there is none.
 std::string MultiNodeOptimizer::fault_of_scales() const {
   for (const auto& backward : reduction_->gradients().watch().backwards()) {
     for (const LossScale& scale : backward->scales) {
@@ -85,8 +85,8 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
   return "";
 }
 
-/// Invariant 1: describes a fault if a gradient has changed since its backward pass. Empty if there is no such fault.
-/// Call it once in each step, because it enqueues a comparison.
+/// Invariant 1: describes a fault if a gradient has changed since its backward pass. Returns an empty text if there is
+/// no such fault. Call it once in each step, because it enqueues a comparison.
 std::string MultiNodeOptimizer::find_gradient_fault() {
   const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
@@ -99,8 +99,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Finds a fault of this rank, and adds the losses to `weight`. The reduction will then tell all ranks whether there is
-/// a fault. With double buffering, faults_ may still have a fault of the last step.
+/// Looks for a fault of this rank, and sets the parts of `weight` that depend on the losses. The reduction will then
+/// tell all ranks whether there is a fault. With double buffering, faults_ may still have a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
@@ -109,8 +109,8 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Called after a reduction over `ranks`. If some ranks have a fault, all ranks throw the fault of the lowest of them.
-/// Weights that differ are a fault only if a backward pass assumed equal weights.
+/// Called after a reduction over `ranks`. If some ranks have a fault, all ranks throw the fault of the lowest rank
+/// among them. Weights that differ are a fault only if a backward pass assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
   // A rank that changes its set of parameters waits for this call in agree_on_set(). This rank has no change, so the
   // sets differ and all ranks throw.
@@ -120,7 +120,7 @@ void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicat
   faults_->throw_first(ranks);
 }
 
-/// Invariant 2: whether the gradients are the mean that reduce_gradients() has made. If so, the next step uses them.
+/// Invariant 2: true if the gradients are the mean that reduce_gradients() has made, which the next step then uses.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
   const GradientWatch& watch = reduction_->gradients().watch();
@@ -172,7 +172,7 @@ void MultiNodeOptimizer::watch_overflows() {
 }
 
 /// Calls the closure, reduces the gradients and runs the hooks. Invariant 5: returns the mean loss over ranks, so the
-/// torch optimizer decides alike on all ranks.
+/// torch optimizer makes the same decisions on all ranks.
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();

@@ -28,14 +28,15 @@ struct ReplicaSet {
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 
-/// Collective over `comm`; all ranks pass equal `replica_sets`. A rank that is in none of the sets becomes a set of its
-/// own. Throws ArgumentError if two sets have the same rank, or if a set has a rank that `comm` does not have.
+/// Collective over `comm`; all ranks must pass the same `replica_sets`. A rank that is in none of the sets becomes a
+/// set of its own. Throws ArgumentError if two sets have the same rank, or if a set has a rank that `comm` does not
+/// have.
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
 /// Collective over `comm`; each rank passes the trainer of its set. All sets resume from the newest iteration of which
-/// every set has a checkpoint. False if there is no such iteration; training then starts at the beginning. Throws as
-/// Trainer::resume() does.
+/// every set has a checkpoint. Returns false if there is no such iteration; training then starts at the beginning.
+/// Throws as Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

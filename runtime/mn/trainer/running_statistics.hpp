@@ -1,8 +1,9 @@
 /// Averages the running statistics of normalization layers over ranks.
 ///
 /// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and
-/// d the rank's mean minus a number that all ranks share. So differences between the ranks' means count. The shared
-/// number is 0 or the last average; the last average avoids cancellation if the means are large.
+/// d the rank's mean minus a number that all ranks share. So differences between the ranks' means count, too. The
+/// shared number is 0 or the last average of the means. The last average is better if the means are large: with 0, both
+/// E[v + d²] and E[d]² would be large, and their difference would lose digits.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +30,10 @@ struct AveragedBuffer {
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 
-/// Before ranks average: adds d² to each variance v, in place. `values` has this rank's number for each buffer: v for a
-/// variance, d for its mean.
+/// Call it before ranks average: adds d² to each variance v, in place. `values` has this rank's number for each buffer:
+/// v for a variance, d for its mean.
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
-/// After ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
+/// Call it after ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 
 }  // namespace mn

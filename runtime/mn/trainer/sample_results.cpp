@@ -156,8 +156,8 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective: makes the ranks' fields equal, or throws if they differ. A rank without results gets empty fields like
-/// the other ranks', because it must take part when fields are gathered.
+/// Collective: throws if the ranks' fields differ. A rank without results gets empty fields of the other ranks' names
+/// and forms, because it must take part when fields are gathered.
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

@@ -21,10 +21,10 @@ class SignalFlag {
   SignalFlag(const SignalFlag&) = delete;
   SignalFlag& operator=(const SignalFlag&) = delete;
 
-  /// The number of the signal that came first (SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP). 0 if none has come yet.
+  /// Returns the number of the signal that came first (SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP); 0 if none has come yet.
   [[nodiscard]] int raised() const noexcept;
-  /// The process will ignore the signals after the destructor, too. Call it when all ranks end because of a signal to
-  /// one rank, because the signals to the other ranks may come late.
+  /// From now on, the process ignores the four signals even after the destructor. Call it when all ranks end because of
+  /// a signal to one rank, because the signals to the other ranks may come late.
   void keep() noexcept { kept_ = true; }
 
  private:

@@ -1,7 +1,7 @@
 /// Faults of a step. If one rank finds a fault, all ranks throw the error.
 ///
 /// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault. The step's
-/// reduction tells all ranks that a rank has a fault, and then all ranks throw equal errors.
+/// reduction tells all ranks that a rank has a fault, and then all ranks throw the same error.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ class StepFaults {
   void keep_error_of(const std::function<void()>& check);
   /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective over `ranks`: if some ranks keep a fault, all ranks throw the fault of the lowest of them, and forget
-  /// their own faults. Otherwise returns.
+  /// Collective over `ranks`: if some ranks keep a fault, all ranks throw the fault of the lowest rank among them, and
+  /// forget their own faults. Otherwise returns.
   void throw_first(Communicator& ranks);
 
  private:

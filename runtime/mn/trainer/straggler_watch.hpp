@@ -29,17 +29,17 @@ class StragglerDetector {
   static constexpr int kWindows = 2;        ///< slow windows in a row that make a straggler
   static constexpr int kQuietWindows = 20;  ///< fast windows in a row, after which a straggler may be named again
 
-  /// A rank that keeps all other ranks waiting.
+  /// A slow rank, which keeps all other ranks waiting.
   struct Straggler {
     std::size_t rank;
     double seconds;  ///< the straggler's time for a step in the last window
     double median;   ///< the ranks' lower median in the last window
   };
 
-  /// Adds a window, and returns the stragglers that are to be named now. `seconds` has each rank's time for a step of
-  /// the window; it is empty if no rank was slow.
+  /// Adds a window, and returns the stragglers that the log is to name now. `seconds` has each rank's time for a step
+  /// of the window; it is empty if no rank was slow.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
-  /// Whether a rank was slow in the last window.
+  /// True if a rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }
 
  private:
@@ -61,8 +61,8 @@ class StragglerWatch {
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
   /// Adds the times of one step of this rank.
   void add(double data_s, double compute_s);
-  /// Appends this rank's numbers to the flags of the periodic exchange, which then takes the maximum over ranks of
-  /// each.
+  /// Appends this rank's times to the flags of the periodic exchange. The exchange then takes the maximum over ranks of
+  /// each number.
   void append_to(std::vector<std::int64_t>& flags) const;
   /// Collective, called after the periodic exchange: decides whether a rank is slow. `largest` has the maxima over
   /// ranks of the numbers from append_to().

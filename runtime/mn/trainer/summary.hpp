@@ -52,9 +52,9 @@ class Summary {
   void merge(const Summary& other, const std::string& prefix = "");
   /// Returns a number for each name: the weighted mean, or the value of a sum, a minimum or a maximum.
   [[nodiscard]] Metrics mean() const;
-  /// Whether there is no value under any name.
+  /// True if there is no value under any name.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty() && on_device_.empty(); }
-  /// Collective: returns mean() over the values of all ranks. Some ranks may have no value of a name. Throws an equal
+  /// Collective: returns mean() over the values of all ranks. Some ranks may have no value of a name. Throws the same
   /// ArgumentError on every rank if a name has several kinds.
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
   /// Returns all values, for a checkpoint.

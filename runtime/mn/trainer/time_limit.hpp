@@ -19,16 +19,16 @@ class TimeLimit {
   /// is assumed to write 100 MB/s. Throws UsageError if a variable is not a number.
   explicit TimeLimit(std::uint64_t checkpoint_bytes);
 
-  /// Takes note of how long a save has taken.
+  /// Tells the TimeLimit how long a save has taken.
   void add_save(double seconds);
   /// Call it in each iteration. It measures the longest time between two calls, and is_near() leaves this much time,
   /// because the next call may come so late. In the last minute before is_near() becomes true, a thread asks squeue
   /// whether the job was extended.
   void tick();
-  /// Whether the last checkpoint must begin now. True if the time left is at most twice the slowest save, plus the
-  /// longest time between two ticks, plus ten seconds.
+  /// True if the last checkpoint must begin now: the time left is at most twice the slowest save, plus the longest time
+  /// between two ticks, plus ten seconds.
   [[nodiscard]] bool is_near() const;
-  /// How many seconds are left. No value if there is no limit.
+  /// Returns how many seconds are left; no value if there is no limit.
   [[nodiscard]] std::optional<double> left_s() const;
 
  private:
@@ -49,8 +49,8 @@ class TimeLimit {
   std::future<std::optional<std::int64_t>> answer_;
 };
 
-/// Converts the time left that squeue prints, "1-02:03:04", "03:04" or "4", to seconds. Ten years for UNLIMITED. No
-/// value for other words.
+/// Converts the time left that squeue prints, "1-02:03:04", "03:04" or "4", to seconds. Returns ten years for
+/// UNLIMITED, and no value for other words.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
 }  // namespace mn

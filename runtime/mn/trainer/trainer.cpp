@@ -49,8 +49,8 @@ class FunctionExtension final : public Extension {
 };
 
 /// Collective, after rank 0 has locked the folder: warns if the output folder would be lost with rank 0's node, because
-/// then no run could resume. There is no warning for a disk that rank 0's node exports to all nodes: it survives the
-/// loss of any other node.
+/// then no run could resume. If rank 0's node exports the disk to all nodes, there is no warning, because the disk
+/// survives the loss of any other node.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   OutText owner;  // the lock file's text, equal on all nodes that share the folder
   owner << std::ifstream(out / ".lock").rdbuf();

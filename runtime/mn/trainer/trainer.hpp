@@ -65,7 +65,7 @@ struct ExtensionTimes {
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
 /// MultiNodeBatchNorm), the gradients are exact, whatever the weights of the minibatches. The constructor, extend(),
 /// run(), save(), resume(), finish_steps(), take_observation(), observed_names() and report() are collective: all ranks
-/// make the same calls in equal order. For triggers in seconds, rank 0's clock decides for all ranks.
+/// must make the same calls in the same order. For triggers in seconds, rank 0's clock decides for all ranks.
 class Trainer {
  public:
   /// Broadcasts rank 0's parameters and buffers, including parameters without an optimizer. Throws ArgumentError
@@ -109,16 +109,16 @@ class Trainer {
   /// with a priority above kPriorityReport, so that the extensions that read the log still get the last report.
   void stop(const std::string& why);
 
-  /// For Extension::initialize() after a resume: whether run() of this extension was due in the iteration of the
+  /// For Extension::initialize() after a resume: true if run() of this extension was due in the iteration of the
   /// checkpoint, but had not begun when the checkpoint was written.
   [[nodiscard]] bool is_pending(const Extension& extension) const;
 
-  /// Why training has ended: the limit, the text of stop(), or a signal. Empty while training goes on.
+  /// Returns why training has ended: the limit, the text of stop(), or a signal. Empty while training goes on.
   [[nodiscard]] std::string end_reason() const;
 
   /// Writes a checkpoint to `path`, while training waits; see Checkpointer::save().
   void save(const std::filesystem::path& path) { checkpointer_->save(path); }
-  /// The object that writes checkpoints, also in the background.
+  /// Returns the object that writes checkpoints, also in the background.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
   /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint
@@ -129,7 +129,8 @@ class Trainer {
   /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
   /// the new program's choice wins.
   bool resume(const std::string& from);
-  /// The path that was given to resume(), as an absolute path. Empty after resume("auto"), and if there was no resume.
+  /// Returns the path that was given to resume(), as an absolute path. Empty after resume("auto"), and if there was no
+  /// resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
   /// For an extension whose run() works in parts (Duration::kInParts): returns a function that run() calls before each
@@ -146,26 +147,26 @@ class Trainer {
   /// of gradients or parameters passed to collectives by this rank). Only LogReport calls it, because each call forgets
   /// the observations.
   [[nodiscard]] Metrics take_observation();
-  /// The names of all values that any rank has observed since the last take_observation().
+  /// Returns the names of all values that any rank has observed since the last take_observation().
   [[nodiscard]] std::vector<std::string> observed_names();
-  /// Adds a value to the report of this iteration. The value must be equal on all ranks, as an evaluator's result is. A
-  /// later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has already
-  /// run.
+  /// Adds a value to the report of this iteration. The value must be the same on all ranks, as an evaluator's result
+  /// is. A later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has
+  /// already run.
   void report(const std::string& name, double value);
 
   /// The communicator of the ranks that train together.
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
-  /// Whether this is rank 0, which writes files and prints.
+  /// True on rank 0, which writes files and prints.
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
   /// The first optimizer.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
-  /// The optimizer named `name`. If there is none, throws an ArgumentError that lists all names.
+  /// Returns the optimizer named `name`. If there is none, throws an ArgumentError that lists all names.
   [[nodiscard]] MultiNodeOptimizer& optimizer(const std::string& name) const;
   /// All optimizers. A single optimizer is named "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
-  /// The learning rate of parameter group `group` when the trainer was made, whatever schedules and resume() have set
-  /// since. `name` names the optimizer; empty: the first. No value for groups that were added later, and for optimizers
-  /// that are neither libtorch's nor mn's.
+  /// Returns the learning rate that parameter group `group` had when the trainer was made, whatever schedules and
+  /// resume() have set since. `name` names the optimizer; if empty, the first one is meant. Returns no value for groups
+  /// that were added later, and for optimizers that are neither libtorch's nor mn's.
   [[nodiscard]] std::optional<double> initial_rate(std::size_t group, const std::string& name = "") const;
   /// The iterator over the training data.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
@@ -173,16 +174,16 @@ class Trainer {
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// The constructor's options, with an absolute path as `out`.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// This rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only if there
-  /// is a trace, because otherwise the host does not wait for the GPU. times() always includes the GPU's work.
+  /// Returns this rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only
+  /// if there is a trace, because otherwise the host does not wait for the GPU. times() always includes the GPU's work.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
-  /// The sums of this rank's times over all iterations of this process. On a GPU, the call waits for the device and
-  /// returns the device's times, so call it only for reports. Steps of a CUDA graph count as computing.
+  /// Returns the sums of this rank's times over all iterations of this process. On a GPU, the call waits for the device
+  /// and returns the device's times, so call it only for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
   /// The sums of the times of extensions on this rank, over all iterations of this process.
   [[nodiscard]] ExtensionTimes extension_times() const;
-  /// How many seconds are left until the job's time limit. No value if there is no limit, on ranks other than 0, and
-  /// without TrainerOptions::checkpoint_on_signal.
+  /// Returns how many seconds are left until the job's time limit. Returns no value if there is no limit, on ranks
+  /// other than 0, and without TrainerOptions::checkpoint_on_signal.
   [[nodiscard]] std::optional<double> time_left_s() const;
   /// The folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }

@@ -24,12 +24,12 @@ struct NamedOptimizer {
 /// An iteration written by the program itself: zero_grad(), forward, backward and step(batch.samples) of its
 /// optimizers. An iteration may make any number of steps. Losses and metrics that the function adds to `report`,
 /// weighted by samples, become "main/NAME". Every rank calls the function in every iteration. For a minibatch of 0
-/// samples, the function must call the same steps, without a backward pass. Loaders make empty minibatches only with
-/// batch size 1, in the last steps of an epoch.
+/// samples, the function must make the same steps, but without a backward pass. Loaders make empty minibatches only
+/// with batch size 1, in the last steps of an epoch.
 using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
 
-/// Whether iterations become a CUDA graph: never, where nothing forbids it, or always. kOn throws UsageError with the
-/// reason if there can be no graph.
+/// Whether iterations become a CUDA graph: kOff, never; kAuto, if nothing forbids it; kOn, always. kOn throws
+/// UsageError with the reason if there can be no graph.
 enum class CudaGraph { kOff, kAuto, kOn };
 
 /// Limits, output and other options of a Trainer.

@@ -141,7 +141,7 @@ void Trainer::finish_steps() {
   wait_for_losses();
 }
 
-/// Reads the losses and metrics, which waits for the device. The wait counts as training time.
+/// Reads the losses and metrics, for which the host waits for the device. The wait counts as training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
   observation_->read();
@@ -167,8 +167,9 @@ ExtensionTimes Trainer::extension_times() const {
   return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
 }
 
-/// Runs the extensions that are due. In the last iteration of training, extensions also report what has come since
-/// their last run(). Checkpoints still hold the observations, for a run that continues and reports the whole period.
+/// Runs the extensions that are due. In the last iteration of training, extensions also report what they have seen
+/// since their last run(). Checkpoints still hold the observations, for a run that continues and reports the whole
+/// period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
@@ -215,7 +216,7 @@ std::function<void(bool)> Trainer::pauses() {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
     const auto is_saving = [this] { return checkpointer_->is_saving(); };
-    // All ranks evaluate this condition equally. A save needs two exchanges to end. If a save is quick, both exchanges
+    // This condition is the same on all ranks. A save needs two exchanges to end. If a save is quick, both exchanges
     // come before the first part, because there may be no second part.
     for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
       if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;

@@ -30,7 +30,7 @@ struct TrainingCounters {
   double earlier_s = 0;                    ///< seconds of training before the resume
   Clock::time_point start = Clock::now();  ///< when run() began
 
-  /// How many seconds training has taken, including the time before a resume.
+  /// Returns how many seconds training has taken, including the time before a resume.
   [[nodiscard]] double elapsed_s() const {
     return earlier_s + std::chrono::duration<double>(Clock::now() - start).count();
   }
@@ -49,13 +49,13 @@ struct TrainingParts {
   std::vector<std::string> initially_frozen = {};     ///< parameters that were frozen when the trainer was made
   TrainingCounters counters = {};
 
-  /// How many bytes this rank's optimizers have passed to collective calls.
+  /// Returns how many bytes this rank's optimizers have passed to collective calls.
   [[nodiscard]] std::uint64_t bytes_sent() const {
     std::uint64_t sum = 0;
     for (const NamedOptimizer& each : optimizers) sum += each.optimizer->bytes_sent();
     return sum;
   }
-  /// How many samples an iteration has on all ranks. Null if the iterator does not know its batch size.
+  /// Returns how many samples an iteration has on all ranks; null if the iterator does not know its batch size.
   [[nodiscard]] nlohmann::json samples_per_iteration() const;
 };
 

@@ -83,8 +83,8 @@ json TrainingState::replicated_state() const {
   return about;
 }
 
-/// Collective: adds the model's buffers. If they are equal on all ranks, they are shared tensors; otherwise rank 0's
-/// buffers are, and each rank with other buffers stores its own.
+/// Collective: adds the model's buffers. If they are the same on all ranks, they are shared tensors of the checkpoint.
+/// Otherwise rank 0's buffers are the shared tensors, and each rank with different buffers also stores its own.
 void TrainingState::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(parts_.model);
   const std::uint64_t own = hash_of(buffers);
@@ -138,9 +138,9 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }
 
-/// Why the training must not be saved, for instance "weight holds NaN or infinity on rank 1". Empty if it may be saved.
-/// A buffer and a frozen parameter may hold infinities, as masks do, but not NaN; tensors that were not finite at the
-/// start are exempt.
+/// Returns why the training must not be saved, for instance "weight holds NaN or infinity on rank 1". Empty if it may
+/// be saved. A buffer and a frozen parameter may hold infinities, as masks do, but not NaN; tensors that were not
+/// finite at the start are exempt.
 std::string TrainingState::objection() const {
   std::string found;
   const auto check = [&](const std::string& name, const at::Tensor& tensor, bool or_infinity) {

@@ -1,11 +1,11 @@
 /// The state of a training for a checkpoint.
 ///
-/// The checkpoint's object "about" holds the values that are equal on all ranks. The tensors "model/…",
+/// The checkpoint's object "about" holds the values that are the same on all ranks. The tensors "model/…",
 /// "optimizer/NAME/…" and "extensions/…" are stored once for all ranks. If ranks differ in buffers (batch
 /// normalization's statistics), "model/…" has rank 0's buffers. Each rank also stores tensors of its own: its random
-/// numbers, its buffers if they differ from rank 0's, its multi-node optimizer's rank_state(), with local SGD the torch
-/// optimizer's state, and its extensions' rank_tensors(). A training that has diverged is not saved: NaN or infinity in
-/// its parameters becomes the checkpoint's objection (Checkpoint::objection).
+/// numbers, its buffers if they differ from rank 0's, the rank_state() of its multi-node optimizer, the rank_tensors()
+/// of its extensions, and with local SGD the state of its torch optimizer. A training that has diverged is not saved:
+/// NaN or infinity in its parameters becomes the reason not to save (Checkpoint::objection).
 ///
 /// A resume (restore_training()):
 /// (1) With as many ranks as before, each rank continues with its own tensors, and training goes on bit for bit as
@@ -31,7 +31,7 @@ class CheckpointReader;
 // Prefixes of the names of tensors that are equal on all ranks.
 inline const std::string kModelPrefix = "model/";
 inline const std::string kExtensionPrefix = "extensions/";
-/// The prefix for the torch optimizer's state, if all ranks have an equal state.
+/// The prefix for the torch optimizer's state, if it is the same on all ranks.
 inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
 
 // Prefixes of the names of tensors that belong to one rank.
@@ -49,8 +49,8 @@ class TrainingState {
 
   /// Collective: makes the whole checkpoint. Its tensors share the memory of the training.
   [[nodiscard]] Checkpoint checkpoint();
-  /// Collective: the checkpoint's tensors as far as they exist now, without "about". Their size shows how much memory a
-  /// save needs.
+  /// Collective: returns the tensors that the checkpoint would have now, without "about". Their size shows how much
+  /// memory a save needs.
   [[nodiscard]] Checkpoint tensors() const;
 
  private:
@@ -64,7 +64,7 @@ class TrainingState {
   bool has_checked_optimizers_ = false;  // the first save has checked whether optimizers store a state
 };
 
-/// Collective: restores a training from a checkpoint. `source` names the checkpoint in errors. Throws an equal
+/// Collective: restores a training from a checkpoint. `source` names the checkpoint in errors. Throws the same
 /// DataError on every rank if the model or the optimizer does not match the checkpoint.
 void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 

@@ -24,7 +24,7 @@ std::vector<at::Tensor*> tensors_of(Batch& batch) {
   return all;
 }
 
-/// The tensors of a minibatch, each once: `data` and the first field may be one tensor.
+/// Returns the tensors of a minibatch, each once, because `data` and the first field may be the same tensor.
 std::vector<at::Tensor> distinct_tensors(Batch batch) {
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* tensor : tensors_of(batch)) {

@@ -31,8 +31,8 @@ struct StepProgram {
 class TrainingStep {
  public:
   using NextBatch = std::function<Batch()>;
-  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false if the loss has weight 0; it may
-  /// then be NaN.
+  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false if the loss has weight 0; the
+  /// loss may then be NaN.
   using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
 
   /// Throws UsageError if the options ask for a CUDA graph, but a graph cannot hold the step.
@@ -46,7 +46,7 @@ class TrainingStep {
   void run();
 
  private:
-  /// What the minibatches of an iteration so far have together.
+  /// What the minibatches of an iteration have added up to so far.
   struct Accumulated {
     std::int64_t samples = 0;
     double weight = 0;
@@ -56,7 +56,8 @@ class TrainingStep {
     Loss loss;
     Summary metrics;
   };
-  /// Invariant 4: each launch of graph_ overwrites these tensors, so observations hold copies.
+  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors, so observations hold
+  /// copies.
   struct RecordedResult : ForwardResult {
     double weight;
   };

@@ -21,19 +21,20 @@ struct Interval {
 
   /// Throws UsageError if `every` is not finite, is not > 0, or is not a whole number of iterations.
   Interval(double every, IntervalUnit unit);
-  /// As in Chainer, the unit is a text: "epoch", "iteration" or "second". Throws UsageError for other units.
+  /// The unit may be given as a text, as in Chainer: "epoch", "iteration" or "second". Throws UsageError for other
+  /// units.
   Interval(double every, std::string_view unit);
 
   /// Converts a text to an interval: "5e" means 5 epochs, "100i" 100 iterations, "60s" 60 seconds; a number without a
   /// letter means epochs. For any other text, throws a UsageError that lists these forms.
   [[nodiscard]] static Interval parse(std::string_view text);
-  /// The interval as a text that parse() takes.
+  /// Returns the interval as a text that parse() takes.
   [[nodiscard]] std::string str() const;
 
-  /// Whether the trigger fires between `before` and `now`, both in this interval's unit. True if a multiple of the
-  /// period is greater than `before` and at most `now`.
+  /// True if the trigger fires between `before` and `now`, both in this interval's unit: a multiple of the period is
+  /// greater than `before` and at most `now`.
   [[nodiscard]] bool passed(double before, double now) const;
-  /// Whether period and unit are equal.
+  /// True if both intervals have the same period and unit.
   bool operator==(const Interval&) const = default;
 };
 

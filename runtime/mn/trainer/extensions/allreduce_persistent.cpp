@@ -1,8 +1,8 @@
 // Computes running statistics as if one rank had seen the samples of all ranks, with one reduction
 // (running_statistics.hpp).
 //
-// Sums are in float64. In float32, the variance would be lost in the rounding of the squares of large means, and the
-// average of a value that is equal on all ranks could differ from the value in its last bits.
+// Sums are in float64. In float32, the squares of large means would be rounded by more than the variance. Also, if a
+// value is the same on all ranks, its average in float32 could differ from it in the last bits.
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 
 #include <ATen/core/Tensor.h>

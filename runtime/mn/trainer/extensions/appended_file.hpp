@@ -21,10 +21,10 @@ class AppendedFile {
     if (start == Start::kAnew) bytes_ = 0;
   }
 
-  /// Adds a record to those that the next write() writes.
+  /// Keeps a record until the next write(), which writes all such records.
   void add(std::string_view record) { waiting_ += record; }
-  /// Appends the added records to the file. If this fails, throws DataError; the file is then unchanged, and the next
-  /// call writes the records.
+  /// Appends the records of add() to the file. If this fails, throws DataError; the file is then unchanged, and the
+  /// next call writes the records.
   void write();
 
  private:

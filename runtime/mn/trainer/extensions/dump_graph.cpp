@@ -23,8 +23,8 @@ std::string shape_text(const at::Tensor& tensor) {
   return join(tensor.sizes(), "×");
 }
 
-/// The name of an operation for the graph: "AccumulateGrad" for "torch::autograd::AccumulateGrad", "Addmm" for
-/// "AddmmBackward0".
+/// Returns the name that an operation has in the graph: "AccumulateGrad" for "torch::autograd::AccumulateGrad", "Addmm"
+/// for "AddmmBackward0".
 std::string operation(const std::string& node_name) {
   std::string name = node_name.substr(node_name.rfind(':') + 1);
   return name.substr(0, name.find("Backward"));

@@ -8,12 +8,12 @@
 
 namespace mn::extensions {
 
-/// The autograd graph of `loss` in Graphviz's language: boxes are parameters with their shapes, ovals are operations,
-/// and arrows run from inputs to results.
+/// Returns the autograd graph of `loss` in Graphviz's language: boxes are parameters with their shapes, ovals are
+/// operations, and arrows run from inputs to results.
 [[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
 
-/// Rank 0 writes the graph of the first loss that it computes. A failed write is a warning, and is retried at the end
-/// of training.
+/// Rank 0 writes the graph of the first loss that it computes. If the write fails, rank 0 logs a warning, and tries
+/// again at the end of training.
 class DumpGraph final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "dump_graph"; }

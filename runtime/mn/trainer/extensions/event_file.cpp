@@ -42,8 +42,7 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) + std::string(value);
 }
 
-/// TFRecord changes ("masks") its checksums by the formula below, because a checksum over data with checksums in it
-/// would be weak.
+/// Changes ("masks") a checksum as TFRecord does, because a checksum over data that contains checksums would be weak.
 std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }

@@ -29,9 +29,9 @@ class Forecast final : public Extension {
     double epoch = 0;                   ///< completed epochs, with the fraction of the current one
     std::optional<double> left_s = {};  ///< seconds until the job's time limit
   };
-  /// The line for a plan, for instance "without validation and checkpoints an epoch takes about 1 min, the training 1 h
-  /// 40 min from now; the time limit ends in epoch 41". Names the time limit only if it comes before the end of the
-  /// training.
+  /// Returns the line for a plan, for instance "without validation and checkpoints an epoch takes about 1 min, the
+  /// training 1 h 40 min from now; the time limit ends in epoch 41". Names the time limit only if it comes before the
+  /// end of the training.
   [[nodiscard]] static std::string line(const Plan& plan);
 
  private:

@@ -12,8 +12,8 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// The rate of the first group whose rate the program has not set to 0; a group with rate 0 is frozen. 0 if all rates
-/// are 0.
+/// Returns the rate of the first group whose rate the program has not set to 0, because a group with rate 0 is frozen.
+/// Returns 0 if all rates are 0.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -23,8 +23,8 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// The rate of a group divided by base_. After a resume, the rates that the program gave are used: the checkpoint's
-/// rates may all be 0, because the schedule may have returned 0.
+/// Returns the rate of a group divided by base_. After a resume, the rates that the program gave are used: the
+/// checkpoint's rates may all be 0, because the schedule may have returned 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);

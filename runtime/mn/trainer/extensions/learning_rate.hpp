@@ -26,8 +26,8 @@ namespace mn::extensions {
 ///
 ///   const std::int64_t epoch = trainer.iterations_per_epoch();
 ///   trainer.extend(std::make_unique<mn::extensions::LearningRate>(std::vector<mn::Schedule>{
-///       mn::cosine_schedule(0.1, 20 * epoch),  // the head mn::starting_at(5 * epoch, mn::warm_up(0, epoch,
-///       mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
+///       mn::cosine_schedule(0.1, 20 * epoch),  // the head
+///       mn::starting_at(5 * epoch, mn::warm_up(0, epoch, mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
 ///
 /// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report after
 /// an iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after
@@ -35,8 +35,8 @@ namespace mn::extensions {
 /// epoch.
 class LearningRate final : public Extension {
  public:
-  /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;
-  /// empty: the first. Each optimizer may have its own extension.
+  /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers; if
+  /// empty, the first one is meant. Each optimizer may have its own extension.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
       : schedules_{std::move(schedule)}, optimizer_(std::move(optimizer)) {}
   /// `schedules` has one schedule for each parameter group, in the order of the groups. The first iteration throws

@@ -23,14 +23,14 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// The text of a row as it stands in the list, "\n    {…}".
+/// Returns the text of a row as it stands in the list, "\n    {…}".
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
 }
 
-/// Returns the first `bytes` bytes of a file. Empty if the file is shorter, or if these bytes do not have the checksum
-/// `crc`.
+/// Returns the first `bytes` bytes of a file. Returns the empty text if the file is shorter, or if these bytes do not
+/// have the checksum `crc`.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";

@@ -36,7 +36,7 @@ class ListFile {
   /// Writes the rows to the file. Throws DataError if the write fails.
   void write();
 
-  /// The state for a checkpoint. The last `left_out` rows are left out.
+  /// Returns the state for a checkpoint, without the last `left_out` rows.
   [[nodiscard]] nlohmann::json state(std::size_t left_out = 0) const;
   /// Continues the list of `state`, a result of state(). The settled rows are read from the file at `path` or, if it
   /// does not have them, from the file `other`. The next write removes later rows from the file. Returns the last rows

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The path of the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
+/// Returns the path of the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -78,7 +78,7 @@ void LogReport::resume(Trainer& trainer, const json& state) {
   keep(trainer.communicator().bcast_obj(json(std::move(rows))).get<std::vector<json>>());
 }
 
-/// Whether the last entry belongs to the trainer's current iteration.
+/// True if the last entry belongs to the trainer's current iteration.
 bool LogReport::has_entry(const Trainer& trainer) const {
   return !entries_.empty() && entries_.back().at("iteration") == trainer.iteration();
 }

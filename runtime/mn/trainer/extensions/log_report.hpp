@@ -23,8 +23,8 @@ class ListFile;
 /// they run before or after the log. Means are over all ranks. A value that is not finite is null.
 ///
 /// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
-/// appends to the file so that readers find a whole JSON list at any time. A failed write is a warning, and the next
-/// write contains its entries.
+/// appends to the file so that readers find a whole JSON list at any time. If a write fails, rank 0 logs a warning, and
+/// the next write contains its entries.
 ///
 /// A resumed run continues after the checkpoint's last entry; its first report removes later entries. Checkpoints hold
 /// the file's length and checksum: if the file is lost, a warning is logged, and the log starts again empty. The entry
@@ -50,8 +50,8 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
-  /// The number called `name` ("main/loss", …) in the last entry. NaN if the entry has null. If the entry has no number
-  /// of this name, throws an ArgumentError that lists the names.
+  /// Returns the number called `name` ("main/loss", …) in the last entry; NaN if the entry has null in its place. If
+  /// the entry has no number of this name, throws an ArgumentError that lists the names.
   [[nodiscard]] double last(const std::string& name) const;
   /// The last kEntries entries, on every rank. The file has all entries. elapsed_time, images_per_second and
   /// bytes_per_step are this rank's values here, and rank 0's in the file and in entries from before a resume. Reading
@@ -59,10 +59,11 @@ class LogReport final : public Extension {
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
   /// How many entries were made or loaded so far. The number never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For initialize() of an extension `reader` that reads the log: how many entries `reader` has read. This is count()
-  /// or, if `reader` is pending in the last entry's iteration, one less, because `reader` must still read that entry.
+  /// For an extension `reader` that reads the log: call it in Extension::initialize(). Returns how many entries
+  /// `reader` has read. This is count() or, if `reader` is pending in the last entry's iteration, one less, because
+  /// `reader` must still read that entry.
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
-  /// The entries that were added since count() was `count`, at most kEntries.
+  /// Returns the entries that were added since count() was `count`, at most kEntries.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
 
  private:

@@ -15,8 +15,8 @@
 namespace mn::extensions {
 namespace {
 
-/// The first part of a value's name, for instance "validation/" for "validation/main/loss". Sets of validation have
-/// names such as "validation/clean/main/loss".
+/// Returns the first part of a value's name, for instance "validation/" for "validation/main/loss". Several validations
+/// have names such as "validation/clean/main/loss".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.find('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
@@ -26,7 +26,7 @@ bool is_near(std::string_view a, std::string_view b) {
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
 }
 
-/// Whether `metric` is a usual name, such as "accuracy". A name with "_", such as "the_accuracy", does not count as
+/// True if `metric` is a usual name, such as "accuracy". A name with "_", such as "the_accuracy", does not count as
 /// usual.
 bool is_usual(std::string_view metric) {
   return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();

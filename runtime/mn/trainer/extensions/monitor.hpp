@@ -21,11 +21,12 @@ using mn::better_of;
 void check_monitored(const std::string& value);
 
 /// Finds the name in `names` that `value` seems to misspell: each part of `value` between slashes equals, or nearly
-/// equals, the part at this place in the name. No value if no name is similar, or if `value` ends with the usual name
-/// of a metric, such as "auc", and `names` only have a similar one, such as "acc": that metric may be reported later.
+/// equals, the part at this place in the name. Returns no value if no name is similar, or if `value` ends with the
+/// usual name of a metric, such as "auc", and `names` only have a similar one, such as "acc": the metric "auc" may be
+/// reported later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
-/// Follows one value of the log. All ranks see equal values, and get equal answers.
+/// Follows one value of the log. All ranks see the same values, and get the same answers.
 class Monitor {
  public:
   /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A value is
@@ -36,21 +37,21 @@ class Monitor {
   /// Called by the extension that owns the Monitor, in Extension::initialize(). From then on improved() ignores entries
   /// that this extension has already read.
   void begin(const Extension& reader, const Trainer& trainer);
-  /// Reads the newest entry of the log. True if its value is better than all earlier values; NaN is never better. No
-  /// value if there is no new entry, or if the entry does not have the value: evaluations and their metrics may be
-  /// rarer than reports. Rank 0 logs a missing metric once. If the name is nearly the name of a reported value, throws
-  /// a UsageError that lists the log's values.
+  /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
+  /// better. Returns no value if there is no new entry, or if the entry lacks the value, because evaluations and their
+  /// metrics may be rarer than reports. Rank 0 logs a missing metric once. If the name is nearly the name of a reported
+  /// value, throws a UsageError that lists the log's values.
   [[nodiscard]] std::optional<bool> improved();
-  /// How many reports with the value there were since the best value, or since restart_wait() if that was later.
+  /// Returns how many reports had the value since the best value, or since restart_wait() if that was later.
   [[nodiscard]] std::int64_t waited() const noexcept { return waited_; }
   /// Sets waited() to 0.
   void restart_wait() noexcept { waited_ = 0; }
-  /// Whether the log has an entry that improved() has not read.
+  /// True if the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
   /// Describes the wait, for instance "NAME was not better in 3 reports (best 0.25)". Before the first value, the
   /// parentheses have "never a number".
   [[nodiscard]] std::string wait_text() const;
-  /// State for a checkpoint.
+  /// Returns the state for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
   /// Loads a result of state(), and returns true. If it belongs to a different value or direction, logs this, forgets
   /// the best value and waited(), and returns false.

@@ -20,8 +20,8 @@ namespace mn::extensions {
 /// training. Values of an optimizer NAME other than the first end with "/NAME". An iteration whose gradients overflow
 /// has no values.
 ///
-/// All ranks have equal values without a message. Cost in these iterations: three passes over the parameters, a copy of
-/// the parameters until the end of the update, and a wait for the device.
+/// All ranks compute the same values without a message. Cost in these iterations: three passes over the parameters, a
+/// copy of the parameters until the end of the update, and a wait for the device.
 class Norms final : public Extension {
  public:
   /// Throws UsageError if `every` is less than 1.

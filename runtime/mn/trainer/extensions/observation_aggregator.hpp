@@ -1,4 +1,5 @@
-/// Combines a value over all ranks in another way than by a mean: ChainerMN's ObservationAggregator.
+/// Computes one number from the values of all ranks when a mean is not wanted, such as a maximum: ChainerMN's
+/// ObservationAggregator.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace mn::extensions {
 
-/// The observed values: [rank][minibatch], in order. A rank without samples in a step has fewer values than other
-/// ranks.
+/// The observed values: values[rank][i] is the i-th value that the rank has observed. A rank without samples in a step
+/// has fewer values than other ranks.
 using RankValues = std::vector<std::vector<double>>;
 
 /// Gathers a value of every minibatch on rank 0, where a function computes one number from all values, such as a

@@ -10,9 +10,10 @@
 
 namespace mn::extensions {
 
-/// When the rate falls, and by how much. PyTorch's ReduceLROnPlateau gives the same rates with patience − 1,
-/// threshold_mode "abs", Monitor's min_delta as threshold, and eps 0. So does Keras' ReduceLROnPlateau with the same
-/// patience and, if `cooldown` is not 0, with cooldown + 1, because Keras counts the last report of a cooldown.
+/// When the rate falls, and by how much. PyTorch's ReduceLROnPlateau gives the same rates as these options if it has
+/// patience − 1, threshold_mode "abs", Monitor's min_delta as threshold, and eps 0. So does Keras' ReduceLROnPlateau
+/// with the same patience and, if `cooldown` is not 0, with cooldown + 1, because Keras counts the last report of a
+/// cooldown.
 struct PlateauOptions {
   double factor = 0.1;         ///< multiplies the rate; in (0, 1)
   std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
@@ -22,17 +23,17 @@ struct PlateauOptions {
 
 /// Multiplies the learning rate by `factor` after each `patience` reports in a row without a better value than the best
 /// so far. Plateau only keeps the product of factors; pass schedule() to the extension LearningRate. Looks for a new
-/// report in every iteration. Reports without the monitored value do not count, nor does the report at the end of
-/// training.
+/// report in every iteration. Reports without the monitored value do not count. The report at the end of training does
+/// not count either.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
   /// Returns a schedule whose rates are those of `before` times the product of all factors so far. The rates do not
-  /// fall below min_rate, unless the rate of `before` itself is below it. This Plateau must outlive the schedule.
+  /// fall below min_rate, unless the rate of `before` itself is below min_rate. This Plateau must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
-  /// The product of all factors so far.
+  /// Returns the product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }
 
   [[nodiscard]] std::string name() const override { return "Plateau"; }

@@ -88,8 +88,7 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// Adds a point. If the curve has more points than a plot shows, every second one is dropped, and the stride is
-/// doubled.
+/// Adds a point. If the curve has more points than a plot shows, drops every second point, and doubles the stride.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -100,7 +99,7 @@ void PlotReport::Curve::add(double x, double y) {
   stride *= 2;
 }
 
-/// The points for gnuplot, one line "x y" for each.
+/// Returns the points as text for gnuplot, one line "x y" for each.
 std::string PlotReport::Curve::text() const {
   OutText lines;
   lines.precision(9);
@@ -150,8 +149,8 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Logs a failure, but only the first of several in a row. Later plots are still tried, because a full disk may have
-/// room again.
+/// Logs why a plot failed, but only the first of several failures in a row. Later plots are still tried, because a full
+/// disk may have room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -171,7 +170,7 @@ void PlotReport::draw(const Trainer& trainer) {
   drawn_ = read_;
 }
 
-/// Whether no gnuplot is running. If gnuplot has just finished, renames its plot to plot.png.
+/// True if no gnuplot is running. If gnuplot has just finished, renames its plot to plot.png.
 bool PlotReport::reap(const Trainer& trainer) {
   if (child_ <= 0) return true;
   int status = 0;

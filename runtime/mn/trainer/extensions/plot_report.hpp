@@ -45,13 +45,13 @@ class PlotReport final : public Extension {
   void add(const nlohmann::json& entry);
   /// Adds the points of all new entries of the log.
   void add_new();
-  /// The gnuplot commands that draw all points into the PNG file `png`. Empty if there are no points.
+  /// Returns the gnuplot commands that draw all points into the PNG file `png`. Empty if there are no points.
   [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The points of a curve that are kept: every `stride`th point, and the last one.
+  /// The points of a curve that are kept: every `stride`-th point, and the last one.
   struct Curve {
     std::vector<std::pair<double, double>> points;
     std::pair<double, double> last;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 10;
 
-/// The text of a number, with at most six digits, or with fewer if it would be wider than its column.
+/// Returns the text of a number, with at most six digits, or with fewer if it would be wider than its column.
 std::string value_text(const nlohmann::json& value, std::size_t width) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
@@ -66,7 +66,7 @@ void PrintReport::initialize(Trainer& trainer) {
   if (when_ == Header::kAtStart && trainer.is_root()) print(header());
 }
 
-/// Adds the columns that `entry` is the first to have. Returns true if there are any.
+/// Adds the columns that no earlier entry has had. Returns true if `entry` has such columns.
 bool PrintReport::take_columns(const nlohmann::json& entry) {
   std::vector<std::string> shown;
   for (const std::string& column : columns_) {

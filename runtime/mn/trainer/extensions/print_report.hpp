@@ -32,7 +32,7 @@ class PrintReport final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// The line of one entry, padded to the header's columns. A column is blank if the entry lacks its value.
+  /// Returns the line of one entry, padded to the header's columns. A column is blank if the entry lacks its value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
   /// The names of the columns in the latest header.
   [[nodiscard]] std::string header() const;

@@ -22,13 +22,14 @@ constexpr double kRedrawPeriod_s = 0.2;
 constexpr int kMaxMarks = 50;    // characters of a bar
 constexpr int kUsualWidth = 80;  // of a terminal that tells no size
 
-/// The columns of a terminal; 0 if `file` is none, or tells no size.
+/// Returns the columns of a terminal; 0 if `file` is no terminal, or a terminal that tells no size.
 int columns_of(int file) {
   winsize size = {};
   return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// The text as a line of the bar, cut before the last column, because some terminals begin a new line after it.
+/// Makes a line of the bar from the text. The line ends before the last column, because some terminals begin a new line
+/// after it.
 std::string line_of(const std::string& text, int width) {
   return text.substr(0, static_cast<std::size_t>(std::max(width - 1, 1))) + "\033[K\n";
 }
@@ -45,7 +46,8 @@ std::string bar(const char* label, double fraction, int width) {
   return line_of(line, width);
 }
 
-/// Iteration, epoch and loss; on a narrow terminal without loss, and then without iteration.
+/// Returns the line with iteration, epoch and loss. On a narrow terminal the loss is left out first, and then the
+/// iteration.
 std::string progress_line(const ProgressBar::View& view, int width) {
   std::string epochs = std::to_string(static_cast<std::int64_t>(std::floor(view.epoch_detail))) + " epoch";
   if (view.epochs > 0) epochs += " / " + std::to_string(view.epochs) + " epochs";
@@ -58,7 +60,8 @@ std::string progress_line(const ProgressBar::View& view, int width) {
   return line_of(fits(line + text, width) ? line + text : line, width);
 }
 
-/// Speed and estimated time to finish; on a narrow terminal the time first, and as much of the speed as fits.
+/// Returns the line with the speed and the estimated time to finish. On a narrow terminal the time comes first, and
+/// then as much of the speed as fits.
 std::string speed_line(const ProgressBar::View& view, int width) {
   if (view.speed <= 0) return line_of("", width);
   char text[160];

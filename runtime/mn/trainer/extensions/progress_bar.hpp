@@ -13,8 +13,8 @@
 
 namespace mn::extensions {
 
-/// The columns of the terminal that this process's standard output reaches, directly or through mpiexec; 0 if standard
-/// output reaches no terminal.
+/// Returns the columns of the terminal that this process's standard output reaches, directly or through mpiexec; 0 if
+/// standard output reaches no terminal.
 [[nodiscard]] int stdout_columns();
 
 /// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
@@ -44,8 +44,8 @@ class ProgressBar final : public Extension {
     std::optional<double> loss = {};  ///< of the latest minibatch
     double seconds_left = 0;          ///< estimated time to the end of training
   };
-  /// The four lines for a state of training, on a terminal of `width` columns. No line reaches the last column. A
-  /// narrow terminal keeps percentages, epoch and remaining time, and loses loss and speed.
+  /// Returns the four lines for a state of training, on a terminal of `width` columns. No line reaches the last column.
+  /// A narrow terminal keeps percentages, epoch and remaining time, and loses loss and speed.
   [[nodiscard]] static std::string render(const View& view, int width = 80);
 
  private:

@@ -1,4 +1,4 @@
-/// Keeps state of a program in checkpoints that differs from rank to rank.
+/// Keeps, in checkpoints, a state of the program that differs from rank to rank.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ class RankState final : public Extension {
  public:
   /// The program's tensors, with their names in the checkpoint. The tensors must outlive the trainer's calls.
   using Tensors = std::vector<std::pair<std::string, at::Tensor*>>;
-  /// A function that makes the tensors of rank comm.rank(), if more or fewer ranks have saved the checkpoint. saved[r]
-  /// has the tensors that rank r has saved. Not collective; called on every rank.
+  /// A function that makes the tensors of rank comm.rank(), if more or fewer ranks have saved the checkpoint than run
+  /// now. saved[r] has the tensors that rank r has saved. Not collective, but called on every rank.
   using Map = std::function<NamedTensors(const std::vector<NamedTensors>& saved, const Communicator& comm)>;
 
   /// `name` is the key in checkpoints. If there is no `map`, and more or fewer ranks have saved the checkpoint,
-  /// resume() throws an equal DataError on every rank.
+  /// resume() throws the same DataError on every rank.
   RankState(std::string name, Tensors tensors, Map map = {});
   /// Returns a Map that joins the tensors of all saved ranks along `dimension`, in rank order, and divides them equally
-  /// between the ranks now. The Map throws an equal DataError on every rank if the joined length is not a multiple of
-  /// the number of ranks.
+  /// between the present ranks. The Map throws the same DataError on every rank if the joined length is not a multiple
+  /// of the number of ranks.
   [[nodiscard]] static Map divide_along(std::int64_t dimension);
 
   [[nodiscard]] std::string name() const override { return name_; }

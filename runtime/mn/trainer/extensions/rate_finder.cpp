@@ -47,8 +47,8 @@ void copy_back(const NamedTensors& from, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
 }
 
-/// The slope of `values` at place i, as numpy.gradient() computes it: by central differences, at both ends by one-sided
-/// differences.
+/// Returns the slope of `values` at place i, as numpy.gradient() computes it: by a central difference, but by a
+/// one-sided difference at both ends.
 double slope(std::span<const double> values, std::size_t i) {
   const std::size_t before = i == 0 ? 0 : i - 1, after = std::min(i + 1, values.size() - 1);
   return (values[after] - values[before]) / static_cast<double>(after - before);
@@ -56,8 +56,8 @@ double slope(std::span<const double> values, std::size_t i) {
 
 }  // namespace
 
-/// The state of the training before the search. Invariant 3: after the run everything that the search has changed is as
-/// before.
+/// The state of the training before the search. Invariant 3: after the run, everything that the search has changed is
+/// as it was before.
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
       : model(copies_of(named_tensors(trainer.model()))),
@@ -131,7 +131,7 @@ void RateFinder::add(double rate, double loss) {
   smoothed_.push_back(smoothed);
 }
 
-/// Why the search ends now. Empty while it goes on.
+/// Returns the reason why the search ends now; empty while it goes on.
 std::string RateFinder::reason_to_end() const {
   const std::string at_rate = " at the learning rate " + nlohmann::json(rates_.back()).dump();
   if (!std::isfinite(losses_.back())) return "the loss is not finite" + at_rate;

@@ -13,7 +13,7 @@
 
 namespace mn::extensions {
 
-/// The rates of a RateFinder. Defaults: fastai's range and end.
+/// The rates of a RateFinder, and when the search ends. By default the range and the end are fastai's.
 struct RateFinderOptions {
   static constexpr std::int64_t kLeastSteps = 20;  ///< fewer steps are an error
 
@@ -48,7 +48,8 @@ class RateFinder final : public Extension {
   RateFinder(const RateFinder&) = delete;
   RateFinder& operator=(const RateFinder&) = delete;
 
-  /// After the run: the proposed rate, equal on all ranks. No value if the loss has never fallen.
+  /// Call it after the run: returns the proposed rate, which is the same on all ranks. Returns no value if the loss has
+  /// never fallen.
   [[nodiscard]] std::optional<double> proposal() const;
   /// The learning rate of each iteration so far.
   [[nodiscard]] const std::vector<double>& rates() const noexcept { return rates_; }

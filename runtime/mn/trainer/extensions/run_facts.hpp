@@ -32,18 +32,19 @@ struct RunFacts {
   std::int64_t iterations = 0;       ///< after which training ends
 };
 
-/// The facts of a trainer's run. Call it after Trainer::resume(). Local.
+/// Returns the facts of a trainer's run. Call it after Trainer::resume(). Local.
 [[nodiscard]] RunFacts facts_of(const Trainer& trainer);
 
-/// The object "run" of run.jsonl: the facts, the details, and the versions of mn and libtorch ("mn" and "torch").
+/// Returns the object "run" of run.jsonl: the facts, the details, and the versions of mn and libtorch ("mn" and
+/// "torch").
 [[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
 
 /// Describes a run in a line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global
 /// batch 200, 20 epochs, 89610 parameters". Leaves out what is not known.
 [[nodiscard]] std::string plan_of(const RunFacts& facts, const std::string& unit);
 
-/// The model of a device: of a CPU from /proc/cpuinfo, of a GPU from NVIDIA's files in /proc. "CPU" or "GPU" if there
-/// is no such file. Files are looked up below the folder `root`.
+/// Returns the model of a device: of a CPU from /proc/cpuinfo, of a GPU from NVIDIA's files in /proc. Returns "CPU" or
+/// "GPU" if there is no such file. Files are looked up below the folder `root`.
 [[nodiscard]] std::string device_model(bool is_gpu, const std::string& root = "/");
 
 }  // namespace mn::extensions

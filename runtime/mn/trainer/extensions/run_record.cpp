@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The command line of this process, as a list.
+/// Returns the command line of this process, as a list.
 json command_line() {
   json arguments = json::array();
   std::ifstream file("/proc/self/cmdline");

@@ -13,7 +13,7 @@ namespace mn::extensions {
 
 /// Calls a function of the program once an epoch by default. The function adds images and texts. Rank 0 writes them to
 /// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, and report.html shows them, the newest first. If there
-/// is a TensorBoard, rank 0 also adds them there. A failed write is a warning.
+/// is a TensorBoard, rank 0 also adds them there. If a write fails, rank 0 logs a warning.
 ///
 ///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
 ///     samples.image("digits", mn::image_grid(generator->forward(noise)));

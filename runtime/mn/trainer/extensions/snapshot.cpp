@@ -27,8 +27,8 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// With `continuous`, next_after() divides the time since the save began by the number of iterations. It is called when
-/// at least one iteration has passed since then.
+/// With `continuous`, next_after() divides the time since the save began by the number of iterations. It is therefore
+/// called only after at least one iteration.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);

@@ -43,8 +43,8 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// The dtype in which a parameter's average is kept. For 16-bit parameters it is float32, because 16 bits cannot hold
-/// the sum of a weight and a small part of its change.
+/// Returns the dtype in which a parameter's average is kept. For 16-bit parameters it is float32, because 16 bits
+/// cannot hold the sum of a weight and a small part of its change.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }
@@ -64,8 +64,8 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
       "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
 }
 
-/// The tensors to average: first the floating-point parameters of the averaged module, each once, then its running
-/// statistics. Their names are those in the trainer's model.
+/// Returns the tensors to average: first the floating-point parameters of the averaged module, each once, then its
+/// running statistics. Their names are those in the trainer's model.
 NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
   const torch::nn::Module& module = module_ ? std::as_const(*module_) : model;
   std::set<const c10::TensorImpl*> wanted;  // tied weights have several names
@@ -94,7 +94,7 @@ void WeightAverage::initialize(Trainer& trainer) {
     names_.push_back(name);
     parameters_.push_back(tensor);
     const auto found = loaded_.find(name);
-    // If the checkpoint has no average of this shape, the average begins with the present value of the tensor.
+    // If the checkpoint has no average of this shape, the average begins with the tensor's present value.
     const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
     const at::Tensor& first = fits ? std::as_const(found->second) : tensor;
     averages_.push_back(first.detach().to(tensor.device(), average_type(tensor), false, /*copy=*/true));

@@ -24,14 +24,14 @@ namespace mn::extensions {
 /// updates, so that the initial weights count little in short trainings, too (as in TensorFlow's
 /// ExponentialMovingAverage; Polyak and Juditsky 1992). The running statistics of normalization layers are averaged in
 /// the same way, because statistics belong to weights; no other buffers are averaged. Checkpoints hold the average
-/// beside the weights. Averaged weights are equal on every rank. Local SGD is therefore excluded: its ranks have
-/// different weights. Averaged statistics become equal on every rank when they are evaluated. Cost: one pass over the
+/// beside the weights. Averaged weights must be equal on every rank. So local SGD, whose ranks have different weights,
+/// is an error. Averaged statistics become equal on every rank when they are evaluated. Cost: one pass over the
 /// parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32, because in 16
 /// bits an average of decay 0.999 would never change.
 class WeightAverage final : public Extension {
  public:
-  /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. Several averages in a
-  /// trainer need names of their own (ExtendOptions::name). Throws UsageError unless 0 < decay < 1.
+  /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. If a trainer has several
+  /// averages, give each its own name (ExtendOptions::name). Throws UsageError unless 0 < decay < 1.
   explicit WeightAverage(double decay, std::shared_ptr<torch::nn::Module> module = nullptr);
   /// Throws UsageError if the optimizer makes local steps.
   static void check_optimizer(bool makes_local_steps);
@@ -51,8 +51,8 @@ class WeightAverage final : public Extension {
   /// On all ranks, takes rank 0's averages of running statistics, just as a resume takes rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
-  /// Local. Exchanges the model's weights and statistics for their averages, or the averages for the weights. May be
-  /// called once training has begun.
+  /// Local. Exchanges the model's weights and statistics for their averages, or the averages for the weights. Call it
+  /// only after training has begun.
   void swap();
   /// Collective: averages the running statistics over ranks, by average_buffers(). Call it while the model has the
   /// averages.
