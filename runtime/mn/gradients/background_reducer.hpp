@@ -28,8 +28,8 @@ class BackgroundReducer {
   /// Submits a task. The memory that the task uses must live until wait() returns.
   void submit(Task task);
   /// Returns when all tasks have run. On a GPU the work that the tasks have enqueued may still run: the caller's
-  /// current stream waits for this work, the host does not. So memory of the tasks may be given to later work of that
-  /// stream, which begins after the tasks' work. Throws the first error of a task.
+  /// current stream waits for this work, the host does not. Therefore memory of the tasks may be given to later work of
+  /// that stream, which begins after the tasks' work. Throws the first error of a task.
   void wait();
   /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or
   /// of the device's collectives.

@@ -2,8 +2,8 @@
 ///
 /// Each candidate serves for kSteps steps. The first of these steps is not timed, because it includes the change of the
 /// size. In the end the candidate with the least total time stays.
-/// (1) Rank 0's times decide, so all ranks choose the same size.
-/// (2) Every rank counts every step, so all ranks change the size at the same step.
+/// (1) Rank 0's times decide; therefore all ranks choose the same size.
+/// (2) Every rank counts every step; therefore all ranks change the size at the same step.
 /// (3) If steps run on a GPU, the GPU's work is timed; the host waits for the GPU once, after all candidates.
 /// Cost for each candidate: two clock readings or device events, and a broadcast of one number.
 #pragma once
@@ -20,9 +20,9 @@
 
 namespace mn {
 
-/// Returns the bucket sizes to try: those from 1 MiB to 256 MiB (by default) that are smaller than all gradients
-/// together, and then one size that puts all gradients into one bucket. If options.deterministic is set, returns
-/// options.bucket_bytes alone.
+/// Returns the bucket sizes to try: by default sizes from 1 MiB to 256 MiB, if smaller than all gradients together, and
+/// at last a size for all gradients in a single bucket. If options.deterministic is set, returns options.bucket_bytes
+/// alone.
 [[nodiscard]] std::vector<std::size_t> bucket_sizes(const OptimizerOptions& options,
                                                     const std::vector<at::Tensor>& parameters);
 

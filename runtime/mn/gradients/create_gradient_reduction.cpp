@@ -24,8 +24,8 @@ class DirectReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
     FlatBuffer& flat = gradients_->flat();
     StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
-    // On a GPU the hosts exchange the step's weights and flags (StepAgreement) after enqueuing the reduction, so the
-    // exchange runs while the GPU reduces.
+    // On a GPU the hosts exchange the step's weights and flags (StepAgreement) after enqueuing the reduction. The
+    // exchange then runs while the GPU reduces.
     const bool enqueues = comm_->device_collectives() != nullptr;
     if (!enqueues) agreement.agree(*comm_);
     averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
@@ -44,7 +44,7 @@ GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communic
   return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
 }
 
-/// True if gradients move to one buffer. On the only rank, if it computes on a GPU, they stay where backward made them,
+/// True if gradients move to one buffer. If there is only one rank, on a GPU, gradients stay the tensors of backward,
 /// because nothing is sent. On the CPU the buffer's memory serves all steps, which costs less than new memory in each
 /// step. Debug mode looks at the gradients in the buffer.
 bool moves_gradients(const Communicator& comm) {

@@ -68,7 +68,7 @@ void DeviceSamples::compare() {
 }
 
 std::optional<std::size_t> DeviceSamples::changed_parameter() const {
-  // Invariant 2: the device may be writing the note while the host reads it, so the host reads it atomically.
+  // Invariant 2: the device may be writing the note while the host reads it; therefore the host reads it atomically.
   const std::int64_t code =
       std::atomic_ref(*note_.on_host.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
   if (code == 0) return std::nullopt;

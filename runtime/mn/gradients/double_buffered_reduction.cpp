@@ -41,8 +41,8 @@ void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
 
 ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
   // Invariant 3: a rank with a new parameter set makes one last reduction. On a GPU the ranks have already learned of
-  // the new set from the last step's agreement, and that rank takes part in no further agreement; so this rank ends
-  // here, too.
+  // the new set from the last step's agreement, and that rank takes part in no further agreement. Therefore this rank
+  // ends here, too.
   if (started_ && in_flight_[1 - next_]->agreement.any_set_change()) return flush();
   StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);
@@ -51,7 +51,7 @@ ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool h
   for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // the program may have kept a mean
   next->buffer->copy_from(gradients_->flat());
   next->agreement = std::move(agreement);
-  // Invariant 2: at most one reduction is under way, so flush() waits for the last step's reduction.
+  // Invariant 2: at most one reduction is under way; therefore flush() waits for the last step's reduction.
   const ReductionResult last = flush();
   if (last.set_changes) return last;  // (3): a rank's parameter set has changed
   assert(!started_);                  // (2): flush() has waited

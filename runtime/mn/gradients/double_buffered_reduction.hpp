@@ -5,8 +5,8 @@
 /// (1) While one buffer is being reduced, the update reads the second buffer, and then frees the second buffer.
 /// (2) At most one reduction is under way: reduce() waits in flush() before submitting the next reduction.
 /// (3) A rank whose parameter set changes still makes one reduction, and waits for the result. The other ranks read
-///     this result a step later, submit no more reductions, and throw. So all ranks have made the same collective
-///     calls.
+///     this result a step later, submit no more reductions, and throw. Therefore all ranks have made the same
+///     collective calls.
 /// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
 #pragma once
 

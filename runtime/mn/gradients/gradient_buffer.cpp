@@ -146,7 +146,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   if (!missing.empty()) at::_foreach_zero_(missing);  // adds 0 to the sum over ranks
   if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
   if (weight.factor * share != 1) multiply(weight.factor * share);
-  // On CPUs this rank's weight and flags travel in the tail of the buffer, behind the gradients, so they cost no
+  // On CPUs this rank's weight and flags travel in the tail of the buffer, behind the gradients; therefore they cost no
   // message. On a GPU the buffer has no tail.
   own.write(flat_->tail());
   return own;
@@ -165,7 +165,7 @@ ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement&
   const auto outside = sparse_.mean(agreement.outside, divisor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_trained_[i]) continue;
-    // Invariant 2: a gradient that no rank has stays None, so no rank updates the parameter.
+    // Invariant 2: a gradient that no rank has stays None; therefore no rank updates the parameter.
     at::Tensor& grad = parameters_[i].mutable_grad();
     grad = agreement.has(i) ? reduced.view(i) : at::Tensor();
     const auto found = outside.find(i);

@@ -5,7 +5,8 @@
 /// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, or set by hand), which collect()
 ///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
 ///     gradients of parameters that were known as sparse when the buffer was made.
-/// (2) Every rank learns which gradients exist on any rank (StepAgreement), so all ranks update equal parameters.
+/// (2) Every rank learns which gradients exist on any rank (StepAgreement); therefore all ranks update equal
+///     parameters.
 /// (3) If the program keeps a gradient beyond zero_grad(), the tensor keeps its values: it moves out before a new
 ///     gradient takes the memory (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
 /// (4) If there is only one rank, gradients need not move: the buffer is then empty, and gradients stay the tensors
@@ -45,8 +46,8 @@ class GradientBuffer {
  public:
   /// Collective. Gradients that exist already count as gradients of the coming step. The parameters are on the device
   /// of `comm`, which must outlive this object. `note` is the change_note() of the watch of these parameters' earlier
-  /// buffer, if there was one. If `moves` is false, gradients stay in the tensors that backward makes, which is allowed
-  /// if there is only one rank (4).
+  /// buffer, if there was one. If `moves` is false, gradients stay in the tensors of backward; allowed only if there is
+  /// a single rank (4).
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {},
                  DeviceSamples::ChangeNote note = {}, bool moves = true);
@@ -90,20 +91,20 @@ class GradientBuffer {
   [[nodiscard]] bool is_ready(std::size_t i) const {
     return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
   }
-  /// True if gradient i is still the tensor that it was at mark_ready(), and torch has counted no write to it since
-  /// then. Also true if parameter i is frozen.
+  /// True if gradient i is still the tensor of mark_ready(), and torch has counted no write to the tensor since then.
+  /// Also true if parameter i is frozen.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// From now on no gradient is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which must be ready, by `factor`, so that collect() need not. `factor` is the product of
-  /// the two factors that collect() will get.
+  /// Multiplies gradient i, which must be ready, by `factor`; collect() then does not multiply gradient i. `factor` is
+  /// the product of the two factors that collect() will get.
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Prepares the buffer for the reduction: copies foreign gradients in, writes zeros for missing gradients, multiplies
   /// all gradients by the weight's factor and by `share`, and fills the tail. Does not multiply gradients that
-  /// weigh_early() has multiplied. Returns this rank's part of the agreement (its weight and flags).
+  /// weigh_early() has multiplied. Returns this rank's part of the agreement: weight and flags.
   ///
   [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {},
                                       double share = 1);

@@ -34,7 +34,7 @@ GradientIntake::GradientIntake(std::vector<at::Tensor> parameters, std::shared_p
 void GradientIntake::arrived(std::size_t i) {
   const int task = torch::autograd::get_current_graph_task_id();
   // At the end of backward the watch reads the buffer. The first gradient of a backward therefore registers flush()
-  // before the watch registers its own callback, so the waiting gradients move first.
+  // before the watch registers its own callback; therefore the waiting gradients move first.
   if (waits_ && std::exchange(task_, task) != task) {
     torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] { self->flush(); });
   }
@@ -61,7 +61,7 @@ void GradientIntake::take(std::size_t i) {
     return;
   }
   // Moves the earlier gradients now, before gradient i waits. Gradient i itself must wait, because a later hook may
-  // call weigh() for it.
+  // call weigh(i).
   if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
   wait(i);
   waiting_bytes_ += grad.nbytes();

@@ -1,7 +1,7 @@
 /// Moves the gradients that backward makes into their flat buffer, whose views become the parameters' gradients.
 ///
 /// On the CPU a gradient moves in its hook, while the processor's cache still holds it. On a device a kernel for each
-/// gradient would cost more than the copy, so gradients wait, and one kernel moves all that wait.
+/// gradient would cost more than the copy; therefore gradients wait, and one kernel moves all that wait.
 /// (1) Waiting gradients move when flush() is called, when they take a third of the buffer's size or 64 MiB and one
 ///     more comes, and at the latest before backward returns.
 /// (2) One stream has written all waiting gradients. The kernel runs on this stream, because the allocator gives the
@@ -42,7 +42,7 @@ class GradientIntake : public std::enable_shared_from_this<GradientIntake> {
   bool weigh(std::size_t i, double factor);
   /// Moves the waiting gradients. The work is ordered before later work of the current stream.
   void flush();
-  /// Empties the list of waiting gradients. They stay the tensors that backward made.
+  /// Empties the list of waiting gradients. Waiting gradients then stay the tensors of backward.
   void forget();
 
  private:

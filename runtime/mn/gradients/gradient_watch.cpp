@@ -138,8 +138,8 @@ double GradientWatch::weight_so_far() const {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
-  // The hash of these gradients is 0, because reading their elements would cost too much. So only a new tensor or a new
-  // version shows a change.
+  // The hash of these gradients is 0, because reading their elements would cost too much. Therefore only a new tensor
+  // or a new version shows a change.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
     const at::Tensor host = gradient.detach().contiguous().cpu();
@@ -161,10 +161,10 @@ std::optional<std::size_t> GradientWatch::find_change() {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
     if (!entry.recorded || !gradient.defined()) continue;
-    // The version does not count writes through data_ptr() or .data; the hash finds most of them.
+    // The version does not count writes through data_ptr() or .data; the hash finds most such writes.
     const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
-    // A gradient of zeros is no error: zero_grad(set_to_none = false) may have zeroed it.
+    // A gradient of zeros is no error: zero_grad(set_to_none = false) may have made the zeros.
     if (!same && !is_zero(gradient)) return i;
   }
   return earlier;

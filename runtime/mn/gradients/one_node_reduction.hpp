@@ -3,8 +3,8 @@
 /// Works in place on the gradients of all ranks, in shared memory (comm/node/shared_reducer.hpp). In an announced
 /// step backward publishes each final gradient. A rank whose backward has ended reduces the gradients that all ranks
 /// have published: a fast rank works instead of waiting, and no thread is needed.
-/// (1) Messages are published in memory order, which is the order of backward. So the published messages are the first
-///     ones in memory, and their number grows until the step.
+/// (1) Messages are published in memory order, which is the order of backward. Therefore the published messages are the
+///     first ones in memory, and their number grows until the step.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
 /// (3) Only reduce() publishes the tail of the buffer, which holds the step's weights and flags.
 /// The result equals the result of a reduction at the step, bit for bit.

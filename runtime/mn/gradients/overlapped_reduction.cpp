@@ -140,7 +140,7 @@ bool OverlappedReduction::may_launch() {
 
 void OverlappedReduction::launch_early() {
   gradients_->take_waiting();  // the buckets are complete
-  // Without a promise the step's weight is not known yet, so the weight of the losses so far takes its place.
+  // Without a promise the step's weight is not known yet; therefore the weight of the losses so far takes its place.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   const bool in_place = early_ == Early::kInPlace;
   if (launched_ > 0 && !in_place && weight.factor != weight_.factor) early_ = Early::kStaleCopies;
@@ -189,7 +189,7 @@ void OverlappedReduction::Part::reduce(Communicator& comm) {
   shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, divisor, comm);
 }
 
-/// After this call no background task reads this rank's gradients, except to reduce them in place.
+/// After this call no background task reads this rank's gradients, except for a reduction in place.
 void OverlappedReduction::finish_copies() {
   for (const auto& part : parts_) part->copy();
   parts_.clear();
@@ -263,9 +263,9 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // The program calls zero_grad() after a backward without a step, so ranks may have sent different numbers of buckets.
-  // To keep the order of collective calls equal on all ranks (1), these buckets count as sent in the next step, but
-  // their results are not used.
+  // The program calls zero_grad() after a backward without a step; therefore ranks may have sent different numbers of
+  // buckets. To keep the order of collective calls equal on all ranks (1), these buckets count as sent in the next
+  // step, but their results are not used.
   early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
   finish_copies();  // needed after a backward that threw
   gradients_->clear();

@@ -4,11 +4,11 @@
 /// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
 /// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
 /// (1) All ranks submit the buckets in the same order; a bucket that is complete early waits for the buckets before it.
-///     So all ranks make the same collective calls in the same order.
+///     Therefore all ranks make the same collective calls in the same order.
 /// (2) Without a promise a rank's gradients keep their values until the step. If a gradient changes after its copy was
 ///     sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this, tells all
 ///     ranks, and all ranks reduce everything again.
-/// (3) Copies are complete before backward returns, so later writes to gradients need not wait.
+/// (3) Copies are complete before backward returns; therefore later writes to gradients need not wait.
 /// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
 ///     promise throws UsageError.
 /// (5) In one step no rank reduces in place while another rank sends copies: the copies may be stale, and gradients
@@ -92,14 +92,14 @@ class OverlappedReduction : public GradientReduction {
     kStaleCopies,  ///< copies, sent or not, lack a part of a gradient
     kInPlace,
   };
-  /// The memory that reductions use. Background tasks share it, so it lives until they end.
+  /// The memory that reductions use. The memory lives until the last background task has ended.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
     std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
   /// Messages [first, first + count), whose reduction was submitted. If the part is a copy, the first call of copy()
-  /// makes it: either the background task calls copy(), or this rank does, if it cannot wait for the task.
+  /// copies: either the background task calls copy(), or this rank does, if it cannot wait for the task.
   struct Part {
     void copy();
     void reduce(Communicator& comm);

@@ -45,7 +45,7 @@ class SparseGradients {
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
  private:
-  /// Describes one rank's gradient of one parameter. The ranks exchange these descriptions before the gradients.
+  /// Describes a rank's gradient of a parameter. The ranks exchange descriptions before the gradients.
   struct Part {
     enum Form : std::int64_t { kNone, kSparse, kDense, kMisshapen, kNotFinite } form = kNone;
     std::int64_t entries = 0, sparse_dims = 0;

@@ -1,12 +1,12 @@
 /// The small numbers, beside the gradients, on which the ranks must agree in a step: their weights, flags such as "a
 /// rank has found a fault", and which gradients exist.
 ///
-/// Each rank fills in its own numbers; the mean of these numbers over ranks is the agreement.
-/// (1) On CPUs the numbers travel in the tail of the gradients' buffer (extra elements behind the gradients), so they
-///     cost no message.
-/// (2) On a GPU, reading a tail would make the host wait for all earlier work. So the buffer has no tail there, and the
-///     hosts exchange the numbers once they have enqueued the reduction of all gradients. The exchange ends before the
-///     reduction does, since both wait for the last rank.
+/// Each rank fills in its own numbers; the mean over ranks is the agreement.
+/// (1) On CPUs the numbers travel in the tail of the gradients' buffer (extra elements behind the gradients); therefore
+///     they cost no message.
+/// (2) On a GPU, reading a tail would make the host wait for all earlier work. Therefore the buffer has no tail there,
+///     and the hosts exchange the numbers once they have enqueued the reduction of all gradients. The exchange ends
+///     before the reduction does, since both wait for the last rank.
 /// Cost on a GPU: one reduction between the hosts, with 8 bytes for each gradient, while the GPU reduces gradients.
 #pragma once
 
@@ -49,8 +49,8 @@ class StepAgreement {
   /// Copies the calling rank's weight and flags to `tail`, the end of the gradients' buffer. Does nothing if `tail` is
   /// empty.
   void write(const at::Tensor& tail) const;
-  /// Collective. On GPUs the hosts exchange the ranks' weights and flags here; on CPUs these travel in the buffer's
-  /// tail, so the call does nothing.
+  /// Collective. On GPUs the hosts exchange the ranks' weights and flags here; on CPUs, where the buffer's tail carries
+  /// the numbers, the call does nothing.
   void agree(Communicator& comm);
   /// Call it after the reduction of the gradients' buffer: reads what the ranks have agreed on from its `tail`. Does
   /// nothing if `tail` is empty.
@@ -63,7 +63,7 @@ class StepAgreement {
   // The functions below may be called once the ranks have agreed.
   /// Mean over ranks of StepWeight::divisor.
   [[nodiscard]] double divisor() const { return numbers_[0]; }
-  /// True if the backward of the calling rank assumed that all ranks weigh the same, but this rank's divisor differs
+  /// True if the calling rank's backward assumed equal weights on all ranks, but the calling rank's divisor differs
   /// from `mean`. `mean` is divisor() without the rounding of the reduction.
   [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const {

@@ -52,8 +52,8 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
     const bool keeps = !is_narrow && unit_ > 0 && all <= 2 * unit_;
     loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2): or a unit of its own
   } else if (is_narrow && scaled_samples_ > loss_unit_->samples()) {
-    // Invariant 3: the unit is at least the samples so far. It at least doubles, because each rise converts all
-    // gradients, so rises must be few.
+    // Invariant 3: the unit is at least the samples so far. It at least doubles, to make rises rare: each rise
+    // converts all gradients.
     loss_unit_->rise_to(std::max(scaled_samples_, 2 * loss_unit_->samples()));
   }
   LossWeight loss = {.samples = samples, .unit = loss_unit_->samples(), .shared_unit = loss_unit_, .owner = this};
@@ -114,8 +114,8 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   LossTotal all;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
-      // Units alone do not tell two optimizers apart: in the first step their units may happen to be equal. So the
-      // owners are compared, too.
+      // Units alone do not tell two optimizers apart: in the first step their units may happen to be equal. Therefore
+      // the owners are compared, too.
       all.mixed = all.mixed || (all.unit > 0 && (loss.owner != all.owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
       all.owner = loss.owner;

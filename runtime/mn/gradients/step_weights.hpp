@@ -11,10 +11,10 @@
 ///     so far (LossUnit). No weight is above 1, and no gradient overflows.
 /// (4) All losses of a step may have been weighed by another optimizer, and a loss may reach none of the parameters. In
 ///     any case the gradients have the losses' unit, and the step converts them to the agreed unit.
-/// (5) loss_ranks include all ranks of the optimizer, so all its ranks know the same Σ nᵣ.
+/// (5) loss_ranks include all ranks of the optimizer; therefore all of the optimizer's ranks know the same Σ nᵣ.
 /// (6) A rank that changes its parameter set before a step must make the same collective calls as a rank that is in the
-///     step. So if the step begins with an agreement on the unit, the rank takes part, and sends kSetChange in place of
-///     a number of samples.
+///     step. If the step begins with an agreement on the unit, the rank takes part, and sends kSetChange in place of a
+///     number of samples.
 /// Cost: one reduction of 8 bytes in the first step, or in each step with float16 gradients. With loss_ranks each step
 /// makes two reductions: the first over the loss_ranks, the second over the optimizer's ranks.
 #pragma once
@@ -46,7 +46,7 @@ class StepWeights {
   /// Local. Returns the weight of a loss over `samples` samples. `losses` is the number of losses in the step. Throws
   /// ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
-  /// A function that makes the same change on this rank when another rank changes its parameter set (6), or throws.
+  /// Makes the parameter set of this rank follow the change of another rank's set (6), or throws.
   using FollowChange = std::function<void()>;
   /// Returns the weight of a step with `samples`, before add_losses(); no value if no rank has ever had a sample.
   /// Collective with loss_ranks, in the first step, and as long as the ranks have no unit. Throws ArgumentError if

@@ -19,7 +19,7 @@ namespace mn {
 
 /// Averages the messages (gradients) of a flat buffer, all at once or some at a time.
 /// (1) On CPU backends all ranks get the same mean, bit for bit.
-/// (2) Each parameter is averaged alone, so the result does not depend on how messages are cut into buckets.
+/// (2) Each parameter is averaged alone; therefore the result does not depend on how messages are cut into buckets.
 /// (3) The part of a gradient that a lossy averager does not send is the rank's residual, which is added to the rank's
 ///     next gradient (error_feedback.hpp).
 class GradientAverager {
@@ -28,8 +28,8 @@ class GradientAverager {
   GradientAverager(const GradientAverager&) = delete;
   GradientAverager& operator=(const GradientAverager&) = delete;
 
-  /// Collective. Call it before the first reduction, and whenever the order of the gradients in memory changes: a
-  /// compressor makes its buffers in this order.
+  /// Collective. Call it before the first reduction, and whenever the order of the gradients in memory changes:
+  /// compressors make buffers in memory order.
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
   /// Collective. Replaces the messages [first, first + count) by their mean over ranks, or with compression by an
@@ -38,9 +38,9 @@ class GradientAverager {
   /// GPU the work is enqueued on the caller's current stream and may end after the call: `gradients` must live until
   /// then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
-  /// Returns 1 / (number of ranks) if each rank may multiply its gradients by this factor, so that their sum over ranks
-  /// is the mean. Returns 1 if the ranks must not multiply: for 16-bit gradients, which the factor would round once
-  /// more; with a compressor, which sends no plain sum; without collectives of the device; and in debug mode.
+  /// Returns 1 / (number of ranks) if each rank may multiply gradients by this factor. Their sum over ranks is then the
+  /// mean. Returns 1 if the ranks must not multiply: for 16-bit gradients, which the factor would round once more; with
+  /// a compressor, which sends no plain sum; without collectives of the device; and in debug mode.
   [[nodiscard]] double share_of_rank(const std::vector<at::Tensor>& parameters, Communicator& comm) const;
   /// From now on allreduce() computes sums over ranks if `sums` is true, otherwise means. `sums` may be true only if
   /// share_of_rank() is not 1.
@@ -53,7 +53,7 @@ class GradientAverager {
   virtual void commit() {}
 
   /// Tells that from the next reduction on a GradScaler has multiplied the gradients by `scale`. Residuals are kept
-  /// unscaled. An element that overflows arrives as infinity or NaN, so the GradScaler lowers the scale.
+  /// unscaled. An element that overflows arrives as infinity or NaN; therefore the GradScaler lowers the scale.
   virtual void set_scale(double /*scale*/) {}
 
   /// Adds to bytes_sent() the number of bytes in the buffers that a collective call has sent. Returns this number.

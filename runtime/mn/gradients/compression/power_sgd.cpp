@@ -42,7 +42,7 @@ std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::T
   return parts;
 }
 
-/// Returns one tensor with the elements of all tensors, one after the next, so that a single collective can send them.
+/// Joins the tensors to a single tensor, which a single collective can send.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
@@ -90,7 +90,8 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     next_residual(i).sub_(gradient(gradients, i));
-    // Invariant 2: if the new Q is all zeros, the old Q stays. The device makes this choice, so the host does not wait.
+    // Invariant 2: if the new Q is all zeros, the old Q stays. The device makes this choice; therefore the host does
+    // not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }

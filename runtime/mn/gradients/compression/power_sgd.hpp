@@ -4,7 +4,7 @@
 /// step makes one step of a power iteration from the last Q: P = mean of M Q, orthogonalized; then Q = mean of Mᵀ P.
 /// (1) All ranks always have the same Q. The first Q holds random numbers, whose seed is the parameter's index.
 /// (2) If the gradient is zero, Q stays unchanged, because the iteration could not recover from Q = 0.
-/// (3) Gradients of one dimension travel whole, and so do gradients whose P and Q have more than half as many elements.
+/// (3) Gradients of one dimension travel whole, and also gradients whose P and Q have more than half as many elements.
 /// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks need processors of
 /// one kind, because processors of different kinds round products differently.
 #pragma once

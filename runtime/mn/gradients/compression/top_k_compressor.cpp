@@ -21,7 +21,7 @@ std::vector<bool> large_enough(const std::vector<at::Tensor>& parameters) {
   return compressed;
 }
 
-/// What a rank sends (its choice) is one int32 tensor [2, elements]: the elements' indices, and then the bits of their
+/// A rank's choice is an int32 tensor [2, elements]: the indices of the chosen elements, and then the bits of the
 /// values.
 at::Tensor indices_in(const at::Tensor& choice) { return choice[0]; }
 at::Tensor values_in(const at::Tensor& choice) { return choice[1].view(at::kFloat); }

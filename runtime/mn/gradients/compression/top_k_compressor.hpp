@@ -3,9 +3,9 @@
 ///
 /// From each gradient each rank chooses the elements with the largest magnitudes, a fraction `density` of all elements,
 /// and sends their indices and values. Every rank gathers all choices and adds them.
-/// (1) Choices are added in rank order, so all ranks get the same sum, bit for bit.
-/// (2) A rank chooses ceil(density × elements) elements of each gradient, so each rank knows all numbers of elements
-///     without a message.
+/// (1) Choices are added in rank order; therefore all ranks get the same sum, bit for bit.
+/// (2) A rank chooses ceil(density × elements) elements of each gradient; therefore each rank knows all numbers of
+///     elements without a message.
 /// (3) Gradients of fewer than kSmallest elements travel whole, as do gradients of more than 2³¹ − 1 elements, because
 ///     an index has 32 bits.
 /// Cost: 8 bytes sent for each chosen element, in one allgather; the bytes received grow with the number of ranks.
