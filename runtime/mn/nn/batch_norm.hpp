@@ -15,8 +15,8 @@ struct RunningMoments;
 /// Replaces torch::nn::BatchNorm1d, 2d and 3d, for input of shape (N, C, …). In training, mean and variance are taken
 /// over the samples of all ranks, as in torch.nn.SyncBatchNorm: n ranks with batch b compute what one rank with batch
 /// n·b computes. This helps if batches are small, as in detection and segmentation. Options, parameters, buffers and
-/// names are BatchNorm's, so BatchNorm loads this layer's weights and vice versa. Running statistics are equal on all
-/// ranks, to rounding. If a channel has fewer than two values on all ranks together, its running statistics stay
+/// names are BatchNorm's; therefore BatchNorm loads this layer's weights and vice versa. Running statistics are equal
+/// on all ranks, to rounding. If a channel has fewer than two values on all ranks together, its running statistics stay
 /// unchanged.
 ///
 /// forward() in training and its backward are collective: every rank runs both, and runs several layers in the same
@@ -38,7 +38,7 @@ class MultiNodeBatchNormImpl final
 
   /// Throws ArgumentError unless the input has C channels.
   at::Tensor forward(const at::Tensor& input);
-  /// Prints a text such as "mn::MultiNodeBatchNorm(64, eps=1e-05)".
+  /// Prints a text like "mn::MultiNodeBatchNorm(64, eps=1e-05)".
   void pretty_print(std::ostream& stream) const override;
 
  private:

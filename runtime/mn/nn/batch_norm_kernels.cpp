@@ -66,8 +66,8 @@ ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& c
   return {mean, at::rsqrt(variance + eps)};
 }
 
-/// True if libtorch's kernel may merge the ranks' moments (2): this rank has at least two values, so the kernel's
-/// divisor is not 0, and the number of all values fits into 32 bits.
+/// True if libtorch's kernel may merge the ranks' moments (2): this rank has at least two values; therefore the
+/// kernel's divisor is not 0, and the number of all values fits into 32 bits.
 bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
   return own_count >= 2 && own_count < (std::int64_t{1} << 30) / ranks;
 }

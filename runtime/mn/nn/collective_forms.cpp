@@ -81,8 +81,8 @@ std::vector<Signature> exchange_signatures(Communicator& comm, Forms& own, const
                       true);
 }
 
-/// Collective. Returns the forms of all ranks' tensors. Throws if a tensor of any rank has a fault, such as a sparse
-/// layout.
+/// Collective. Returns the forms of all ranks' tensors. Throws if a tensor of any rank has a fault, for example a
+/// sparse layout.
 Forms gather_forms(Communicator& comm, Forms own, const char* call) {
   Forms all(own.size() * static_cast<std::size_t>(comm.size()));
   const auto numbers = [](Forms& forms) {
@@ -100,7 +100,7 @@ Forms gather_forms(Communicator& comm, Forms own, const char* call) {
 }
 
 /// Remembers the forms that the ranks of a communicator have sent, with the signatures of all ranks as key. All ranks
-/// make the same calls, so every rank has the same entries and drops them at the same call.
+/// make the same calls; therefore every rank has the same entries and drops them at the same call.
 class KnownForms {
  public:
   [[nodiscard]] const Forms* find(const std::vector<Signature>& signatures) const {

@@ -27,7 +27,7 @@ struct CollectiveForm {
 /// the ranks make different calls, or a tensor of any rank has a fault, all ranks throw the same ArgumentError.
 ///
 /// Each rank sends a hash of its forms. The ranks send the forms themselves only if this list of hashes is new. Every
-/// rank knows all hashes, so all ranks make the same decision. In a later pass of FixedForms nothing is sent.
+/// rank knows all hashes; therefore all ranks make the same decision. In a later pass of FixedForms nothing is sent.
 [[nodiscard]] std::vector<CollectiveForm> agree_on_forms(const std::shared_ptr<Communicator>& comm,
                                                          const std::vector<CollectiveForm>& own, const char* call);
 

@@ -1,8 +1,8 @@
 // Each call is one autograd node whose backward is the adjoint call.
 //
-// (1) Ranks first agree on the forms of their tensors: shape, dtype, requires_grad. So all ranks find every mismatch,
-//     and the node is recorded on all ranks or on no rank. Otherwise some ranks would wait in a backward that another
-//     rank does not run.
+// (1) Ranks first agree on the forms of their tensors: shape, dtype, requires_grad. Therefore all ranks find every
+//     mismatch, and the node is recorded on all ranks or on no rank. Otherwise some ranks would wait in a backward that
+//     another rank does not run.
 // (2) The node has an extra input that requires a gradient, because autograd would not record the node if this rank's
 //     tensors require none.
 // (3) Parts of different lengths are padded to the longest part. gather_rows() and sum_rows() are adjoint to each
@@ -172,7 +172,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // The adjoint is recorded as a collective call, too. So its gradients can be differentiated (create_graph).
+    // The adjoint is recorded as a collective call, too. Therefore its gradients can be differentiated (create_graph).
     const CollectiveCall adjoint{call->comm, call->backward, call->again ? call->again : call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     variable_list sent;

@@ -6,8 +6,8 @@
 /// shapes or dtypes do not match, all ranks throw the same ArgumentError.
 ///
 /// Weights. The ranks minimize Σ wᵣ Lᵣ / Σ wᵣ, where rank r's loss Lᵣ is a mean over wᵣ samples, the number passed to
-/// optimizer->step(samples). A gradient that comes from rank s must have the factor wₛ. So each rank multiplies its
-/// loss by its weight before backward, and gradients add up over ranks without further factors:
+/// optimizer->step(samples). A gradient that comes from rank s must have the factor wₛ. Therefore each rank multiplies
+/// its loss by its weight before backward, and gradients add up over ranks without further factors:
 ///
 ///   a Trainer                              multiplies the losses
 ///   a loop, ranks with equal samples       loss.backward(); optimizer->step();

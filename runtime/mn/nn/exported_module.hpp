@@ -29,8 +29,8 @@ struct ExportedInput {
 
 /// One of the tensors that Python's forward() returns.
 struct ExportedOutput {
-  /// The keys and fields that lead to the tensor, such as "logits" or "hidden.1", or else the tensor's position, such
-  /// as "0". A single tensor is called "output".
+  /// The keys and fields that lead to the tensor, like "logits" or "hidden.1", or else the tensor's position, like "0".
+  /// A single tensor is called "output".
   std::string name;
   std::optional<std::vector<std::int64_t>> sizes;  ///< -1: the size varies; no value: the shape is not known
 };
@@ -41,9 +41,9 @@ struct ExportedOutput {
 ///   program = torch.export.export(model.train(), (example,), dynamic_shapes=({0: batch},))
 ///   torch.export.save(program, "model.pt2")
 ///
-/// The file's graph of ATen operators runs through libtorch's dispatcher, so gradients, autocast and devices work as in
-/// Python. Parameters and buffers have torch's names; a tied weight is one tensor under several names. Complex
-/// parameters and buffers are stored as real tensors, with the real and the imaginary part as last dimension
+/// The file's graph of ATen operators runs through libtorch's dispatcher; therefore gradients, autocast and devices
+/// work as in Python. Parameters and buffers have torch's names; a tied weight is one tensor under several names.
+/// Complex parameters and buffers are stored as real tensors, with the real and the imaginary part as last dimension
 /// (torch.view_as_real), because optimizers, collective calls and checkpoints take real tensors. The graph runs on the
 /// device of the parameters, not on the device of the export. Pickled parts of the file are never read.
 ///
@@ -54,7 +54,7 @@ struct ExportedOutput {
 class ExportedModule : public torch::nn::Module {
  public:
   /// Reads a file. Not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
-  /// file, such as an operator.
+  /// file, for example an operator.
   explicit ExportedModule(const std::filesystem::path& path);
   /// As the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
   ExportedModule(std::string_view bytes, const std::string& source);

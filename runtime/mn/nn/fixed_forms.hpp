@@ -9,9 +9,9 @@ namespace mn {
 
 struct FixedCall;
 
-/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, such as the calls of a training step, agree on shapes and
-/// dtypes once. Without FixedForms each call exchanges 24 bytes between the hosts of all ranks before its tensors; on
-/// GPUs with NCCL this exchange is the only time when the host waits for other ranks.
+/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, for example the calls of a training step, agree on shapes
+/// and dtypes once. Without FixedForms each call exchanges 24 bytes between the hosts of all ranks before its tensors;
+/// on GPUs with NCCL this exchange is the only time when the host waits for other ranks.
 ///
 ///     mn::FixedForms forms;  // on every rank
 ///     while (auto batch = loader.next()) {

@@ -12,7 +12,7 @@ namespace mn {
 /// What replace_batch_norms() has found out about a graph's batch norms.
 struct GraphBatchNorms {
   int others = 0;  ///< batch norms not replaced: made of other operators by run_decompositions(), or in torch.cond
-  /// Some batch norm in training gets one value of a channel from each sample, so a minibatch needs two samples.
+  /// Some batch norm in training gets one value of a channel from each sample; therefore a minibatch needs two samples.
   bool need_two = false;
 };
 

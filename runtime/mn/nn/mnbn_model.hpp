@@ -14,8 +14,9 @@ namespace mn {
 /// Returns a model with a MultiNodeBatchNorm in place of each torch::nn::BatchNorm1d, 2d and 3d among the layers of
 /// `model`. The new layers have copies of the old layers' values, on the same device, with the same dtype and mode. All
 /// other layers are shared with `model`. Names of parameters and buffers do not change. Make the optimizer from the
-/// returned model. Throws ArgumentError if a batch norm lies within another layer: it cannot be replaced, because that
-/// layer's code calls it by its type. The call sends nothing to other ranks.
+/// returned model. Throws ArgumentError if a batch norm lies within a layer of a different kind: such a batch norm
+/// cannot be replaced, because the layer's code calls the batch norm by its type. The call sends nothing to other
+/// ranks.
 [[nodiscard]] torch::nn::Sequential create_mnbn_model(const torch::nn::Sequential& model,
                                                       const std::shared_ptr<Communicator>& comm);
 

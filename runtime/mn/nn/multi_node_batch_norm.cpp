@@ -91,8 +91,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
                                   ? input_gradient(dy, input, moments, weight, sums.narrow(0, 0, channels),
                                                    sums.narrow(0, channels, channels), saved[4])
                                   : at::empty_like(input);
-    // Marks the results as not differentiable again: the dependence on the moments is not recorded, so gradients of
-    // these gradients (create_graph) would be wrong.
+    // Marks the results as not differentiable again: the dependence on the moments is not recorded; therefore gradients
+    // of these gradients (create_graph) would be wrong.
     const auto final = std::make_shared<torch::autograd::DelayedError>(
         "the gradients of mn::MultiNodeBatchNorm can't be differentiated", 3);
     variable_list all = final->apply({result, own.for_weight, own.for_bias});

@@ -1,7 +1,7 @@
 // (1) A message begins with the header of the first tensor, which also holds the number of tensors. The headers of all
 //     further tensors follow together, and then the elements of all tensors. Headers always go by MPI.
-// (2) Sender and receiver both know the forms of the gradients, so gradients travel without headers, in the order of
-//     the tensors.
+// (2) Sender and receiver both know the forms of the gradients; therefore gradients travel without headers, in the
+//     order of the tensors.
 // (3) The delegate is the number 0. Its gradient only lets autograd run the sender's node.
 #include <mn/nn/point_to_point.hpp>
 

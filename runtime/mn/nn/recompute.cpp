@@ -1,7 +1,7 @@
 // A segment as one autograd node, whose backward runs the segment again and backpropagates through it.
 //
-// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node. So
-//     the node has an extra input that requires a gradient; without it, autograd would not record the node.
+// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node.
+//     Therefore the node has an extra input that requires a gradient; without it, autograd would not record the node.
 // (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU. Afterwards the
 //     generators continue as if there had been no second run.
 // (3) The inner backward accumulates into the parameters' gradients.

@@ -12,7 +12,7 @@ namespace mn {
 using Segment = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 /// Returns segment(inputs) without storing the segment's activations. Backward runs the segment again, with the same
-/// random numbers and autocast, so gradients equal those without recomputation, bit for bit (Chen et al. 2016,
+/// random numbers and autocast; therefore gradients equal those without recomputation, bit for bit (Chen et al. 2016,
 /// arXiv:1604.06174; torch.utils.checkpoint with use_reentrant=True). This costs a second forward pass of the segment;
 /// only the inputs and the output stay in memory. Everything that `segment` refers to must outlive the backward. The
 /// segment must compute the same in each call: it must not count calls or change buffers (running statistics of batch

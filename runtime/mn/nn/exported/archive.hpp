@@ -22,7 +22,7 @@ class Archive {
   [[nodiscard]] const std::string& source() const noexcept { return source_; }
   [[nodiscard]] bool has(const std::string& name) const { return records_.contains(name); }
   /// Returns a view of the record's bytes in the archive, after checking the record's checksum. `name` is the path
-  /// below the archive's top folder, such as "models/model.json".
+  /// below the archive's top folder, like "models/model.json".
   [[nodiscard]] std::string_view record(const std::string& name) const;
 
  private:

@@ -24,7 +24,7 @@ Value parse_named(const json& document, const Rename& rename) { return parse_nam
 /// Parses a union that is nested in another union of the schema.
 Value parse_nested(const json& document, const Rename& rename) { return parse_argument(document, rename).value; }
 
-/// Parses a float. JSON has no infinities, so torch writes them as strings.
+/// Parses a float. JSON has no infinities; therefore torch writes them as strings.
 Value parse_real(const json& document, const Rename&) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (document == "Infinity") return kInfinity;

@@ -25,8 +25,8 @@ struct Enumerator {
   std::int64_t number = 0;
 };
 
-/// Stands for any device in the file. The graph runs on the device of its parameters, so the file's device does not
-/// matter.
+/// Stands for any device in the file. The graph runs on the device of its parameters; therefore the file's device does
+/// not matter.
 struct AnyDevice {};
 
 /// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None.

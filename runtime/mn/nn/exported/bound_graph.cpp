@@ -18,7 +18,7 @@
 namespace mn::exported {
 namespace {
 
-/// Returns a text such as "Float [any, 3, up to 64]".
+/// Returns a text like "Float [any, 3, up to 64]".
 std::string form_of_input(const Input& input) {
   const auto text_of = [](const Extent& extent) {
     if (extent.least == extent.most) return std::to_string(extent.most);

@@ -4,7 +4,7 @@
 // (2) A node is left out if it draws random numbers without a switch, if it writes to a parameter, buffer or constant,
 //     or if it reads a result of a node that is left out. If a value becomes a buffer at the end of forward(), as after
 //     run_decompositions(), the node that computes the value counts as writing to the buffer.
-// (3) So the remaining nodes compute the same in training and in evaluation. If (2) removes an output,
+// (3) Therefore the remaining nodes compute the same in training and in evaluation. If (2) removes an output,
 //     derive_evaluation() throws.
 // (4) Operators in kInBothModes write to their inputs in evaluation, too, and therefore remain.
 
@@ -159,8 +159,8 @@ class Derivation {
     return objection_within(node);
   }
 
-  /// Returns the reason why evaluation can't use the node's inner graphs, such as a write to a value outside of them;
-  /// empty if evaluation can use them.
+  /// Returns the reason why evaluation can't use the node's inner graphs, for example a write to a value outside of
+  /// them; empty if evaluation can use them.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");

@@ -10,8 +10,8 @@ namespace mn::exported {
 
 /// In the returned program dropout is off, normalizations use their running statistics, nodes that only change the
 /// model's state are left out, and of the outputs only those remain that the model returns. Operators that change state
-/// in evaluation, too, such as observers of quantization, remain; the caller must give them copies of the inputs that
-/// written_inputs() names.
+/// in evaluation, too, for example observers of quantization, remain; the caller must give them copies of the inputs
+/// that written_inputs() names.
 ///
 /// Throws a DataError of one line that begins with `source` and names a node, if an output depends on random numbers
 /// that have no switch, or on the new value of a buffer or a parameter. (The graph does not say whether the model

@@ -5,7 +5,7 @@
 // arguments, calls the operator, and stores the results.
 //
 // (1) Values lie in slots, numbered in the order of computation; the inputs come first.
-// (2) A value is released after the last step that reads it, so memory holds only values for later steps and for
+// (2) A value is released after the last step that reads it; therefore memory holds only values for later steps and for
 //     autograd.
 
 #include <mn/nn/exported/graph_runner.hpp>

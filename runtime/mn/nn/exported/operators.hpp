@@ -11,7 +11,7 @@
 
 namespace mn::exported {
 
-/// Finds an operator by a name such as "torch.ops.aten.add.Tensor". Returns no value if libtorch does not have the
+/// Finds an operator by a name like "torch.ops.aten.add.Tensor". Returns no value if libtorch does not have the
 /// operator.
 [[nodiscard]] std::optional<c10::OperatorHandle> find_operator(const std::string& target);
 
@@ -27,7 +27,7 @@ namespace mn::exported {
 [[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
 /// Returns true if the switch is set to training, false if it is set to evaluation. Returns no value if the setting
-/// suits both modes, such as a dropout rate of 0.
+/// suits both modes, as a dropout rate of 0 does.
 [[nodiscard]] std::optional<bool> setting_of(const Argument& given);
 
 /// Returns the value that the switch `argument` has in evaluation.

@@ -87,8 +87,8 @@ bool has_one_value(const json& node, const json& graph) {
 }
 
 /// At the end of a graph torch.export copies a new value to a buffer for `self.buffer = value`. An assignment does not
-/// write to the old tensor, which autograd may keep, so such copies become outputs that replace the buffer, as after
-/// run_decompositions(). A copy_ of the model's own code is not called copy__default, and remains.
+/// write to the old tensor, which autograd may keep; therefore such copies become outputs that replace the buffer, as
+/// after run_decompositions(). A copy_ of the model's own code is not called copy__default, and remains.
 void take_assignments(Program& program) {
   std::vector<Node>& nodes = program.graph.nodes;
   while (!nodes.empty() && nodes.back().what.starts_with("node \"copy__default")) {

@@ -86,7 +86,7 @@ constexpr NumberOperator kNumberOperators[] = {
 };
 
 // The functions below do what cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops do. Autograd sees
-// each operator of a branch and of each turn of a loop, so control flow needs no backward of its own.
+// each operator of a branch and of each turn of a loop; therefore control flow needs no backward of its own.
 
 bool is_true(const IValue& value) {
   return value.isTensor() ? value.toTensor().item().toBool() : value.toScalar().toBool();

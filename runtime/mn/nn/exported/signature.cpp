@@ -205,7 +205,8 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // No node returns such a new value (it may be an argument of forward(), for instance), so it is copied at the end.
+  // No node returns such a new value (it may be an argument of forward(), for instance); therefore it is copied at the
+  // end.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

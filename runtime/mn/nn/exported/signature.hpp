@@ -16,7 +16,7 @@ namespace mn::exported {
 ///
 /// After run_decompositions() no operator works in place: the graph returns the new value of a parameter or of an
 /// argument of forward(). read_outputs() adds nodes that copy a new value to the parameter or argument as soon as the
-/// value is computed. Later nodes read the parameter, as in the model's code, so gradients reach the parameter.
+/// value is computed. Later nodes read the parameter, as in the model's code; therefore gradients reach the parameter.
 void read_outputs(const nlohmann::json& module, const Rename& rename, Program& program);
 
 }  // namespace mn::exported

@@ -12,7 +12,7 @@ namespace {
 
 bool writes(const c10::AliasInfo& info) { return info.isWrite() || std::ranges::any_of(info.containedTypes(), writes); }
 
-/// True if an operator's schema marks two arguments or results with the same letter, such as "Tensor(a) self" and
+/// True if an operator's schema marks two arguments or results with the same letter, like "Tensor(a) self" and
 /// "Tensor(a)[]": they share memory.
 bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   const auto has = [&](const auto& letter) { return other.beforeSets().count(letter) > 0; };
