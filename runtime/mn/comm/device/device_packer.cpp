@@ -25,8 +25,8 @@ DType DevicePacker::wire_for(DType gradient) const {
 /// bfloat16: the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
 /// rounded once less than with a factor before the sum.
 /// float32, float64, float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements
-/// can overflow even if the mean does not. Of the float16 elements sent, those below 2^-25 n become 0, so float16 is
-/// sent only if the program asks for it.
+/// can overflow even if the mean does not. Of the float16 elements sent, those below 2^-25 n become 0; therefore
+/// float16 is sent only if the program asks for it.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kBFloat16) return {.after = scale};
   return {.before = scale};

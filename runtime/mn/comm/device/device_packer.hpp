@@ -1,11 +1,11 @@
 /// Packs gradients on a GPU into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// Invariants:
-/// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes, so all ranks
-///    reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps: a rank
-///    on which they lie contiguous reduces them unpacked, with the same number of elements.
-/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so the
-///    kernel can use 16-byte loads.
+/// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes; therefore all
+///    ranks reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps: a
+///    rank on which they lie contiguous reduces them unpacked, with the same number of elements.
+/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes; therefore
+///    the kernel can use 16-byte loads.
 /// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
 ///
 /// Cost: one scaling kernel for contiguous gradients that are sent in their own dtype, none if the scale is 1.

@@ -17,7 +17,7 @@ class DeviceScratch {
   /// CommError if it would have to allocate while `stream` captures a CUDA graph.
   [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream) {
     if (bytes > capacity_) {
-      // An allocation would end the capture of the graph, so this is an error.
+      // An allocation would end the capture of the graph; therefore this is an error.
       if (stream.is_captured()) {
         throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                         " bytes have no device memory to be packed into: make the same call once before the capture");

@@ -1,7 +1,7 @@
 /// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
-/// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes, so all ranks reduce
-///    the groups in the same order.
+/// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes; therefore all ranks
+///    reduce the groups in the same order.
 /// 2. Each rank decides alone whether to copy a group, because the reduction gets the same number of elements with and
 ///    without a copy. Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest
 ///    group.

@@ -56,14 +56,14 @@ class HostCopies {
  private:
   CudaStream stream_;
   // The last block is in use. Earlier blocks are not freed, because freeing would wait for the device, and perhaps for
-  // late ranks. Sizes double, so few blocks are made.
+  // late ranks. Sizes double; therefore few blocks are made.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The HostCopies objects of a communicator's requests, one for each request under way. Requests own the pool together,
-/// so it is freed after the last request.
+/// The HostCopies objects of a communicator's requests, one for each request under way. Requests own the pool together;
+/// therefore it is freed after the last request.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {

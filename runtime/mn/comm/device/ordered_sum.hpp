@@ -3,7 +3,8 @@
 /// Invariants:
 /// 1. Elements are added in rank order. 16-bit floats are added in float32, and the sum is rounded once. The result has
 ///    the same bits as the result of reduce_in_order().
-/// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp, so tests can run the same code on the host.
+/// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp; therefore tests can run the same code on the
+///    host.
 ///
 /// Cost: one kernel, which reads every element once and writes every sum once.
 #pragma once

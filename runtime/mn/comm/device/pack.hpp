@@ -3,11 +3,11 @@
 /// time if source and destination are aligned to 16 bytes.
 ///
 /// Invariants:
-/// 1. The table of pieces is the kernel's argument, so no table is allocated or copied, and a CUDA graph can capture
-///    the kernel.
-/// 2. Each element is read and written once, by one thread, so a piece may be converted in place.
-/// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr), so
-///    tests can run the same code on the host.
+/// 1. The table of pieces is the kernel's argument; therefore no table is allocated or copied, and a CUDA graph can
+///    capture the kernel.
+/// 2. Each element is read and written once, by one thread; therefore a piece may be converted in place.
+/// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr);
+///    therefore tests can run the same code on the host.
 ///
 /// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. limit_norm_on_device() reads
 /// and writes nothing if the norm is within the limit. Source: the table of pieces is modeled on multi_tensor_apply of
@@ -91,8 +91,8 @@ inline constexpr std::size_t kPackChunk = 4096;
 /// The most bytes that a thread loads or stores at once.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments, so
-/// numbers of elements have 32 bits.
+/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments;
+/// therefore numbers of elements have 32 bits.
 struct PackTable {
   const double* norm;  // if not null, the scale is the limit of this norm, and the factor is norm_factor()
   const void* from[kPackPieces];

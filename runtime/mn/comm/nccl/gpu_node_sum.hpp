@@ -2,8 +2,8 @@
 /// Between nodes MPI moves device memory if MPI takes device memory, otherwise host copies.
 ///
 /// Invariants:
-/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in the same order.
-///    Copies to and from the host, and sums of received slices, have separate streams.
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream; therefore all ranks run them in the same
+///    order. Copies to and from the host, and sums of received slices, have separate streams.
 /// 2. A later piece of a buffer reuses the host memory of an earlier piece. The later piece is copied to the host only
 ///    after NCCL has summed it, and on the one stream this sum comes after the copy of the earlier piece back to the
 ///    device.

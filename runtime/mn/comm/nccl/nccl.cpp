@@ -7,7 +7,7 @@
 namespace mn {
 namespace {
 
-/// The table below has the order of DType. NCCL has no booleans, so booleans travel as uint8.
+/// The table below has the order of DType. NCCL has no booleans; therefore booleans travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,

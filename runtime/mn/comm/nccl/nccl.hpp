@@ -121,7 +121,7 @@ class Nccl {
   /// ncclCommInitRank cannot be aborted, so its thread is detached; the thread owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
   /// True if the next message to or from `peer` is the first one, which makes the connection. Marks `peer` as
-  /// connected, so later calls return false.
+  /// connected; therefore later calls return false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
   /// Enqueues sends and receives as a single NCCL group, so all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,

@@ -25,7 +25,7 @@ constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
 /// Sets NCCL's variables for connections (7), shared GPUs (6) and the order of several communicators' work (11). NCCL
-/// reads these variables only at its first call, so they hold for all communicators of the process.
+/// reads these variables only at its first call; therefore they hold for all communicators of the process.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_version() >= kFirstThatOrders) {
@@ -172,8 +172,8 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. So the thread
-    // is detached.
+    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. Therefore the
+    // thread is detached.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());

@@ -77,8 +77,8 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // Records the event anew, after the newest work on the stream. Earlier work ends before the newest work, so one event
-  // suffices.
+  // Records the event anew, after the newest work on the stream. Earlier work ends before the newest work; therefore
+  // one event suffices.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
