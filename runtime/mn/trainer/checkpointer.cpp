@@ -205,7 +205,7 @@ void Checkpointer::note_duration(double seconds) {
   if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
 }
 
-/// Invariant 2: after a failed save training goes on, so the failure is logged as a warning.
+/// Invariant 2: after a failed save training goes on; therefore the failure is logged as a warning.
 void Checkpointer::warn(const SaveError& error) const {
   const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
                                                           : "; training goes on, and the checkpoint before stays";

@@ -42,9 +42,9 @@ class Interrupted final : public std::exception {
 };
 
 /// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in the same
-/// order, so these members may make collective calls. By convention, only rank 0 writes and prints. Members that load a
-/// state are called by Trainer::resume(), or by extend() if the extension is added after resume(). A program that
-/// overrides state() includes <nlohmann/json.hpp>.
+/// order; therefore these members may make collective calls. By convention, only rank 0 writes and prints. Members that
+/// load a state are called by Trainer::resume(), or by extend() if the extension is added after resume(). A program
+/// that overrides state() includes <nlohmann/json.hpp>.
 ///
 /// Example (tests/train/header_examples_test.cpp):
 ///

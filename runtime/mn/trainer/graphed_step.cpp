@@ -118,8 +118,8 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
              (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
-  // The ways are ordered from the least to the most demanding. All ranks take the minimum, so if one rank cannot launch
-  // or record, no rank does.
+  // The ways are ordered from the least to the most demanding. All ranks take the minimum; therefore if one rank cannot
+  // launch or record, no rank does.
   auto least = static_cast<std::int64_t>(way);
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);
@@ -147,7 +147,7 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     recorded_ = kind;
   } else {
     const at::NoGradGuard no_grad;
-    // The graph reads its inputs at fixed addresses, so the new inputs are copied there.
+    // The graph reads its inputs at fixed addresses; therefore the new inputs are copied there.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
   launch(way == Way::kRecord);  // a recording computes nothing, so it is launched, too

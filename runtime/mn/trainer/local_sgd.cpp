@@ -44,7 +44,8 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` holds the weight and the flags, so one reduction averages them together with the changes.
+  // The tail of `change_` holds the weight and the flags; therefore one reduction averages them together with the
+  // changes.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -89,7 +90,7 @@ ReductionResult LocalSgd::average(bool set_changes) {
 }
 
 /// Sets change_ to the weighted change of this rank's parameters since the last average. Changes are averaged instead
-/// of parameters, because changes are small, so their mean is rounded less.
+/// of parameters, because changes are small; therefore their mean is rounded less.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);

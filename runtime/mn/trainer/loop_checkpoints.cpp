@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOwnValue = "own";  // name of OwnValue in a checkpoint
 
-/// An extension without work of its own. The program's value is its state, so checkpoints store the value.
+/// An extension without work of its own. The program's value is its state; therefore checkpoints store the value.
 struct OwnValue final : Extension {
   std::string name() const override { return kOwnValue; }
   json state() const override { return value; }

@@ -46,15 +46,15 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Options are the same on all ranks, so either all ranks throw here or no rank does. No collective call may come
-  // before these checks.
+  // Options are the same on all ranks; therefore either all ranks throw here or no rank does. No collective call may
+  // come before these checks.
   check_options(options_);
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
   // On a GPU the device measures how long steps wait for communication. With a trace the host waits for the device in
-  // each phase, so the host can measure these waits itself.
+  // each phase; therefore the host can measure these waits itself.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -137,8 +137,8 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // `finite` depends only on reduced gradients, which are equal on all ranks. So all ranks leave out the same steps,
-  // and their scales stay equal.
+  // `finite` depends only on reduced gradients, which are equal on all ranks. Therefore all ranks leave out the same
+  // steps, and their scales stay equal.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());

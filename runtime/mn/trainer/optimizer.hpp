@@ -141,8 +141,8 @@ class MultiNodeOptimizer {
   void step(double samples);
 
   /// Makes a step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of
-  /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks, so it
-  /// makes the same decisions on all ranks. Returns the mean loss of the first call, a float64 on the CPU. All ranks
+  /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks; therefore
+  /// it makes the same decisions on all ranks. Returns the mean loss of the first call, a float64 on the CPU. All ranks
   /// weigh the same. Throws UsageError with double buffering, local steps or a GradScaler.
   at::Tensor step(const LossClosure& closure);
   /// Like step(closure), but this rank's loss and gradients are weighted by its samples. At least one rank needs

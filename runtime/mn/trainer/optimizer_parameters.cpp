@@ -3,9 +3,9 @@
 // (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
 // (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients, and the reduction leaves it
 //     out. A new set of parameters needs a new buffer.
-// (3) If one rank alone changed its set, the ranks would mix up gradients or wait forever. So before the change the
-//     rank makes one more reduction with the old set, of zeros (with local SGD: an average). The reduction tells all
-//     ranks of the change. If all ranks make the same change, the set changes; otherwise all ranks throw.
+// (3) If one rank alone changed its set, the ranks would mix up gradients or wait forever. Therefore before the change
+//     the rank makes one more reduction with the old set, of zeros (with local SGD: an average). The reduction tells
+//     all ranks of the change. If all ranks make the same change, the set changes; otherwise all ranks throw.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // The checks above may throw. Nothing was changed before the checks, so an error leaves the optimizer unchanged.
+  // The checks above may throw. Nothing was changed before the checks; therefore an error leaves the optimizer
+  // unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();

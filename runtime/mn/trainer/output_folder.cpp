@@ -65,8 +65,8 @@ std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): this is field 22. Field 2, the name, may have blanks and parentheses in it, so the fields are counted from
-  // the last parenthesis.
+  // proc(5): this is field 22. Field 2, the name, may have blanks and parentheses in it; therefore the fields are
+  // counted from the last parenthesis.
   InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -228,8 +228,8 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // If this process holds the folder already, that lock is enough. A lock of flock(2) belongs to an open file, so a
-    // second lock would wait for the first.
+    // If this process holds the folder already, that lock is enough. A lock of flock(2) belongs to an open file;
+    // therefore a second lock would wait for the first.
     if (is_this_process(owner)) return lock_.reset();
     // If the file is empty, a process has just made it, and has not written its name yet.
     const auto patience = owner.empty()                  ? kTimeToSign

@@ -1,9 +1,9 @@
 /// Finds parameters that differ between the ranks.
 ///
-/// Ranks begin with equal parameters and apply equal mean gradients, so parameters stay equal without a message. A hook
-/// or an extension that depends on the rank, faulty memory or processors that round differently break this silently,
-/// and training goes on with a mixture of models. This class therefore compares the parameters from time to time. Cost
-/// of a comparison: a pass over the parameters, copied to the host, and one allreduce of 8 bytes.
+/// Ranks begin with equal parameters and apply equal mean gradients; therefore parameters stay equal without a message.
+/// A hook or an extension that depends on the rank, faulty memory or processors that round differently break this
+/// silently, and training goes on with a mixture of models. This class therefore compares the parameters from time to
+/// time. Cost of a comparison: a pass over the parameters, copied to the host, and one allreduce of 8 bytes.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 ///
 /// An exchange in every iteration would cost a collective call in every iteration. Instead, rank 0 measures how long
 /// iterations take, and tells all ranks in each exchange after how many iterations the next exchange comes.
-/// (1) All ranks know the iteration of the next exchange, so all ranks call exchange() together.
+/// (1) All ranks know the iteration of the next exchange; therefore all ranks call exchange() together.
 /// (2) The distance between exchanges at most doubles each time, in case iterations become slower.
 #pragma once
 

@@ -5,8 +5,8 @@
 // (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see the same overflows.
 //     Each backward must begin at losses with this optimizer's scale.
 // (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
-// (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer makes the same
-//     decisions on all ranks.
+// (5) Every call of a closure ends in a reduction and returns the mean loss; therefore the wrapped optimizer makes the
+//     same decisions on all ranks.
 #include <mn/trainer/optimizer.hpp>
 
 #include <array>
@@ -112,8 +112,8 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
 /// Called after a reduction over `ranks`. If some ranks have a fault, all ranks throw the fault of the lowest rank
 /// among them. Weights that differ are a fault only if a backward pass assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
-  // A rank that changes its set of parameters waits for this call in agree_on_set(). This rank has no change, so the
-  // sets differ and all ranks throw.
+  // A rank that changes its set of parameters waits for this call in agree_on_set(). This rank has no change; therefore
+  // the sets differ and all ranks throw.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
@@ -171,8 +171,8 @@ void MultiNodeOptimizer::watch_overflows() {
               "with --precision bf16 or fp32");
 }
 
-/// Calls the closure, reduces the gradients and runs the hooks. Invariant 5: returns the mean loss over ranks, so the
-/// torch optimizer makes the same decisions on all ranks.
+/// Calls the closure, reduces the gradients and runs the hooks. Invariant 5: returns the mean loss over ranks;
+/// therefore the torch optimizer makes the same decisions on all ranks.
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();

@@ -65,7 +65,7 @@ void RunStatus::saved(std::int64_t iteration) {
   write();
 }
 
-/// Writes the file by a single write of fixed length, so readers see either the old lines or the new lines.
+/// Writes the file by a single write of fixed length; therefore readers see either the old lines or the new lines.
 void RunStatus::write() {
   if (!file_) return;
   OutText lines;

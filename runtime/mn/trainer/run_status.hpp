@@ -24,8 +24,8 @@ class RunStatus {
 
   void began(std::int64_t iteration);
   /// Called after each iteration. Does not write the file each time, so that writing takes at most a hundredth of the
-  /// time. On local or cached storage even iterations of a millisecond are all written, so the file shows where a run
-  /// failed.
+  /// time. On local or cached storage even iterations of a millisecond are all written; therefore the file shows where
+  /// a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

@@ -1,9 +1,9 @@
 /// Averages the running statistics of normalization layers over ranks.
 ///
 /// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and
-/// d the rank's mean minus a number that all ranks share. So differences between the ranks' means count, too. The
-/// shared number is 0 or the last average of the means. The last average is better if the means are large: with 0, both
-/// E[v + d²] and E[d]² would be large, and their difference would lose digits.
+/// d the rank's mean minus a number that all ranks share. Therefore differences between the ranks' means count, too.
+/// The shared number is 0 or the last average of the means. The last average is better if the means are large: with 0,
+/// both E[v + d²] and E[d]² would be large, and their difference would lose digits.
 #pragma once
 
 #include <cstddef>

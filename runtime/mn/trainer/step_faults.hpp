@@ -1,7 +1,7 @@
 /// Faults of a step. If one rank finds a fault, all ranks throw the error.
 ///
-/// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault. The step's
-/// reduction tells all ranks that a rank has a fault, and then all ranks throw the same error.
+/// If one rank threw alone, its peers would wait forever in a collective call. Therefore the rank keeps its fault. The
+/// step's reduction tells all ranks that a rank has a fault, and then all ranks throw the same error.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@
 /// smallest, the ranks exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow in
 /// StragglerDetector::kWindows windows in a row gets one line in the log.
 ///
-/// (1) Every decision follows from numbers that are equal on all ranks, so all ranks make the same calls.
+/// (1) Every decision follows from numbers that are equal on all ranks; therefore all ranks make the same calls.
 /// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.
 /// (3) The median ignores single long steps, such as the first step of a run.
 #pragma once

@@ -167,7 +167,7 @@ void Summary::load_state(const nlohmann::json& state) {
   entries_.clear();
   on_device_.clear();
   for (const auto& [name, saved] : state.items()) {
-    // JSON has no NaN and no infinity, so a checkpoint has null for a value that is not finite.
+    // JSON has no NaN and no infinity; therefore a checkpoint has null for a value that is not finite.
     const auto& number = saved.at(0);
     Entry entry{Kind::kMean, number.is_null() ? std::numeric_limits<double>::quiet_NaN() : number.get<double>()};
     if (saved.at(1).is_string()) {

@@ -165,7 +165,7 @@ void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
   // Only iterators with a dataset are compared; all others may differ between ranks. The keys left out here follow from
-  // the data of a rank, and a rank may have no data (create_empty_dataset), so these keys may differ.
+  // the data of a rank, and a rank may have no data (create_empty_dataset); therefore these keys may differ.
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }

@@ -178,7 +178,7 @@ class Trainer {
   /// if there is a trace, because otherwise the host does not wait for the GPU. times() always includes the GPU's work.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   /// Returns the sums of this rank's times over all iterations of this process. On a GPU, the call waits for the device
-  /// and returns the device's times, so call it only for reports. Steps of a CUDA graph count as computing.
+  /// and returns the device's times; therefore call it only for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
   /// The sums of the times of extensions on this rank, over all iterations of this process.
   [[nodiscard]] ExtensionTimes extension_times() const;

@@ -5,7 +5,7 @@
 /// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
 /// (3) No loss is read here: a read would wait for the device.
 /// With a CUDA graph (graphed_step.hpp):
-/// (4) Each launch overwrites the recorded step's loss and metrics, so observations hold copies.
+/// (4) Each launch overwrites the recorded step's loss and metrics; therefore observations hold copies.
 /// (5) Extensions see each iteration's loss, but not its autograd graph.
 #pragma once
 
@@ -56,8 +56,8 @@ class TrainingStep {
     Loss loss;
     Summary metrics;
   };
-  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors, so observations hold
-  /// copies.
+  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors; therefore observations
+  /// hold copies.
   struct RecordedResult : ForwardResult {
     double weight;
   };

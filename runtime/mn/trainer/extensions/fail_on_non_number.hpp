@@ -16,8 +16,8 @@ namespace mn::extensions {
 ///
 /// If `value` is the loss ("main/loss"), each loss on a CPU is read in its step: a rank whose loss is not finite throws
 /// before the ranks reduce gradients. On a GPU, the error comes with the report, and names the rank and the iteration
-/// of the first loss that was not finite. Losses that a GradScaler scales may overflow, so with a GradScaler only the
-/// log decides.
+/// of the first loss that was not finite. Losses that a GradScaler scales may overflow; therefore with a GradScaler
+/// only the log decides.
 class FailOnNonNumber final : public Extension {
  public:
   /// `log` belongs to the same trainer, and must outlive this extension. `value` names the value of the log to look at.

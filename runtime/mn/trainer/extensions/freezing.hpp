@@ -35,8 +35,8 @@ struct FrozenEpochs {
 ///     parameters are left alone.
 /// (2) A normalization whose name a pattern matches is frozen in the same epochs: it uses its running statistics, and
 ///     does not change them.
-/// (3) Which parameters are frozen follows from the number of epochs alone, so a resume continues correctly with any
-///     number of ranks. If the program has changed the epochs of its rules, the new epochs count.
+/// (3) Which parameters are frozen follows from the number of epochs alone; therefore a resume continues correctly with
+///     any number of ranks. If the program has changed the epochs of its rules, the new epochs count.
 /// A frozen parameter costs no communication; its state in the optimizer begins with its first update. Rank 0 logs each
 /// change. To begin with a warm-up when parameters unfreeze, see LearningRate and starting_at().
 class Freezing final : public Extension {

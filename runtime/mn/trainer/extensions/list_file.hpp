@@ -3,8 +3,8 @@
 ///
 ///   "[" settled rows │ last rows "\n]\n"
 ///
-/// Rank 0 holds the list. A write replaces the text after the settled rows, so its cost does not depend on the length
-/// of the file.
+/// Rank 0 holds the list. A write replaces the text after the settled rows; therefore its cost does not depend on the
+/// length of the file.
 /// (1) A reader finds a whole list at any time, even after the process was killed or a write failed.
 /// (2) The next write contains the rows of a failed write.
 /// (3) The size of state() does not depend on the length of the list: state() has the length and the checksum of the

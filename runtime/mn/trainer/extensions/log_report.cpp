@@ -115,8 +115,8 @@ void LogReport::add(Trainer& trainer) {
 }
 
 /// Adds the learning rates. A group gets a value of its own only if its rate has once differed from the first group's;
-/// a group without weight decay, for instance, gets none. From then on every entry has a value for the group, so curves
-/// have no gaps.
+/// a group without weight decay, for instance, gets none. From then on every entry has a value for the group; therefore
+/// curves have no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

@@ -34,8 +34,8 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // A progress bar below the line would be stale, so everything below the cursor is erased. The cursor is above the
-  // bar.
+  // A progress bar below the line would be stale; therefore everything below the cursor is erased. The cursor is above
+  // the bar.
   std::printf("%s%s\n", stdout_columns() > 0 ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }

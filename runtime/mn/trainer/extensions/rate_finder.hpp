@@ -34,10 +34,10 @@ struct RateFinderOptions {
 ///   static_cast<void>(trainer.run());
 ///   const double rate = finder.proposal().value_or(0.001);
 ///
-/// (1) Losses are means over all ranks, so every rank gets the same proposal.
+/// (1) Losses are means over all ranks; therefore every rank gets the same proposal.
 /// (2) The groups of the first optimizer keep the proportions of their rates; the proposal is the first group's rate.
 /// (3) When the run has ended, parameters, buffers, optimizers, random numbers and the order of samples are as before
-///     the run, so the program can train with the same parts. This costs the memory of a copy of the model.
+///     the run; therefore the program can train with the same parts. This costs the memory of a copy of the model.
 /// Rank 0 writes OUT/rate_search.json, which report.html shows as a curve, and logs the proposal.
 class RateFinder final : public Extension {
  public:

@@ -64,7 +64,7 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// The last checkpoint is the result of the training, so an error is thrown if it cannot be saved.
+/// The last checkpoint is the result of the training; therefore an error is thrown if it cannot be saved.
 void Snapshot::finalize(Trainer& trainer) {
   Checkpointer& checkpointer = trainer.checkpointer();
   if (!checkpointer.is_saved()) save(trainer);
