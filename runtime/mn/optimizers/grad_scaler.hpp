@@ -23,8 +23,8 @@ struct GradScalerOptions {
 /// Multiplies a loss by the scale before backward, so that float16 does not round small gradients to 0. The mean
 /// gradients are divided by the scale before hooks and the optimizer read them. If a mean has a NaN or infinity, the
 /// step is left out and the scale falls, but not below kMinScale: gradients that overflow at kMinScale overflow at any
-/// scale. All ranks have the same means, so they make the same decision without a message. A MultiNodeOptimizer owns a
-/// GradScaler if its options ask for one, and makes all calls but scale().
+/// scale. The means are equal on all ranks; therefore all ranks make the same decision without a message. A
+/// MultiNodeOptimizer owns a GradScaler if its options ask for one, and makes all calls but scale().
 ///
 /// If the optimizer can leave out a step on its device, the decision is made on the device and the host does not wait.
 class GradScaler {
