@@ -20,9 +20,9 @@
 
 namespace mn {
 
-/// Returns the bucket sizes to try: by default sizes from 1 MiB to 256 MiB, if smaller than all gradients together, and
-/// at last a size for all gradients in a single bucket. If options.deterministic is set, returns options.bucket_bytes
-/// alone.
+/// Returns the bucket sizes to try. By default these are the sizes from 1 MiB to 256 MiB, without sizes above all
+/// gradients together, and then a size for a single bucket of all gradients. If options.deterministic is set, returns
+/// options.bucket_bytes alone.
 [[nodiscard]] std::vector<std::size_t> bucket_sizes(const OptimizerOptions& options,
                                                     const std::vector<at::Tensor>& parameters);
 

@@ -84,7 +84,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
   if (is_outside(i) || !is_trained_[i]) return true;
   const at::Tensor& view = flat_->view(i);
-  // False if a hook of the program has written to the gradient or replaced it since.
+  // False if, since mark_ready(), a hook of the program has written to the gradient or replaced the gradient.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
 }
 

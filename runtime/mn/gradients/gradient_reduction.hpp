@@ -58,7 +58,7 @@ class GradientReduction {
   [[nodiscard]] virtual bool is_settled() const { return true; }
   /// Watches for errors of a CUDA graph that holds a reduction and was just launched on the current stream.
   virtual void watch_graph() {}
-  /// While `token` lives, backward sends no gradients; reduce() sends them all.
+  /// While `token` lives, backward sends no gradients; reduce() then sends all gradients.
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
   /// Returns the object that computes the mean, counts bytes and keeps the residuals of compression.

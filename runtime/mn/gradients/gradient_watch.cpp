@@ -73,7 +73,8 @@ void GradientWatch::arrived(std::size_t i) {
     if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // an earlier state
     backwards_.push_back(std::move(record));
   }
-  // The gradient is a mean over ranks, and autograd has added to it, because the program has not called zero_grad().
+  // If the gradient is still the last mean over ranks, autograd has added to the mean, because the program has not
+  // called zero_grad().
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {

@@ -135,7 +135,7 @@ bool OverlappedReduction::may_launch() {
   } else if (early_ == Early::kNone) {
     early_ = Early::kCopies;
   }
-  return promises_bind_ ? early_ == Early::kInPlace : shared_->copy != nullptr;  // (5)
+  return promises_bind_ ? early_ == Early::kInPlace : shared_->copy != nullptr;  // (5): a step has only one of the two
 }
 
 void OverlappedReduction::launch_early() {
@@ -237,7 +237,7 @@ void OverlappedReduction::end_step(const StepAgreement& agreement) {
   learn_order();
   const StepAgreement::Signals signals = agreement.signals();
   if (signals.wants_copy && !shared_->copy) make_copy();
-  promises_bind_ = !signals.wants_copy && (signals.promises || promises_bind_);  // (5)
+  promises_bind_ = !signals.wants_copy && (signals.promises || promises_bind_);  // (5): what the ranks agreed on
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
 }
@@ -274,7 +274,7 @@ void OverlappedReduction::clear() {
   if (!order_to_come_ || gradients_->is_too_large()) return;  // if too large, the optimizer will make a new reduction
   drain();
   const SparseGradients::Flags sparse = gradients_->sparse().flags();
-  lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6)
+  lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6): at zero_grad()
   tuner_.start_over();
 }
 

@@ -198,7 +198,7 @@ void SparseGradients::add_sparse_means(const Parts& parts, const Gradients& own,
     }
   }
   for (const auto& [i, all] : rows) {
-    means[i] = sum_rows(at::cat(all.first, 1), at::cat(all.second), parameters_[i], sum_of_divisors);  // (2)
+    means[i] = sum_rows(at::cat(all.first, 1), at::cat(all.second), parameters_[i], sum_of_divisors);  // (2): in order
   }
 }
 

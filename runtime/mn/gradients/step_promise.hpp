@@ -22,7 +22,7 @@ class StepPromise {
   /// calls the function, because the weights of the losses are known by then.
   using Weight = std::function<std::optional<StepWeight>()>;
   void announce(Weight weight);
-  /// Call it in the hook of gradient i, after the buffer's hook.
+  /// Watches the backward of an announced step: call it in the hook of gradient i, after the buffer's hook.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
   /// Returns the factor of the announced weight; no value if gradients must not be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;

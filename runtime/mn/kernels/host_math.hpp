@@ -19,7 +19,7 @@
 
 namespace mn::kernels {
 
-/// The number of elements that loops convert and compute at a time. So few elements stay in the nearest cache.
+/// The number of elements that loops convert and compute at a time. A block of this size stays in the nearest cache.
 inline constexpr std::int64_t kBlock = 512;
 /// The number of sums that a loop adds up side by side. The order of additions is fixed, so all CPUs compute the same
 /// bits.

@@ -66,8 +66,8 @@ ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& c
   return {mean, at::rsqrt(variance + eps)};
 }
 
-/// True if libtorch's kernel may merge the ranks' moments (2): this rank has at least two values; therefore the
-/// kernel's divisor is not 0, and the number of all values fits into 32 bits.
+/// True if libtorch's kernel may merge the ranks' moments (2). The kernel's divisor is not 0 if this rank has at least
+/// two values, and the estimated number of all values must fit into 32 bits.
 bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
   return own_count >= 2 && own_count < (std::int64_t{1} << 30) / ranks;
 }
@@ -101,7 +101,7 @@ ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts
   } else {
     std::tie(merged.mean, merged.invstd) =
         at::batch_norm_gather_stats_with_counts(all.mean, all.mean, all.invstd, moved.mean, moved.variance,
-                                                running.momentum, eps, counts.clamp_min(kAlmostNone));  // (1)
+                                                running.momentum, eps, counts.clamp_min(kAlmostNone));  // (1): not 0
   }
   if (running.mean.defined() && !moved.mean.is_same(running.mean)) running.mean.copy_(moved.mean);
   if (running.mean.defined() && !moved.variance.is_same(running.variance)) running.variance.copy_(moved.variance);

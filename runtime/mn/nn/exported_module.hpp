@@ -56,7 +56,7 @@ class ExportedModule : public torch::nn::Module {
   /// Reads a file. Not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
   /// file, for example an operator.
   explicit ExportedModule(const std::filesystem::path& path);
-  /// As the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
+  /// Does the same as the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
   ExportedModule(std::string_view bytes, const std::string& source);
   ~ExportedModule() override;
 

@@ -16,8 +16,8 @@ namespace mn {
 /// gradients can exceed the range of float16.
 [[nodiscard]] inline at::ScalarType sent_dtype(at::ScalarType dtype) { return dtype == at::kHalf ? at::kFloat : dtype; }
 
-/// While a backward's gradients travel over a communicator, they have a weight as factor (weighted_loss.hpp). This
-/// class multiplies before they are sent, and divides afterwards.
+/// Multiplies gradients by a factor (pass_gradients_over()) before a backward sends the gradients to other ranks, and
+/// divides received gradients by the same factor.
 class GradientWeight {
  public:
   /// Call it in a backward, before gradients are sent or received.

@@ -96,8 +96,8 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   }
 }
 
-/// Returns the parameter's count of steps as a tensor on its device; `count` is the count on the host. Both counts do
-/// not include the coming step: the caller adds 1 to the device's count.
+/// Returns the parameter's count of steps as a tensor on its device; `count` is the count on the host. Neither count
+/// includes the coming step: the caller adds 1 to the device's count.
 template <class TorchAdam, class TorchOptions, class TorchState>
 at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::count_before(const at::Tensor& parameter,
                                                                           std::int64_t count) {

@@ -14,8 +14,8 @@ namespace mn {
 
 /// The loss of one minibatch: a mean, and the weight of this mean.
 struct Loss {
-  /// The mean over the samples of the minibatch. If the samples have weights, the mean counts with the weight
-  /// Batch::weight.
+  /// Makes a loss from the mean over the samples of the minibatch. If the samples have weights, the mean counts with
+  /// the weight Batch::weight.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
   /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
   /// NaN. If the loss function makes collective calls, the mean must not be NaN, because its gradients reach other

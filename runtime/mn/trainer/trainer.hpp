@@ -187,13 +187,15 @@ class Trainer {
   [[nodiscard]] std::optional<double> time_left_s() const;
   /// The folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// How many iterations are completed, including those before a resume. Each iteration updates the parameters once.
+  /// Returns how many iterations are completed, including those before a resume. Each iteration updates the parameters
+  /// once.
   [[nodiscard]] std::int64_t iteration() const noexcept;
-  /// How many iterations an epoch has: the iterator's steps, or fewer if an iteration accumulates several minibatches.
+  /// Returns how many iterations an epoch has: the iterator's steps, or fewer if an iteration accumulates several
+  /// minibatches.
   [[nodiscard]] std::int64_t iterations_per_epoch() const;
-  /// How many epochs are completed, including those before a resume.
+  /// Returns how many epochs are completed, including those before a resume.
   [[nodiscard]] std::int64_t epoch() const noexcept;
-  /// How many epochs are completed, plus the completed fraction of the current epoch.
+  /// Returns how many epochs are completed, plus the completed fraction of the current epoch.
   [[nodiscard]] double epoch_detail() const noexcept;
   /// Seconds since run() began, plus the seconds of training before a resume.
   [[nodiscard]] double elapsed_s() const;

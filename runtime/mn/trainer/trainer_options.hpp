@@ -50,7 +50,7 @@ struct TrainerOptions {
   /// before the job's time limit (from Slurm or MN_END_TIME), all ranks finish the iteration and write a checkpoint,
   /// and run() returns kExitRequeue. The same signal again ends the process at once.
   bool checkpoint_on_signal = false;
-  /// If not null, the phases of each step are recorded in it. Each step then waits for the device; therefore the times
+  /// If not null, this Trace records the phases of each step. Each step then waits for the device; therefore the times
   /// include the device's work. Give the Trace to the optimizer, too.
   std::shared_ptr<Trace> trace = {};
 };

@@ -31,7 +31,7 @@ class ErrorFeedback : public GradientAverager {
     scaled_ = true;
   }
   /// Returns a text about the gradients that are not compressed, such as "3 of 12 gradients (1.5 % of the elements)".
-  /// Empty if all gradients are compressed.
+  /// Returns an empty text if all gradients are compressed.
   [[nodiscard]] std::string whole_gradients() const;
   [[nodiscard]] bool uses_divisor() const noexcept override { return true; }
 

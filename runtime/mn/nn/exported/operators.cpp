@@ -26,8 +26,8 @@ struct SwitchCount {
 
 using Names = std::set<std::string>;
 
-/// Returns the names of those inputs of the inner graph whose values the node passes under `names`. The inner graph
-/// gets the last values that the node reads.
+/// Returns the names of the inner graph's inputs that get one of the values in `names`. The inner graph gets the last
+/// values that the node reads.
 Names names_within(const Graph& inner, const Node& node, const Names& names) {
   std::vector<Argument> given;
   for (const NamedArgument& input : node.inputs) {

@@ -57,7 +57,7 @@ class LogReport final : public Extension {
   /// bytes_per_step are this rank's values here, and rank 0's in the file and in entries from before a resume. Reading
   /// an entry needs <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
-  /// How many entries were made or loaded so far. The number never falls.
+  /// Returns how many entries were made or loaded so far. The number never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
   /// For an extension `reader` that reads the log: call it in Extension::initialize(). Returns how many entries
   /// `reader` has read. This is count() or, if `reader` is pending in the last entry's iteration, one less, because

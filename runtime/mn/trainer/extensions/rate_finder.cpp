@@ -145,7 +145,8 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // Only rates before the least loss count. Where the loss falls again after a jump, the rate would ruin a training.
+  // The proposal is a rate before the least loss. Where the loss falls again after a jump, the rate would ruin a
+  // training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

@@ -25,7 +25,7 @@ class Validation final : public Extension {
   [[nodiscard]] Duration duration() const override { return Duration::kInParts; }
   void run(Trainer& trainer) override;
   void at_end(Trainer& trainer) override { run(trainer); }
-  /// How many validations are complete.
+  /// Returns how many validations are complete.
   [[nodiscard]] std::int64_t runs() const noexcept { return runs_; }
 
  private:
