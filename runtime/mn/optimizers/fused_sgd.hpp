@@ -20,8 +20,8 @@ class FusedSgd : public torch::optim::SGD, public DeviceUpdate {
   /// Updates all parameters that have a gradient once. Returns what `closure` returns. Applies a sparse gradient as
   /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// False with dampening. SGD does not dampen the gradient of the first update, but if steps may be left out, the host
-  /// does not know which update is the first.
+  /// Returns false if there is dampening: SGD does not dampen the gradient of the first update, but if steps may be
+  /// left out, the host does not know which update is the first.
   [[nodiscard]] bool can_skip() const override;
   /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;

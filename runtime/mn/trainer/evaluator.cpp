@@ -114,7 +114,7 @@ class MultiNodeEvaluator final : public Evaluator {
 };
 
 /// Collective: rank 0 calls `aggregate`, and every rank returns the result. If `aggregate`, the program's function,
-/// throws, the exception must reach all ranks; otherwise they would wait in the broadcast.
+/// throws, the exception must reach all ranks; otherwise the other ranks would wait forever in the broadcast.
 Metrics aggregate_on_root(Communicator& comm, const std::function<Metrics()>& aggregate) {
   Metrics metrics;
   on_root<ArgumentError>(

@@ -119,7 +119,8 @@ RankConditions conditions_now() {
 json changes_between(const RankConditions& before, const RankConditions& after) {
   const double time_s = std::max(after.time_s - before.time_s, 1e-3);
   const auto rate = [&](double RankConditions::*counter) { return (after.*counter - before.*counter) / time_s; };
-  // The clock's ticks are coarse; therefore a process may seem to have used more CPU time than all processes together.
+  // The CPU time of all other processes. Clock ticks are coarse, so this difference may be negative; it then counts as
+  // 0.
   const double others = rate(&RankConditions::busy_cpu_s) - rate(&RankConditions::own_cpu_s);
   return {{"queue_percent", 100 * rate(&RankConditions::queue_s)},
           {"other_cpus", std::max(others, 0.0)},

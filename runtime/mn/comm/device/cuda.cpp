@@ -15,8 +15,8 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// Returns true if `code` is cudaSuccess. Otherwise clears the error, which cudaGetLastError() would else report after
-/// a later kernel launch.
+/// Returns true if `code` is cudaSuccess. Otherwise clears the error, because cudaGetLastError() would report an old
+/// error after a later kernel launch.
 bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
