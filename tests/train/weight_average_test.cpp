@@ -5,6 +5,7 @@
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
+#include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/validation.hpp>
@@ -190,6 +191,21 @@ TEST_F(WeightAverageTest, EvaluationsSeeTheStatisticsOfAllRanks) {
     passes_comm ? static_cast<void>(evaluator->evaluate_with(*world())) : static_cast<void>(evaluator->evaluate());
     EXPECT_TRUE(same_on_all(toy::bytes_of({looked.seen}))) << passes_comm;
   }
+}
+
+TEST_F(WeightAverageTest, CheckpointsHaveTheStatisticsOfAllRanks) {
+  options_.noise = true;
+  ToyJob job(world(), options_);
+  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+  job.trainer->extend(std::make_unique<extensions::AllreducePersistent>());
+  job.trainer->extend(std::make_unique<extensions::Snapshot>());
+  EXPECT_EQ(job.trainer->run(), 0);
+  ToyJob fresh(world(), options_);
+  load_model(checkpoint_path(folder_.path(), 6), *fresh.model, *world());
+  EXPECT_TRUE(same_on_all(toy::bytes_of({average.rank_tensors().front().second})));
+  const extensions::AveragedWeights averaged(average);
+  average.average_statistics();
+  EXPECT_TRUE(fresh.model->running_mean.equal(job.model->running_mean));
 }
 
 TEST_F(WeightAverageTest, AResumeOnOtherRanksTakesTheStatisticsOfRankZero) {

@@ -94,6 +94,8 @@ class Extension {
   /// extensions with kPriorityReport, unless run() was called in this iteration. Not called if a signal or the time
   /// limit interrupts training, because an interrupted training will continue.
   virtual void at_end(Trainer&) {}
+  /// Called by Trainer::average_kept_statistics(): averages over ranks the running statistics that the extension keeps.
+  virtual void average_kept_statistics(Trainer&) {}
   /// Called when an extension reports a value (Trainer::report()). Return true if the extension has added the value to
   /// its report of this iteration; if no extension has, the next take_observation() returns the value.
   virtual bool take_report(Trainer&, const std::string& /*name*/, double /*value*/) { return false; }

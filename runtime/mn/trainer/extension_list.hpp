@@ -85,6 +85,9 @@ class ExtensionList {
   /// it.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
+  void average_kept_statistics(Trainer& trainer) const {
+    for (const Entry& each : entries_) each.extension->average_kept_statistics(trainer);
+  }
   /// Returns how long extensions took, summed up over all iterations of this process.
   [[nodiscard]] const Times& times() const noexcept { return times_; }
 

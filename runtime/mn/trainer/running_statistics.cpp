@@ -1,10 +1,16 @@
 #include <mn/trainer/running_statistics.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+
+#include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -50,6 +56,29 @@ void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::ve
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].mean) at::Tensor(values[i]).sub_(values[*buffers[i].mean].square());
+  }
+}
+
+// Sums are in float64. In float32, the variance would be lost in the rounding of the squares of large means, and the
+// average of a value that is equal on all ranks could differ from the value in its last bits.
+void average_over_ranks(const std::vector<AveragedBuffer>& buffers, Communicator& comm) {
+  if (comm.size() == 1 || buffers.empty()) return;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> values;
+  for (const AveragedBuffer& each : buffers) values.push_back(each.buffer.flatten().to(at::kDouble, false, true));
+  add_squared_means(buffers, values);
+  at::Tensor all = at::cat(values);
+  comm.allreduce(all);
+  all.div_(comm.size());
+  std::int64_t first = 0;
+  for (at::Tensor& each : values) {
+    each = all.narrow(0, first, each.numel());
+    first += each.numel();
+  }
+  subtract_squared_means(buffers, values);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].mean) values[i].clamp_min_(0);
+    at::Tensor(buffers[i].buffer).copy_(values[i].view_as(buffers[i].buffer));
   }
 }
 

@@ -19,6 +19,8 @@ class Module;
 
 namespace mn {
 
+class Communicator;
+
 /// A buffer of the model that is averaged over all ranks. `buffer` shares the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
@@ -35,5 +37,9 @@ struct AveragedBuffer {
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 /// Call it after ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
+
+/// Collective, with one reduction: replaces the buffers by their averages over ranks, as if one rank had seen the
+/// samples of all ranks.
+void average_over_ranks(const std::vector<AveragedBuffer>& buffers, Communicator& comm);
 
 }  // namespace mn

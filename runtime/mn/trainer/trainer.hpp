@@ -139,6 +139,9 @@ class Trainer {
   /// end, the function throws Interrupted on all ranks; run() must then leave no effects of the parts so far.
   [[nodiscard]] std::function<void(bool is_done)> pauses();
 
+  /// For extensions. Collective: calls Extension::average_kept_statistics() of all extensions.
+  void average_kept_statistics();
+
   /// For extensions that read the parameters: completes all steps. Applies delayed updates of the optimizer, and waits
   /// for this rank's device. The wait counts as training time.
   void finish_steps();

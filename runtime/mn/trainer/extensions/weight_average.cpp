@@ -13,6 +13,7 @@
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
+#include <mn/trainer/running_statistics.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -134,6 +135,16 @@ NamedTensors WeightAverage::rank_tensors() const {
 
 void WeightAverage::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& /*comm*/) {
   load_rank_tensors(saved.front());
+}
+
+void WeightAverage::average_kept_statistics(Trainer& trainer) {
+  if (statistics_ == names_.size()) return;
+  std::vector<AveragedBuffer> kept = averaged_buffers(module_ ? *module_ : trainer.model());
+  for (AveragedBuffer& each : kept) {
+    const auto is_same = [&](const at::Tensor& statistic) { return statistic.is_same(each.buffer); };
+    each.buffer = averages_[std::ranges::find_if(parameters_, is_same) - parameters_.begin()];
+  }
+  average_over_ranks(kept, trainer.communicator());
 }
 
 void WeightAverage::average_statistics() const {

@@ -24,10 +24,10 @@ namespace mn::extensions {
 /// updates, so that the initial weights count little in short trainings, too (as in TensorFlow's
 /// ExponentialMovingAverage; Polyak and Juditsky 1992). The running statistics of normalization layers are averaged in
 /// the same way, because statistics belong to weights; no other buffers are averaged. Checkpoints hold the average
-/// beside the weights. Averaged weights must be equal on every rank. Therefore local SGD, whose ranks have different
-/// weights, is an error. Averaged statistics become equal on every rank when they are evaluated. Cost: one pass over
-/// the parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32, because
-/// in 16 bits an average of decay 0.999 would never change.
+/// beside the weights. Averaged weights are equal on every rank. Local SGD is therefore excluded: its ranks have
+/// different weights. Averaged statistics become equal on every rank when they are evaluated, and when
+/// AllreducePersistent runs. Cost: one pass over the parameters in each iteration, and the memory of one copy. The copy
+/// of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never change.
 class WeightAverage final : public Extension {
  public:
   /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. If a trainer has several
@@ -50,6 +50,8 @@ class WeightAverage final : public Extension {
   void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
   /// On all ranks, takes rank 0's averages of running statistics, just as a resume takes rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
+  /// Makes the averages of running statistics equal on all ranks, because load_model() takes rank 0's.
+  void average_kept_statistics(Trainer& trainer) override;
 
   /// Local. Exchanges the model's weights and statistics for their averages, or the averages for the weights. Call it
   /// only after training has begun.
