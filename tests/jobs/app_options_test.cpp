@@ -289,6 +289,20 @@ TEST(AppOptions, GiveEachGroupItsRateOverTime) {
   EXPECT_EQ(forever[2](179), 0);
 }
 
+TEST(AppOptions, APlateauLowersTheSchedulesThatFollowIt) {
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(4, 2), torch::nn::Linear(2, 2),
+                                    torch::nn::Linear(2, 2));
+  const CommonOptions common = parsed({"--schedule", "plateau", "--optimizer", "lamb", "--group", "0:schedule=cosine",
+                                       "--group", "1:rate=0.5", "--group", "2:warmup=1"});
+  const TrainingSize size{.updates = 60, .epochs = 3};
+  const auto halved = [](const Schedule& before) { return scaled_schedule(0.5, before); };
+  const auto schedules =
+      group_schedules(common, group_names(common, *model), make_schedule(common, 1, size), 1, size, halved);
+  std::vector<double> rates;
+  for (const Schedule& each : schedules) rates.push_back(each(90));
+  EXPECT_EQ(rates, (std::vector<double>{0.5, 0.5, 0.25, 0.5})) << "without --group, and the groups 0, 1, 2";
+}
+
 TEST(AppOptions, SearchForARate) {
   const auto search = rate_search_options(parsed({"--find-lr"}).find_lr);
   EXPECT_EQ(search.first, 1e-7);

@@ -1,6 +1,7 @@
 #include <mn/app/group_schedules.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace mn::app {
 namespace {
@@ -47,17 +48,21 @@ double base_rate(MultiNodeOptimizer& optimizer, const std::vector<Group>& groups
 }
 
 std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
-                                      const Schedule& common, double rate, const TrainingSize& size) {
+                                      const Schedule& common, double rate, const TrainingSize& size,
+                                      const std::function<Schedule(Schedule)>& lowered) {
   const std::vector<Group> groups = parse_groups(update.groups);
   std::vector<Schedule> schedules;
   for (const std::string& name : names) {
     const Group* const group = group_of(name, groups);
-    if (group == nullptr) {
-      schedules.push_back(common);
-    } else {
-      const bool has_own = group->warmup || !group->schedule.empty();
-      schedules.push_back(has_own ? own_schedule(*group, update, rate, size) : common_schedule(*group, common, size));
+    const bool has_own = group != nullptr && (group->warmup || !group->schedule.empty());
+    Schedule schedule = common;
+    if (has_own) {
+      schedule = own_schedule(*group, update, rate, size);
+    } else if (group != nullptr) {
+      schedule = common_schedule(*group, common, size);
     }
+    const bool follows = group == nullptr || group->schedule.empty();
+    schedules.push_back(lowered && follows ? lowered(std::move(schedule)) : std::move(schedule));
   }
   return schedules;
 }

@@ -1,6 +1,7 @@
 /// Makes the schedule for the learning rate of each --group.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ namespace mn::app {
 
 /// Makes the schedule of each group of parameters. `names` is the result of group_names(). `common` is the schedule of
 /// --schedule, and `rate` is the learning rate without factors of --group. The rate of a frozen group is 0. A schedule
-/// of a group's own begins when the group's frozen epochs end, and lasts until the end of training.
+/// of a group's own begins when the group's frozen epochs end, and lasts until the end of training. `lowered`, if
+/// given, changes the schedules that follow --schedule, and not the schedule of a group with "schedule=NAME".
 [[nodiscard]] std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
-                                                    const Schedule& common, double rate, const TrainingSize& size);
+                                                    const Schedule& common, double rate, const TrainingSize& size,
+                                                    const std::function<Schedule(Schedule)>& lowered = {});
 
 }  // namespace mn::app

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -39,10 +40,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
-  std::vector<Schedule> of_groups;
-  if (!options.groups.empty()) {
-    of_groups = group_schedules(options, group_names(options, trainer.model()), schedule, rate, size);
-  }
+  std::function<Schedule(Schedule)> lowered;
   // Plateau lowers the rates of the schedule and does not replace the schedule, so the schedule's warm-up still
   // applies.
   if (options.schedule == "plateau") {
@@ -52,13 +50,16 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                                   .min_rate = options.min_lr};
     const auto& plateau =
         trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log, options.min_delta), how));
-    schedule = plateau.schedule(std::move(schedule));
-    for (Schedule& each : of_groups) each = plateau.schedule(std::move(each));
+    lowered = [&plateau](Schedule before) { return plateau.schedule(std::move(before)); };
+  }
+  if (!options.groups.empty()) {
+    trainer.extend(std::make_unique<ext::LearningRate>(
+        group_schedules(options, group_names(options, trainer.model()), schedule, rate, size, lowered)));
+    return;
   }
   // Without --group, all groups of the optimizer follow one schedule, and their rates keep the proportions that the
   // program gave them.
-  trainer.extend(of_groups.empty() ? std::make_unique<ext::LearningRate>(std::move(schedule))
-                                   : std::make_unique<ext::LearningRate>(std::move(of_groups)));
+  trainer.extend(std::make_unique<ext::LearningRate>(lowered ? lowered(std::move(schedule)) : std::move(schedule)));
 }
 
 void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
