@@ -125,6 +125,28 @@ TEST(DrawsRanksTest, AResumeOnOtherRanksDrawsTheSameSamples) {
   }
 }
 
+TEST(DrawsRanksTest, EveryRankThrowsIfOptionsDiffer) {
+  const int rank = all_ranks()->rank();
+  const auto make = [](const TensorLoaderOptions& options) {
+    TensorLoader(TensorDataset(torch::arange(4), torch::arange(4)), all_ranks(), options);
+  };
+  const std::vector<double> equal(4, 1);
+  std::vector<double> weights = equal;
+  weights[0] += rank;
+  std::vector<TensorLoaderOptions> all = {
+      {.draws = DrawOptions{.weights = weights}},
+      {.draws = DrawOptions{.weights = rank == 0 ? weights : std::vector<double>{1}}},
+      {.draws = DrawOptions{.weights = equal, .samples = 4 + rank}},
+      {.draws = rank == 0 ? std::optional(DrawOptions{.weights = equal}) : std::nullopt},
+      {.shuffle = true, .seed = static_cast<std::uint64_t>(rank)}};
+  for (const TensorLoaderOptions& options : all) {
+    if (all_ranks()->size() > 1) {
+      EXPECT_THAT([&] { make(options); },
+                  ThrowsMessage<UsageError>(HasSubstr("differ in the options of a TensorLoader")));
+    }
+  }
+}
+
 TEST(DrawsRanksTest, SamplesThatTheRootSentAreRefused) {
   const auto part = scatter_dataset(rare_dataset(), all_ranks(), {.shuffle = true});
   EXPECT_THAT([&] { DataLoader(part, {.draws = DrawOptions{.weights = std::vector<double>(kDrawn, 1)}}); },

@@ -167,6 +167,12 @@ TEST(DrawsTest, BadWeightsAreRefused) {
         make({.weights = {1, 1, 0, 0}, .replacement = false});
       },
       ThrowsMessage<UsageError>(HasSubstr("draw fewer, or with replacement")));
+  EXPECT_THAT([&] { make({.weights = {1e308, 1e308, 1, 1}}); }, ThrowsMessage<UsageError>(HasSubstr("too large")));
+  EXPECT_THAT(
+      [&] {
+        make({.weights = {1, 1, 1, 1}, .samples = -3});
+      },
+      ThrowsMessage<UsageError>(HasSubstr("can't have -3 draws")));
   EXPECT_THROW((void)balanced_weights(std::vector<std::int64_t>{0, -3}), ArgumentError);
 }
 

@@ -28,6 +28,14 @@ const DrawOptions& checked(const DrawOptions& options, std::int64_t samples) {
     throw UsageError("the weight of sample " + std::to_string(bad - options.weights.begin()) + " is " +
                      std::to_string(*bad) + ": give weights of at least 0");
   }
+  if (std::isinf(std::accumulate(options.weights.begin(), options.weights.end(), 0.0))) {
+    throw UsageError(
+        "the sum of the weights of all samples is too large for a double: divide each weight by the largest");
+  }
+  if (options.samples < 0) {
+    throw UsageError("an epoch can't have " + std::to_string(options.samples) +
+                     " draws: give DrawOptions::samples a number above 0, or 0 for as many draws as samples");
+  }
   const auto drawn = std::ranges::count_if(options.weights, [](double weight) { return weight > 0; });
   const std::int64_t draws = options.samples > 0 ? options.samples : samples;
   if (drawn == 0 && samples > 0) throw UsageError("drawing by weight needs a sample with a weight above 0");

@@ -11,7 +11,7 @@ namespace mn {
 /// The options that determine which samples an epoch draws (torch's WeightedRandomSampler).
 struct DrawOptions {
   /// A weight for each sample of the dataset. The probability of a sample is its weight divided by the sum of all
-  /// weights. Weights must be finite and at least 0.
+  /// weights. Weights must be at least 0, their sum finite, and all ranks must have equal weights.
   std::vector<double> weights = {};
   bool replacement = true;   ///< false: an epoch draws each sample once at most
   std::int64_t samples = 0;  ///< draws of an epoch; 0: as many as the dataset has samples
@@ -32,8 +32,9 @@ namespace data {
 /// beginning of each epoch.
 class Draws {
  public:
-  /// Throws UsageError unless `options` has a weight for each of `samples` samples and at least one weight is above 0.
-  /// Without replacement, at least as many weights as draws must be above 0.
+  /// Throws UsageError unless `options` has a weight for each of `samples` samples, at least one weight is above 0, the
+  /// sum of the weights is finite, and the number of draws is not negative. Without replacement, at least as many
+  /// weights as draws must be above 0.
   Draws(const DrawOptions& options, std::int64_t samples);
 
   /// Number of draws of an epoch.

@@ -93,8 +93,9 @@ struct LoaderOptions {
   /// makes no batch of an epoch before next() is called for the epoch's first batch.
   std::optional<bool> shuffle = {};
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: ScatterOptions::seed
-  /// With a value, samples are drawn by weight, and not shuffled. Cannot be combined with `by_part`, or with a dataset
-  /// whose root sent samples from its memory.
+  /// With a value, samples are drawn by weight, and not shuffled. Give all ranks equal draws: the loader sends no
+  /// message that could find a difference. Cannot be combined with `by_part`, or with a dataset whose root sent samples
+  /// from its memory.
   std::optional<DrawOptions> draws = {};
   bool drop_last = false;  ///< omits a short last step
   /// For an epoch that does not divide evenly into steps, without drop_last. True: the last two steps share the

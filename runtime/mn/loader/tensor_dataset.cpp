@@ -4,19 +4,23 @@
 // (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
 // (2) A PositionSampler makes the steps, so the samples of a step do not depend on the number of ranks.
 //
-// Cost: the constructor hashes the samples and does one allreduce, or it broadcasts the samples. Later no messages are
+// Cost: the constructor hashes the samples and does two allreduces, or it broadcasts the samples. Later no messages are
 // sent.
 #include <mn/loader/tensor_dataset.hpp>
 
+#include <cstddef>
+#include <span>
 #include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
+#include <mn/comm/create_communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -59,6 +63,20 @@ TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
       "the ranks gave a TensorLoader different samples: give the same ones on every rank (with the same seed before "
       "they are drawn), or none on all but rank 0",
       true);
+}
+
+/// The options that determine which samples a rank gets. The weights are represented by their hash.
+nlohmann::json options_of(const TensorLoaderOptions& options) {
+  nlohmann::json all = {{"batchsize", options.batchsize},
+                        {"shuffle", options.shuffle},
+                        {"seed", options.seed},
+                        {"drop_last", options.drop_last},
+                        {"even_last", options.even_last}};
+  if (!options.draws) return all;
+  all["draws.replacement"] = options.draws->replacement;
+  all["draws.samples"] = options.draws->samples;
+  all["the hash of draws.weights"] = to_hex(hash64(std::as_bytes(std::span(options.draws->weights))));
+  return all;
 }
 
 }  // namespace
@@ -112,6 +130,7 @@ struct TensorLoader::Impl {
 
 TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm,
                            const TensorLoaderOptions& options) {
+  prove_equal(options_of(options), "the options of a TensorLoader", *comm);
   TensorDataset samples = agreed(std::move(dataset), *comm);
   const SamplerOptions sampling{.batchsize = options.batchsize,
                                 .rank = comm->rank(),

@@ -44,12 +44,12 @@ class TensorDataset {
   std::vector<std::string> names_;
 };
 
-/// How a TensorLoader divides samples into steps.
+/// How a TensorLoader divides samples into steps. The options must be equal on all ranks.
 struct TensorLoaderOptions {
   std::int64_t batchsize = 1;             ///< samples of a minibatch on each rank
   bool shuffle = false;                   ///< a new order each epoch
   std::uint64_t seed = 0;                 ///< seed of the order
-  std::optional<DrawOptions> draws = {};  ///< draws samples by weight instead of `shuffle`; equal on all ranks
+  std::optional<DrawOptions> draws = {};  ///< draws samples by weight instead of `shuffle`
   bool drop_last = false;                 ///< omits a short last step
   bool even_last = true;  ///< the last two steps share the remaining samples evenly; false: a short last step
 };
@@ -64,8 +64,8 @@ struct TensorLoaderOptions {
 class TensorLoader final : public Iterator {
  public:
   /// Collective over `comm`; blocks. Either every rank passes equal samples, or only rank 0 passes samples, which are
-  /// then sent to all ranks. If the samples of ranks differ, every rank throws an equal ArgumentError. Throws
-  /// UsageError as Sampler does.
+  /// then sent to all ranks. If the samples of ranks differ, every rank throws an equal ArgumentError. If their
+  /// options differ, every rank throws an equal UsageError. Throws UsageError as Sampler does.
   TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm, const TensorLoaderOptions& options);
   ~TensorLoader() override;
 
