@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
@@ -58,6 +59,25 @@ TEST_F(NormsTest, ComeEverySoManyIterationsAndLeaveNoHook) {
   EXPECT_EQ(job.trainer->run(), 0) << "a second run adds no second hook";
   job.trainer.reset();
   EXPECT_THROW(optimizer->remove_hook("mn::extensions::Norms"), ArgumentError);
+}
+
+TEST_F(NormsTest, AreMeansSinceTheLastReportAlsoAfterAResume) {
+  const auto norms_of = [&](const Interval& period, std::int64_t iterations) {
+    options_.trainer.iterations = iterations;
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Norms>(1));
+    const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = period});
+    (void)job.trainer->resume("auto");
+    EXPECT_EQ(job.trainer->run(), 0);
+    if (iterations == 2) job.trainer->save(checkpoint_path(folder_.path(), 2));
+    std::vector<double> norms;
+    for (const auto& entry : log.entries()) norms.push_back(entry.at("gradient_norm").get<double>());
+    return norms;
+  };
+  const std::vector<double> each = norms_of({1, IntervalUnit::kIteration}, 3);
+  const double mean = (each[0] + each[1] + each[2]) / 3;
+  (void)norms_of({3, IntervalUnit::kIteration}, 2);
+  EXPECT_THAT(norms_of({3, IntervalUnit::kIteration}, 3), ElementsAre(testing::DoubleNear(mean, 1e-5 * mean)));
 }
 
 TEST_F(NormsTest, AnUpdateThatOverflowsIsCountedAndHasNone) {

@@ -15,6 +15,7 @@ void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {
 Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent) {
   Metrics metrics = means_.mean_over_ranks(comm);
   metrics.merge(reported_);
+  metrics.merge(reported_means_.mean());
   std::int64_t samples = samples_;
   comm.allreduce(std::span(&samples, 1));
   metrics["images_per_second"] = training_s_ > 0 ? static_cast<double>(samples) / training_s_ : 0;
@@ -30,6 +31,7 @@ nlohmann::json Observation::names() const {
   nlohmann::json names = nlohmann::json::array();
   for (const auto& [name, value] : means_.mean()) names.push_back(name);
   for (const auto& [name, value] : reported_) names.push_back(name);
+  for (const auto& [name, value] : reported_means_.mean()) names.push_back(name);
   return names;
 }
 
@@ -37,6 +39,7 @@ void Observation::save(nlohmann::json& about, std::int64_t iteration, std::uint6
   Summary reported;
   for (const auto& [name, value] : reported_) reported.add(name, value);
   about["reported"] = reported.state();
+  about["reported_means"] = reported_means_.state();
   about["training_s"] = training_s_;
   about["observed_steps"] = earlier_steps_ + iteration - first_iteration_;
   about["observed_bytes"] = earlier_bytes_ + bytes_sent - first_bytes_;
@@ -46,6 +49,8 @@ void Observation::load(const nlohmann::json& about) {
   Summary reported;
   reported.load_state(about.at("reported"));
   reported_ = reported.mean();
+  reported_means_ = Summary();
+  if (about.contains("reported_means")) reported_means_.load_state(about.at("reported_means"));
   training_s_ = about.at("training_s").get<double>();
   earlier_steps_ = about.value("observed_steps", std::int64_t{0});
   earlier_bytes_ = about.value("observed_bytes", std::uint64_t{0});

@@ -25,6 +25,9 @@ class Observation {
   /// Sets a value that must be the same on all ranks. It replaces an earlier value of the same name.
   void report(const std::string& name, double value) { reported_[name] = value; }
 
+  /// Adds a value, equal on all ranks, to the mean `name` of all values since the last take().
+  void report_mean(const std::string& name, double value) { reported_means_.add(name, value); }
+
   /// Reads losses and metrics. If they are on a GPU, waits for the GPU.
   void read() { means_.read(); }
 
@@ -49,6 +52,7 @@ class Observation {
  private:
   Summary means_;                     // over the rank's samples
   Metrics reported_;                  // equal on all ranks
+  Summary reported_means_;            // equal on all ranks
   std::int64_t samples_ = 0;          // number of the rank's samples
   double training_s_ = 0;             // training time without extensions
   std::int64_t first_iteration_ = 0;  // iteration at which this process began to observe

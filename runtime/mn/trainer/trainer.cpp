@@ -263,6 +263,8 @@ void Trainer::report(const std::string& name, double value) {
   if (!extensions_->take_report(*this, name, value)) observation_->report(name, value);
 }
 
+void Trainer::report_mean(const std::string& name, double value) { observation_->report_mean(name, value); }
+
 void Trainer::average_kept_statistics() { extensions_->average_kept_statistics(*this); }
 
 std::int64_t Trainer::iteration() const noexcept { return parts_->counters.iteration; }

@@ -156,6 +156,9 @@ class Trainer {
   /// is. A later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has
   /// already run.
   void report(const std::string& name, double value);
+  /// Adds a value to the mean `name` of the next report: the mean of all values since the last report. The value must
+  /// be equal on all ranks.
+  void report_mean(const std::string& name, double value);
 
   /// The communicator of the ranks that train together.
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }

@@ -73,9 +73,9 @@ void Norms::report(Trainer& trainer, const std::string& end, Watched& watched) {
   if (!std::isfinite(gradient)) return;
   const auto weight = global_norm(watched.before).item<double>();
   const auto update = global_norm(at::_foreach_sub(watched.parameters, watched.before)).item<double>();
-  trainer.report("gradient_norm" + end, gradient);
-  trainer.report("weight_norm" + end, weight);
-  if (weight > 0) trainer.report("update_ratio" + end, update / weight);
+  trainer.report_mean("gradient_norm" + end, gradient);
+  trainer.report_mean("weight_norm" + end, weight);
+  if (weight > 0) trainer.report_mean("update_ratio" + end, update / weight);
 }
 
 }  // namespace mn::extensions

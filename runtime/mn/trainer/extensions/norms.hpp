@@ -14,11 +14,11 @@
 
 namespace mn::extensions {
 
-/// Every `every` iterations reports three values of the trained parameters: "gradient_norm", the L2 norm of the mean
+/// Every `every` iterations measures three values of the trained parameters: "gradient_norm", the L2 norm of the mean
 /// gradient over all ranks, before hooks (weight decay, clipping) change it; "weight_norm", the norm of the weights
 /// before the update; and "update_ratio", the norm of the update over the norm of the weights, about 1e-3 in a healthy
 /// training. Values of an optimizer NAME other than the first end with "/NAME". An iteration whose gradients overflow
-/// has no values.
+/// has no values. The log has the means over the iterations that were measured since its last entry.
 ///
 /// All ranks compute the same values without a message. Cost in these iterations: three passes over the parameters, a
 /// copy of the parameters until the end of the update, and a wait for the device.
