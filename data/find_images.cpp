@@ -70,13 +70,6 @@ class SizeLookup {
   std::vector<ListedImage> pending_;
 };
 
-/// Whether the file's name has one of the extensions that torchvision's ImageFolder reads.
-bool named_as_image(const fs::path& path) {
-  const std::string extension = to_lower(path.extension().string());
-  constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
-  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
-}
-
 void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
@@ -174,6 +167,12 @@ ImageList list_file(const fs::path& source, const ImageOptions& options, int thr
 }
 
 }  // namespace
+
+bool named_as_image(const fs::path& path) {
+  const std::string extension = to_lower(path.extension().string());
+  constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
 
 FolderNames::FolderNames(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {

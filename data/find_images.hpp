@@ -17,6 +17,9 @@ namespace mn::data {
 inline constexpr const char* kNumberClasses =
     "number the labels without gaps, from 0, or name the classes with --classes";
 
+/// Whether the file's name has one of the extensions that torchvision's ImageFolder reads.
+[[nodiscard]] bool named_as_image(const std::filesystem::path& path);
+
 /// The names of a folder's files and subfolders, sorted by bytes, so that the order does not depend on the file system.
 /// Hidden names are left out. A link to a file counts as a file, and a link to a folder as a folder. Memory: the bytes
 /// of the names and 9 bytes for each name, so tens of millions of names fit.

@@ -12,6 +12,7 @@
 #include <mn/core/text.hpp>
 
 #include "data/csv.hpp"
+#include "data/find_images.hpp"
 #include "data/text_files.hpp"
 
 namespace mn::data {
@@ -83,7 +84,8 @@ std::size_t column_in(const Cells& header, std::string_view name, const std::str
 /// Reads the images that a CSV file lists.
 class CsvList {
  public:
-  CsvList(const fs::path& list, const ListOptions& options) : rows_(list), columns_(options.columns) {
+  CsvList(const fs::path& list, const ListOptions& options)
+      : rows_(list), folder_(list.parent_path()), columns_(options.columns) {
     for (const std::string& name : options.class_names) numbers_.emplace(name, static_cast<int>(numbers_.size()));
     if (!columns_.empty() && std::ranges::count(columns_, ',') != 1) {
       throw UsageError("--columns \"" + columns_ + "\" is not of the form PATH,LABEL");
@@ -118,7 +120,13 @@ class CsvList {
       throw DataError(rows_.where() + ": " + std::to_string(first.size()) + " columns (" + join(first) +
                       "): choose path and label with --columns PATH,LABEL");
     }
-    return !find_label(first[label_]);
+    return !find_label(first[label_]) && !is_image(first[path_]);
+  }
+
+  /// Whether a cell of the first row is the path of an image, and not the name of a column.
+  [[nodiscard]] bool is_image(const std::string& cell) const {
+    std::error_code error;
+    return named_as_image(cell) || fs::is_regular_file(folder_ / cell, error);
   }
 
   [[nodiscard]] std::optional<std::int32_t> find_label(std::string_view cell) const {
@@ -135,6 +143,7 @@ class CsvList {
   }
 
   CsvReader rows_;
+  fs::path folder_;
   std::string columns_;
   ClassNumbers numbers_;
   std::size_t path_ = 0;

@@ -20,8 +20,9 @@ struct ListOptions {
   std::string columns = {};                   ///< "PATH,LABEL": the CSV's columns to use; empty: it has only these two
 };
 
-/// Calls use(image) for each image of the list. A file NAME.csv or NAME.tsv is a CSV, with or without a header; any
-/// other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws UsageError if
+/// Calls use(image) for each image of the list. A file NAME.csv or NAME.tsv is a CSV. Its first row is a header if
+/// options.columns is given, or if the row has no label, and its path does not exist and has no image's extension.
+/// Any other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws UsageError if
 /// options.columns is given and the file is no CSV.
 void for_each_listed(const std::filesystem::path& list, const ListOptions& options,
                      const std::function<void(ListedImage)>& use);

@@ -50,7 +50,7 @@ TEST_F(LabelList, LinesAndCsvsAreTakenByTheFilesName) {
   EXPECT_THAT(listed(""), ElementsAre());
 }
 
-TEST_F(LabelList, TheFirstRowOfACsvIsAHeaderUnlessItHasALabel) {
+TEST_F(LabelList, TheFirstRowOfACsvIsAHeaderUnlessItHasALabelOrAnImage) {
   EXPECT_THAT(listed("\xef\xbb\xbf"
                      "image,class\na,1\n"),
               ElementsAre("2 a=1"));
@@ -58,6 +58,15 @@ TEST_F(LabelList, TheFirstRowOfACsvIsAHeaderUnlessItHasALabel) {
               ElementsAre("1 image=0", "2 b=1", "3 c=1"));
   EXPECT_THAT(listed("w,label,path\n9,1,a\n", {.columns = "path,label"}), ElementsAre("2 a=1"));
   EXPECT_THAT(listed(" path , label \na,1\n", {.columns = "path,label"}), ElementsAre("2 a=1"));
+}
+
+TEST_F(LabelList, AFirstRowWithAnImageButWithoutALabelIsNoHeader) {
+  test::write_text(folder_.path() / "unnamed", "an image without an extension");
+  for (const std::string row : {"absent/A.JPG,-1", "unnamed,1.5", "unnamed,", "unnamed,O"}) {
+    EXPECT_THAT(error_of(row + "\nb,0\n"), HasSubstr("list.csv:1: \"" + row.substr(row.find(',') + 1) +
+                                                     "\" is not a label (a whole number from 0 to 2147483647)"));
+  }
+  EXPECT_THAT(error_of("a.png,dgo\nb.png,dog\n", {.class_names = {"dog"}}), HasSubstr("list.csv:1: \"dgo\" is not"));
 }
 
 TEST_F(LabelList, ErrorsNameTheLine) {
