@@ -1,5 +1,6 @@
 // mnreport makes a page that shows or compares runs.
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/tool.hpp>
 #include <mn/report/calls.hpp>
+#include <mn/report/page.hpp>
 #include <mn/report/report.hpp>
 
 #include "arguments.hpp"
@@ -37,6 +39,17 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
   return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing
 }
 
+/// Throws DataError if the file at `path` is neither empty nor a page: a wrong --output must not replace a log.
+void check_replaceable(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return;  // write_file() names what is wrong
+  std::string head(512, '\0');
+  std::ifstream file(path);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  if ((file.eof() && file.gcount() == 0) || mn::report::is_page(head)) return;
+  throw mn::DataError(path.string() + " is not a page that mnreport wrote: remove it, or choose another --output");
+}
+
 int run(int argc, char** argv) {
   mn::report::Settings settings;
   mn::Options options = mn::report::make_options(settings);
@@ -53,6 +66,7 @@ int run(int argc, char** argv) {
   const std::vector<std::filesystem::path> runs = folders_of_runs(outs);
   const std::filesystem::path beside = runs.size() == 1 ? runs.front() / "report.html" : "report.html";
   const std::filesystem::path path = settings.output.empty() ? beside : std::filesystem::path(settings.output);
+  check_replaceable(path);
   mn::write_file(path, mn::make_report(runs, print_note));
   std::cout << path.string() << std::endl;
   return 0;

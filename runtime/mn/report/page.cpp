@@ -8,6 +8,9 @@
 namespace mn::report {
 namespace {
 
+constexpr const char* kHead =
+    "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>";
+
 constexpr const char* kStyle = R"(
 :root { --back: #f6f7f9; --card: #fff; --text: #1b1f24; --soft: #5c6570; --line: #dfe3e8; --good: #1a7f4b;
   --warn: #a15c00; --bad: #c02a37; --busy: #1f6fb4; --c0: #1f6fb4; --c1: #d6541c; --c2: #2a8c4a; --c3: #a03ca8;
@@ -101,12 +104,13 @@ std::string color_classes() {
 }  // namespace
 
 std::string make_page(const std::string& title, const std::string& body, std::optional<int> refresh_s) {
-  return "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-         "content='width=device-width'>" +
+  return kHead +
          (refresh_s ? "<meta http-equiv='refresh' content='" + std::to_string(*refresh_s) + "'>" : std::string()) +
          "<title>" + escape_html(title) + "</title><style>" + kStyle + color_classes() + "</style></head><body>\n" +
          body + "<script>" + kPageScript + "</script></body></html>\n";
 }
+
+bool is_page(std::string_view head) { return head.starts_with(kHead); }
 
 std::string section(const std::string& heading, const std::string& content) {
   return content.empty() ? "" : "<section><h2>" + escape_html(heading) + "</h2>" + content + "</section>\n";

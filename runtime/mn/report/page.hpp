@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace mn::report {
 
@@ -10,6 +11,9 @@ namespace mn::report {
 /// seconds.
 [[nodiscard]] std::string make_page(const std::string& title, const std::string& body,
                                     std::optional<int> refresh_s = std::nullopt);
+
+/// Whether a file that begins with `head` is a page of make_page().
+[[nodiscard]] bool is_page(std::string_view head);
 
 /// Makes a section with a heading. Empty if `content` is empty.
 [[nodiscard]] std::string section(const std::string& heading, const std::string& content);
