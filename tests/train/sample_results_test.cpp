@@ -15,8 +15,10 @@
 namespace mn {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 using toy::world;
 
@@ -130,7 +132,18 @@ TEST(SampleResults, RejectsResultsOfOtherSamples) {
   EXPECT_THAT(error_of(two, {{"score", torch::zeros({4}), offsets}}), HasSubstr("have offsets up to 3 for 4 rows"));
   EXPECT_THAT(error_of(two, {{"score", torch::zeros({3}), offsets}}),
               HasSubstr("other fields (score: Float [\"any number\"]) than those before (score: Float [])"));
-  EXPECT_THAT([] { static_cast<void>(ragged_field("box", {})); }, ThrowsMessage<ArgumentError>(HasSubstr("no sample")));
+}
+
+TEST(SampleResults, RowsThatCannotBecomeAFieldAreNamed) {
+  const auto rejects = [](const std::vector<at::Tensor>& rows, const std::string& why) {
+    EXPECT_THAT([&] { static_cast<void>(ragged_field("box", rows)); },
+                ThrowsMessage<ArgumentError>(AllOf(HasSubstr("results \"box\" " + why), Not(HasSubstr("\n")))));
+  };
+  rejects({}, "are of no sample");
+  const std::string wanted = "need a tensor [any number, …] for each sample, with equal rows: ";
+  rejects({torch::zeros({})}, wanted + "Dimension specified as 0");
+  rejects({torch::zeros({2, 4}), torch::zeros({2, 3})}, wanted + "Sizes of tensors must match");
+  EXPECT_EQ(ragged_field("box", {torch::zeros({0}), boxes_of(2)}).longest, 2);
 }
 
 TEST(SampleResults, OfAValidationBecomeMetricsOnEveryRank) {

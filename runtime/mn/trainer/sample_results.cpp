@@ -213,11 +213,17 @@ BatchField ragged_field(std::string name, const std::vector<at::Tensor>& rows) {
   if (rows.empty()) throw ArgumentError("the results \"" + name + "\" are of no sample");
   std::vector<std::int64_t> offsets = {0};
   std::int64_t longest = 0;
-  for (const at::Tensor& each : rows) {
-    offsets.push_back(offsets.back() + each.size(0));
-    longest = std::max(longest, each.size(0));
+  try {
+    for (const at::Tensor& each : rows) {
+      offsets.push_back(offsets.back() + each.size(0));
+      longest = std::max(longest, each.size(0));
+    }
+    return {name, at::cat(rows), at::tensor(offsets, at::kLong), longest};
+  } catch (const c10::Error& error) {
+    throw ArgumentError(
+        "the results \"" + name +
+        "\" need a tensor [any number, …] for each sample, with equal rows: " + error.what_without_backtrace());
   }
-  return {std::move(name), at::cat(rows), at::tensor(offsets, at::kLong), longest};
 }
 
 }  // namespace mn

@@ -52,9 +52,9 @@ class SampleResults {
   std::vector<Field> fields_;
 };
 
-/// Makes a field in which sample i has the rows `rows[i]`, a tensor [any number, …]. All tensors must have the same
-/// dtype, device and shape of a row. Throws ArgumentError if `rows` is empty, because the shape of a row is then
-/// unknown.
+/// Makes a field in which sample i has the rows `rows[i]`, a tensor [any number, …]. All tensors must be equal in
+/// dtype, device and the shape of a row. Throws ArgumentError for other tensors, and if `rows` is empty, because the
+/// shape of a row is then unknown.
 [[nodiscard]] BatchField ragged_field(std::string name, const std::vector<at::Tensor>& rows);
 
 }  // namespace mn
