@@ -183,7 +183,11 @@ TEST(PlateauTest, HasACooldownAndALowestRate) {
     return rates;
   };
   const std::vector<double> values(9, 5);
+  testing::internal::CaptureStderr();
   EXPECT_THAT(train(values, ""), ElementsAre(8, 8, 4, 4, 4, 3, 3, 3, 3));
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string wanted = world()->rank() == 0 ? "falls to 0.25 of its schedule, but not below 3.0" : "";
+  EXPECT_THAT(said, HasSubstr(wanted));
   EXPECT_THAT(train({5, 5, 5}, ""), ElementsAre(8, 8, 4));
   EXPECT_THAT(train(values, checkpoint_path(folder.path(), 3).string()), ElementsAre(4, 4, 3, 3, 3, 3));
   MetricJob job(folder, {1});

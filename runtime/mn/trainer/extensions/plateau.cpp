@@ -42,8 +42,10 @@ void Plateau::run(Trainer& trainer) {
   if (std::ranges::none_of(trainer.optimizer().param_groups(), may_fall)) return;
   scale_ *= options_.factor;
   if (trainer.is_root()) {
+    const std::string floor =
+        options_.min_rate > 0 ? ", but not below " + nlohmann::json(options_.min_rate).dump() : std::string();
     log_info(monitor_.wait_text() + ": the learning rate falls to " + nlohmann::json(scale_).dump() +
-             " of its schedule");
+             " of its schedule" + floor);
   }
   cooldown_ = options_.cooldown;
   monitor_.restart_wait();
