@@ -130,6 +130,9 @@ TEST_F(WeightsFilesTest, AFolderWithoutWeightsIsNamed) {
   const std::string expected = "there are no weights in the folder " + folder_.path().string();
   EXPECT_THAT(error_of(""), HasSubstr(expected));
   EXPECT_THAT([&] { (void)load_metadata(folder_.path(), *world()); }, ThrowsMessage<DataError>(HasSubstr(expected)));
+  write("pytorch_model.bin", "PK");
+  EXPECT_THAT(error_of(""), AllOf(HasSubstr(expected), HasSubstr("Convert its pytorch_model*.bin once: python3 -c \""),
+                                  HasSubstr("'" + (folder_.path() / "model.safetensors").string() + "')\"")));
 }
 
 TEST_F(WeightsFilesTest, AFolderMayHoldOneFile) {

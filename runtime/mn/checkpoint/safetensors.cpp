@@ -217,7 +217,8 @@ bool is_saved_checkpoint(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path) || has_weights_files(path)) return false;
   if (is_committed(path)) return true;
   throw DataError("there are no weights in the folder " + path.string() +
-                  ": give a file, a folder with model.safetensors or its index, or a checkpoint (OUT/ckpt/step-N)");
+                  ": give a file, a folder with model.safetensors or its index, or a checkpoint (OUT/ckpt/step-N)" +
+                  conversion_of(path));
 }
 
 Metadata read_metadata(const std::filesystem::path& path) {

@@ -100,6 +100,19 @@ fs::path weights_file(const fs::path& path) {
   return path / (fs::exists(path / kIndex) ? kIndex : kFile);
 }
 
+std::string conversion_of(const fs::path& folder) {
+  const auto is_torch = [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("pytorch_model") && entry.path().extension() == ".bin";
+  };
+  if (std::none_of(fs::directory_iterator(folder), fs::directory_iterator(), is_torch)) return {};
+  return ". Convert its pytorch_model*.bin once: python3 -c \"import glob, torch, safetensors.torch as s; w = {}; "
+         "[w.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('" +
+         (folder / "pytorch_model*.bin").string() +
+         "')]; s.save_file({k: v.clone().contiguous() for k, v in "
+         "w.items()}, '" +
+         (folder / kFile).string() + "')\"";
+}
+
 NamedTensors read_weights(const fs::path& path) {
   const fs::path file = weights_file(path);
   if (file.extension() == ".json") return read_index(file);

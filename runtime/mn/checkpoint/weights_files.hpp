@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include <mn/tensor/modules.hpp>
 
@@ -21,5 +22,8 @@ namespace mn {
 /// Whether a folder has files that read_weights() can read. False for a checkpoint's folder, which SavedCheckpoint
 /// reads.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
+
+/// Text for an error: how to convert the weights of PyTorch (pytorch_model*.bin) in a folder. Empty if it has none.
+[[nodiscard]] std::string conversion_of(const std::filesystem::path& folder);
 
 }  // namespace mn
