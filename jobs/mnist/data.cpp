@@ -71,8 +71,9 @@ MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
       [&] {
         const bool idx = !path.empty() && holds_idx_files(path);
         const std::string folder = path.empty() ? "mnist" : path;
-        if (idx && !common.stage.empty()) {
-          throw DataError("--stage has no effect on the IDX files of " + folder +
+        if (idx && (common.balance || !common.stage.empty())) {
+          throw DataError(std::string(common.balance ? "--balance" : "--stage") +
+                          " has no effect on the IDX files of " + folder +
                           ", which rank 0 reads alone: `mnshard idx` makes shards of them");
         }
         train = idx ? read_part(folder, "train") : open_dataset(folder + "/train");

@@ -151,7 +151,13 @@ TEST(DrawsRanksTest, SamplesThatTheRootSentAreRefused) {
   const auto part = scatter_dataset(rare_dataset(), all_ranks(), {.shuffle = true});
   EXPECT_THAT([&] { DataLoader(part, {.draws = DrawOptions{.weights = std::vector<double>(kDrawn, 1)}}); },
               ThrowsMessage<UsageError>(HasSubstr("each rank can read each sample")));
-  EXPECT_THROW((void)read_classes(*part, *all_ranks()), UsageError);
+  EXPECT_THAT([&] { (void)read_classes(*part, *all_ranks()); },
+              ThrowsMessage<UsageError>(HasSubstr("share_dataset() divides such a dataset")));
+  const auto unlabeled =
+      make_dataset(kDrawn, SampleSpec{.fields = {{.name = "x", .shape = {1}}}},
+                   [](std::int64_t, SampleWriter& sample) { sample.set("x", std::vector<std::uint8_t>{1}); });
+  EXPECT_THAT([&] { (void)read_classes(*share_dataset(unlabeled, all_ranks(), {}), *all_ranks()); },
+              ThrowsMessage<UsageError>(HasSubstr("`mnshard index --class-field NAME` makes a field")));
 }
 
 }  // namespace

@@ -18,7 +18,9 @@ std::size_t class_field(const SampleSpec& spec) {
   };
   const auto found = std::ranges::find_if(spec.fields, is_class);
   if (found == spec.fields.end()) {
-    throw UsageError("no field of the samples is a class, one integer for each sample, so they can't be balanced");
+    throw UsageError(
+        "no field of the samples is a class, one integer for each sample, so they can't be balanced: "
+        "`mnshard index --class-field NAME` makes a field of HDF5 files such a field");
   }
   return static_cast<std::size_t>(found - spec.fields.begin());
 }
@@ -62,7 +64,10 @@ void read_part(const Dataset& dataset, std::int64_t first, std::int64_t last, st
 }  // namespace
 
 std::vector<std::int64_t> read_classes(const SubDataset& dataset, Communicator& comm) {
-  if (!dataset.shared()) throw UsageError("classes are balanced in datasets of which each rank can read each sample");
+  if (!dataset.shared())
+    throw UsageError(
+        "classes are balanced in datasets of which each rank can read each sample: "
+        "share_dataset() divides such a dataset, but scatter_dataset() may send samples");
   (void)class_field(dataset.spec());
   const std::int64_t n = dataset.global_size();
   std::vector<std::int64_t> classes(n);
