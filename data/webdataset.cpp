@@ -65,7 +65,8 @@ std::optional<std::int64_t> parse_label(std::string_view text) {
 
 WebMembers WebMembers::parse(const std::string& image, const std::string& label) {
   const std::size_t colon = std::min(label.find(':'), label.size());
-  WebMembers members{.image = to_lower(image), .label = to_lower(label.substr(0, colon))};
+  const auto extension = [](const std::string& text) { return to_lower(text.substr(text.starts_with('.') ? 1 : 0)); };
+  WebMembers members{.image = extension(image), .label = extension(label.substr(0, colon))};
   if (colon < label.size()) {
     for (const std::string_view key : split(std::string_view(label).substr(colon + 1), '.'))
       members.keys.emplace_back(key);

@@ -21,8 +21,8 @@ struct WebMembers {
   std::string label = "cls";           ///< extension of the label: a whole number as text, or a JSON document
   std::vector<std::string> keys = {};  ///< path of the label in the JSON: a key, a key in this key's value, …
 
-  /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). Throws
-  /// UsageError for other texts.
+  /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). A dot
+  /// before MEMBER is left out. Throws UsageError for other texts.
   [[nodiscard]] static WebMembers parse(const std::string& image, const std::string& label);
 };
 

@@ -103,6 +103,7 @@ TEST_F(Tar, MembersAreChosenByName) {
   EXPECT_EQ(sample_of("depth.png", "json:cls").label, 1);
   EXPECT_EQ(sample_of("depth.png", "txt").bytes.size(), other.size());
   EXPECT_EQ(sample_of("JPG", "TXT").bytes.size(), image.size());
+  EXPECT_EQ(sample_of(".depth.png", ".json:cls").label, 1);
   EXPECT_THAT(error_with("", "cls"), HasSubstr("no .cls, but x.json: --label-member json:KEY takes the label from it"));
   EXPECT_THAT(error_with("", "json:label"), HasSubstr("its .json: no key \"label\", but \"cls\", \"far\", \"target\""));
   EXPECT_THAT(error_with("", "json:target.class.x"), HasSubstr("no key \"x\": give its key"));
@@ -110,7 +111,8 @@ TEST_F(Tar, MembersAreChosenByName) {
   EXPECT_THAT(error_with("", "json:far"), HasSubstr("is not a label"));
   EXPECT_THAT(error_with("", "txt:a"), AllOf(HasSubstr("its .txt: "), HasSubstr("no key")));
   EXPECT_THAT(error_with("tiff", "txt"), HasSubstr("it has no .tiff"));
-  for (const auto& [image_member, label_member] : {std::pair("", ""), {"", "json:"}, {"", ":a"}, {"", "json:a..b"}}) {
+  for (const auto& [image_member, label_member] :
+       {std::pair("", ""), {"", "json:"}, {"", ":a"}, {"", "json:a..b"}, {"", ".:a"}}) {
     EXPECT_THAT(message_of<UsageError>([&] { (void)WebMembers::parse(image_member, label_member); }),
                 HasSubstr("is neither MEMBER nor MEMBER:KEY"));
   }
