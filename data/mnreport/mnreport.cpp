@@ -18,12 +18,12 @@ namespace {
 
 void print_note(const std::string& text) { std::cerr << "mnreport: note: " << text << "\n"; }
 
-/// The folders in `outs` that have a log. If `outs` has several folders, as from `runs/*`, each folder without a log is
+/// The folders in `outs` that have a run. If `outs` has several folders, as from `runs/*`, each folder without a run is
 /// skipped with a message.
 std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
   std::vector<std::filesystem::path> runs;
   for (const auto& out : outs) {
-    const bool is_run = std::filesystem::is_regular_file(out / "log");
+    const bool is_run = mn::has_run(out);
     if (is_run || !std::filesystem::exists(out)) runs.push_back(out);  // make_report() names an absent folder
     if (is_run && !std::filesystem::exists(out / "run.jsonl")) {
       print_note(out.string() +
@@ -32,8 +32,8 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
     }
     if (!is_run && outs.size() > 1 && std::filesystem::is_directory(out)) {
       print_note(out.string() +
-                 " is left out: it has no log, which a Trainer writes with the extension "
-                 "mn::extensions::LogReport at its first report");
+                 " is left out: it has neither a log, which a Trainer writes with the extension "
+                 "mn::extensions::LogReport at its first report, nor run.jsonl");
     }
   }
   return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing

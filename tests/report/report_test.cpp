@@ -12,7 +12,7 @@
 #include <mn/core/unix_time.hpp>
 #include <mn/report/report.hpp>
 
-#include "tests/support/temporary_folder.hpp"
+#include "tests/report/report_fixture.hpp"
 
 namespace mn::report {
 namespace {
@@ -22,38 +22,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
-
-constexpr const char* kLog = R"([{"iteration": 10, "epoch": 1, "elapsed_time": 2.5, "main/loss": 3.5, "lr": 0.1},
-  {"iteration": 20, "epoch": 2, "elapsed_time": 5, "main/loss": 1.25, "validation/main/loss": 1.5, "lr": 0.05}])";
-constexpr const char* kStart =
-    R"({"event":"start","time":1,"iteration":0,"command":["job","--x=<b>"],"hosts":["n1","n1","n2"],"device":"CPU"})"
-    "\n";
-constexpr const char* kEnd = R"({"event":"end","time":9,"iteration":20,"elapsed_s":6,"why":"2 epochs are over"})";
-
-std::string times(int iteration, const std::string& more = "") {
-  return R"({"event":"report","iteration":)" + std::to_string(iteration) +
-         R"(,"data_s":[0,0,0],"compute_s":[0.2,0.2,0.2],"communication_s":[0.1,0.1,0.1])" + more + "}\n";
-}
-
-class ReportTest : public testing::Test {
- protected:
-  fs::path make_run(const std::string& name, const std::string& log, const std::string& events = "",
-                    const std::string& config = "") {
-    const fs::path out = folder_.path() / name;
-    fs::create_directories(out);
-    std::ofstream(out / "log") << log;
-    fs::remove(out / "run.jsonl");
-    if (!events.empty()) std::ofstream(out / "run.jsonl") << events;
-    if (!config.empty()) std::ofstream(out / "config.ini") << config;
-    return out;
-  }
-  std::string page_of(const std::string& log, const std::string& events = "", const std::string& config = "") {
-    return make_report({make_run("run", log, events, config)});
-  }
-
- private:
-  test::TemporaryFolder folder_;
-};
 
 TEST_F(ReportTest, ShowsCurvesTimesAndOptionsAndEscapesThem) {
   const auto out = make_run("<a&b>", kLog, kStart + times(10) + kEnd,

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -161,8 +160,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
 }
 
 void write_report(const Trainer& trainer) {
-  std::error_code none;  // no log exists if training ended before the first report
-  if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
+  if (!trainer.is_root() || !has_run(trainer.out())) return;
   try {
     write_page(trainer.out());
   } catch (const std::exception& error) {

@@ -25,7 +25,8 @@ std::string hosts_of(const Run& run) {
 }
 
 std::int64_t last_iteration(const Run& run) {
-  return run.log.empty() ? 0 : run.log.back().at("iteration").get<std::int64_t>();
+  const std::int64_t logged = run.log.empty() ? 0 : run.log.back().at("iteration").get<std::int64_t>();
+  return run.pauses.empty() ? logged : std::max(logged, run.pauses.back().iteration);
 }
 
 double last_epoch(const Run& run) {

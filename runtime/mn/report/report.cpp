@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include <mn/core/error.hpp>
@@ -94,7 +95,7 @@ std::vector<Run> read_runs(const std::vector<std::filesystem::path>& outs, const
     try {
       runs.push_back(read_run(out));
     } catch (const DataError& error) {
-      if (outs.size() == 1 || !std::filesystem::exists(out / "log")) throw;
+      if (outs.size() == 1 || !has_run(out)) throw;
       if (note) note(out.string() + " is left out: " + error.what());
     }
   }
@@ -104,6 +105,12 @@ std::vector<Run> read_runs(const std::vector<std::filesystem::path>& outs, const
 }
 
 }  // namespace
+
+bool has_run(const std::filesystem::path& out) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(out / "log", none) ||
+         std::filesystem::is_regular_file(out / "run.jsonl", none);
+}
 
 std::string make_report(const std::vector<std::filesystem::path>& outs, const Note& note) {
   const double now = unix_time();

@@ -16,8 +16,8 @@ using nlohmann::json;
 
 std::vector<json> read_log(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
-    throw DataError("there is no " + path.string() +
-                    ": give the folder that a job wrote with --out, after its first report");
+    if (fs::is_regular_file(path.parent_path() / "run.jsonl")) return {};  // a run without a report
+    throw DataError("there is no " + path.string() + " and no run.jsonl: give the folder that a job writes with --out");
   }
   json log = parse_json(read_file(path), path.string());
   const auto is_entry = [](const json& entry) {

@@ -40,7 +40,7 @@ struct Facts {
 struct Run {
   std::filesystem::path folder;
   std::string name;                            ///< name of the folder
-  std::vector<nlohmann::json> log;             ///< OUT/log
+  std::vector<nlohmann::json> log;             ///< OUT/log; empty before the first report
   std::map<std::string, std::string> options;  ///< config.ini
   std::map<std::string, std::string> changed;  ///< defaults of the options with other values
   std::set<std::string> idle;                  ///< options without an effect in this run
@@ -65,8 +65,8 @@ struct Run {
   std::vector<Pauses> pauses;  ///< pauses of all lines, except lines that a resume has replaced
 };
 
-/// Reads the files in the folder `out`. If the log is missing or damaged, or if a complete line of run.jsonl is
-/// damaged, throws a DataError that names the file.
+/// Reads the files in the folder `out`. If both log and run.jsonl are missing, if the log is damaged, or if a complete
+/// line of run.jsonl is damaged, throws a DataError that names the file. Before the first report a run has no log.
 [[nodiscard]] Run read_run(const std::filesystem::path& out);
 
 /// The names of all numbers in the log, except epoch, iteration and elapsed_time.
