@@ -185,6 +185,16 @@ TEST_F(ReportTest, ComparesRunsTheBestFirst) {
   EXPECT_THAT(page, HasSubstr("data-name='b'"));
 }
 
+TEST_F(ReportTest, AnOptionWithSeveralValuesShowsAndComparesAll) {
+  const auto config = [](const std::string& rate) {
+    return "# default: \ngroup = l1:rate=" + rate + "\ngroup = *.bias:rate=3\nlr = 1\n";
+  };
+  const auto a = make_run("a", kLog, "", config("0.1"));
+  EXPECT_THAT(make_report({a}), HasSubstr("<th>group</th><td>l1:rate=0.1; *.bias:rate=3</td><td class='set'>none<"));
+  EXPECT_THAT(make_report({a, make_run("b", kLog, "", config("0.2"))}),
+              AllOf(HasSubstr("<th>group</th>"), HasSubstr("l1:rate=0.2; *.bias:rate=3<")));
+}
+
 TEST_F(ReportTest, OfManyOptionsThatDifferThoseWithoutDefaultsHaveColumns) {
   const auto config = [](const std::string& value) {
     std::string lines;

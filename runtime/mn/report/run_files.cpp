@@ -46,7 +46,8 @@ void read_options(Run& run, const fs::path& path) {
     const auto equals = line.find(" = ");
     if (equals == std::string::npos || line[0] == '#') continue;
     const std::string name = line.substr(0, equals);
-    run.options[name] = line.substr(equals + 3);
+    const auto [option, is_first] = run.options.try_emplace(name);
+    option->second += (is_first ? "" : "; ") + line.substr(equals + 3);  // an option such as --group may repeat
     if (usual) run.changed[name] = *std::exchange(usual, std::nullopt);
     if (std::exchange(is_idle, false)) run.idle.insert(name);
   }

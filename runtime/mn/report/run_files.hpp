@@ -41,7 +41,7 @@ struct Run {
   std::filesystem::path folder;
   std::string name;                            ///< name of the folder
   std::vector<nlohmann::json> log;             ///< OUT/log; empty before the first report
-  std::map<std::string, std::string> options;  ///< config.ini
+  std::map<std::string, std::string> options;  ///< config.ini; several values of an option in one text
   std::map<std::string, std::string> changed;  ///< defaults of the options with other values
   std::set<std::string> idle;                  ///< options without an effect in this run
   bool has_options = false;                    ///< whether config.ini has options of a command line
