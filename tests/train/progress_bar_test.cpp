@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -18,9 +19,12 @@
 
 #include <mn/core/fd.hpp>
 #include <mn/trainer/extensions/forecast.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/extensions/run_facts.hpp>
 
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
@@ -77,9 +81,31 @@ TEST(ForecastTest, SaysHowLongAnEpochTakesAndWhereTheTimeLimitFalls) {
             "without validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min from now");
   extensions::Forecast::Plan limited = plan;
   limited.left_s = 40 * 60;
-  EXPECT_THAT(extensions::Forecast::line(limited), HasSubstr("; the time limit ends in epoch 41"));
+  EXPECT_THAT(extensions::Forecast::line(limited), HasSubstr("; the time limit ends in epoch 41 at the latest"));
+  limited.has_pauses = true;
+  EXPECT_EQ(
+      extensions::Forecast::line(limited),
+      "with validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min from now; the time limit "
+      "ends in epoch 41");
   limited.left_s = 1e9;
   EXPECT_THAT(extensions::Forecast::line(limited), Not(HasSubstr("time limit")));
+}
+
+TEST(ForecastTest, WithATimeLimitASecondLineFollowsTheFirstReport) {
+  const TestFolder folder(world());
+  const Variable end("MN_END_TIME", std::to_string(std::time(nullptr) + 1000));
+  ToyJob job(world(), {.trainer = {.epochs = 1'000'000'000, .out = folder.path(), .checkpoint_on_signal = true}});
+  const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(),
+                                        {.trigger = Interval(25, IntervalUnit::kIteration)});
+  job.trainer->extend(std::make_unique<extensions::Forecast>(log));
+  job.trainer->extend("stop", {30, "iteration"}, [](Trainer& trainer) { trainer.stop("it was enough"); });
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string lines = testing::internal::GetCapturedStderr();
+  if (world()->rank() > 0) return;
+  const auto first = lines.find(" without validation"), second = lines.find(" with validation");
+  EXPECT_LT(lines.find(" at the latest", first), second) << lines;
+  EXPECT_NE(lines.find("; the time limit ends in epoch ", second), std::string::npos) << lines;
 }
 
 TEST(PlanTest, NamesSizesThatAreKnown) {

@@ -154,7 +154,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
   trainer.extend(std::make_unique<ext::RunRecord>(log, options.details));
   trainer.extend(std::make_unique<ReportPage>(log));
   trainer.extend(std::make_unique<EndRecord>());
-  trainer.extend(std::make_unique<ext::Forecast>());
+  trainer.extend(std::make_unique<ext::Forecast>(log));
   trainer.extend(std::make_unique<ext::ProgressBar>(std::move(options.details)));
   return log;
 }

@@ -25,8 +25,10 @@ class TimeLimit {
   /// because the next call may come so late. In the last minute before is_near() becomes true, a thread asks squeue
   /// whether the job was extended.
   void tick();
-  /// True if the last checkpoint must begin now: the time left is at most twice the slowest save, plus the longest time
-  /// between two ticks, plus ten seconds.
+  /// Returns how many seconds before the limit the last checkpoint must begin: twice the slowest save, plus the longest
+  /// time between two ticks, plus ten seconds.
+  [[nodiscard]] double needed_s() const;
+  /// True if the last checkpoint must begin now.
   [[nodiscard]] bool is_near() const;
   /// Returns how many seconds are left; no value if there is no limit.
   [[nodiscard]] std::optional<double> left_s() const;
@@ -37,7 +39,6 @@ class TimeLimit {
   void set_left(std::int64_t seconds, Clock::time_point now);
   void ask_squeue();
   void take_answer();
-  [[nodiscard]] double needed_s() const;
 
   std::optional<Clock::time_point> end_;  // on the steady clock, because the wall clock may jump
   bool is_slurms_ = false;                // the end comes from Slurm: squeue knows if it was extended

@@ -188,8 +188,8 @@ class Trainer {
   [[nodiscard]] StepTimes times() const;
   /// The sums of the times of extensions on this rank, over all iterations of this process.
   [[nodiscard]] ExtensionTimes extension_times() const;
-  /// Returns how many seconds are left until the job's time limit. Returns no value if there is no limit, on ranks
-  /// other than 0, and without TrainerOptions::checkpoint_on_signal.
+  /// Returns how many seconds are left until the last checkpoint before the job's time limit. Returns no value if there
+  /// is no limit, on ranks other than 0, and without TrainerOptions::checkpoint_on_signal.
   [[nodiscard]] std::optional<double> time_left_s() const;
   /// The folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }

@@ -20,7 +20,10 @@ std::int64_t Trainer::own_end_reason() {
   return time_limit_->is_near() ? kTimeLimit : signal;
 }
 
-std::optional<double> Trainer::time_left_s() const { return time_limit_ ? time_limit_->left_s() : std::nullopt; }
+std::optional<double> Trainer::time_left_s() const {
+  const auto left_s = time_limit_ ? time_limit_->left_s() : std::nullopt;
+  return left_s ? std::optional(*left_s - time_limit_->needed_s()) : std::nullopt;
+}
 
 void Trainer::checkpoint_to_requeue() {
   const std::filesystem::path path = checkpointer_->save_to_requeue();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -24,14 +26,19 @@ std::int64_t steps_left(const Trainer& trainer) {
 
 }  // namespace
 
+double Forecast::Plan::rest_s() const { return step_s * static_cast<double>(steps_left); }
+
+bool Forecast::Plan::is_limited() const { return left_s && *left_s < rest_s(); }
+
 std::string Forecast::line(const Plan& plan) {
   const double epoch_s = plan.step_s * static_cast<double>(plan.steps_per_epoch);
-  const double rest_s = plan.step_s * static_cast<double>(plan.steps_left);
-  std::string text = "without validation and checkpoints an epoch takes about " + duration_text(epoch_s) +
-                     ", the training " + duration_text(rest_s) + " from now";
-  if (plan.left_s && *plan.left_s < rest_s) {
+  std::string text = std::string(plan.has_pauses ? "with" : "without") +
+                     " validation and checkpoints an epoch takes about " + duration_text(epoch_s) + ", the training " +
+                     duration_text(plan.rest_s()) + " from now";
+  if (plan.is_limited()) {
     const double reached = plan.epoch + *plan.left_s / epoch_s;
-    text += "; the time limit ends in epoch " + std::to_string(static_cast<std::int64_t>(reached) + 1);
+    text += "; the time limit ends in epoch " + std::to_string(static_cast<std::int64_t>(reached) + 1) +
+            (plan.has_pauses ? "" : " at the latest");
   }
   return text;
 }
@@ -39,19 +46,25 @@ std::string Forecast::line(const Plan& plan) {
 void Forecast::initialize(Trainer& trainer) { first_iteration_ = trainer.iteration(); }
 
 void Forecast::run(Trainer& trainer) {
-  if (is_done_ || !trainer.is_root()) return;
   const std::int64_t steps = trainer.iteration() - first_iteration_;
-  if (steps >= kWarmUp && !begin_) begin_ = Clock::now();
-  if (steps < kSteps) return;
-  is_done_ = true;
+  if (!trainer.is_root() || is_renewed_ || steps < kWarmUp) return;
+  if (!begin_) {
+    begin_ = Clock::now();
+    reports_ = log_.count();
+  }
+  // In the iteration of a report, extensions such as snapshots run after this one. The next iteration has their time.
+  const bool has_pauses = std::exchange(has_report_, log_.count() > reports_);
+  if (steps < kSteps || (is_said_ && !has_pauses)) return;
+  is_renewed_ = std::exchange(is_said_, true);
   const double seconds = std::chrono::duration<double>(Clock::now() - *begin_).count();
-  const Plan plan = {.step_s = seconds / static_cast<double>(kSteps - kWarmUp),
+  const Plan plan = {.step_s = seconds / static_cast<double>(steps - kWarmUp),
                      .steps_per_epoch = trainer.iterations_per_epoch(),
                      .steps_left = steps_left(trainer),
                      .epoch = trainer.epoch_detail(),
-                     .left_s = trainer.time_left_s()};
+                     .left_s = trainer.time_left_s(),
+                     .has_pauses = is_renewed_};
   constexpr double kShort_s = 10;
-  if (plan.step_s * static_cast<double>(plan.steps_left) > kShort_s) log_info(line(plan));
+  if (plan.rest_s() > kShort_s && (!is_renewed_ || plan.is_limited())) log_info(line(plan));
 }
 
 }  // namespace mn::extensions
