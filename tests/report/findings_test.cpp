@@ -106,6 +106,11 @@ TEST_F(FindingsTest, SaysWhatMinibatchesAreWaitedFor) {
   const char* few = R"(,"queue_s":[0,0,0],"storage_s":[0,0,0],"transform_s":[0,0,0],"copy_s":[0.1,0.1,0.1])";
   EXPECT_THAT(found("[4,4,4]", few), ElementsAre("ranks waited for minibatches for 40 % of the time; "));
   EXPECT_THAT(found("[0.1,0.1,0.1]", causes), IsEmpty());
+  const char* late = R"(,"queue_s":[0,0,0],"storage_s":[0,0,0],"transform_s":[0,0,0],"copy_s":[4,4,4])";
+  EXPECT_THAT(found("[4,4,4]", late),
+              ElementsAre("ranks waited for minibatches for 40 % of the time; 100 % of that for "
+                          "the handover of finished minibatches: give each rank more cores, or "
+                          "make minibatches larger (LoaderOptions::batchsize)"));
 }
 
 TEST_F(FindingsTest, SaysWhenTheModelOverfits) {

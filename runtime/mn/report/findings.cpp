@@ -24,6 +24,7 @@ constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
      {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
      {"copy_s", "copies to the device", "send smaller samples, such as uint8 images"},
      {"queue_s", "minibatches that had not been begun", "raise LoaderOptions::prefetch_bytes or prefetch"}}};
+constexpr std::size_t kStorage = 0, kCopy = 2;  // rows of kDataCauses
 
 void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   for (const json& entry : run.log) {
@@ -88,12 +89,15 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
     }
   }
   const auto main = static_cast<std::size_t>(std::ranges::max_element(causes) - causes.begin());
+  std::string advice = kDataCauses[main][1] + std::string(": ") + kDataCauses[main][2];
+  if (main == kStorage) advice += " (" + advised(run, "stage", "StageOptions") + ")";
+  if (main == kCopy && run.device == "CPU") {
+    advice = "the handover of finished minibatches: give each rank more cores, or make minibatches larger (" +
+             advised(run, "batchsize", "LoaderOptions::batchsize") + ")";
+  }
   const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
   findings.push_back({share, "ranks waited for minibatches for " + percent(share) + " of the time",
-                      is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " +
-                                     kDataCauses[main][2] +
-                                     (main == 0 ? " (" + advised(run, "stage", "StageOptions") + ")" : "")
-                               : ""});
+                      is_known ? percent(causes[main] / waited) + " of that for " + advice : ""});
 }
 
 /// Adds a finding for each part of the time, such as validation, that is larger than usual.
