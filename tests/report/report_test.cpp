@@ -206,6 +206,15 @@ TEST_F(ReportTest, OfManyOptionsThatDifferThoseWithoutDefaultsHaveColumns) {
   EXPECT_THAT(page, HasSubstr("Other options that differ: f, g<"));
 }
 
+TEST_F(ReportTest, OptionsWithMoreValuesComeFirstAndThoseWithoutEffectLast) {
+  const auto run = [&](const std::string& value, const std::string& other) {
+    const std::string config = "# no effect in this run\na = " + value + "\nb = " + other + "\nc = " + value + "\n";
+    return make_run(value, kLog, "", config);
+  };
+  EXPECT_THAT(make_report({run("1", "1"), run("2", "1"), run("3", "2")}),
+              HasSubstr("<th>c</th><th>b</th><th>a</th><th class='number'>time"));
+}
+
 TEST_F(ReportTest, SpeedsOfDifferentUnitsEachHaveTheirUnit) {
   const std::string log = R"([{"iteration": 10, "main/loss": 1, "images_per_second": 20}, {"iteration": 20,
     "main/loss": 1, "images_per_second": 30}])";

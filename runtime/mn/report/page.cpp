@@ -65,8 +65,9 @@ path.dashed { stroke-dasharray: 5 4; } path.raw { opacity: .3; stroke-width: 1; 
 .scroll { overflow-x: auto; } table.runs { width: 100%; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { padding: 5px 12px 5px 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 tr:last-child > * { border-bottom: 0; } .bars th, .bars td { border: 0; vertical-align: middle; padding: 2px 12px 2px 0; }
-.bars th { font-weight: 400; } th { font-weight: 600; } td.number, th.number { text-align: right; white-space: nowrap; }
+.bars th { font-weight: 400; overflow-wrap: anywhere; } th { font-weight: 600; } td.number, th.number { text-align: right; white-space: nowrap; }
 td { overflow-wrap: anywhere; } .runs td, .runs th { white-space: nowrap; overflow-wrap: normal; }
+.runs tbody th { white-space: normal; overflow-wrap: anywhere; min-width: 140px; }
 .runs thead th { cursor: pointer; color: var(--soft); } .runs tbody tr:hover { background: var(--back); }
 .runs .best { color: var(--good); font-weight: 650; } .runs .bad { color: var(--bad); font-weight: 600; }
 .runs .warn { color: var(--warn); }

@@ -1,9 +1,10 @@
 #include <mn/report/settings.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <map>
+#include <ranges>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <mn/core/text.hpp>
@@ -82,20 +83,24 @@ std::vector<std::string> differing_options(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
-  names.erase("out");  // `out` names the rows of a comparison already
-  std::vector<std::string> differing;
+  names.erase("out");                                          // `out` names the rows of a comparison already
+  std::vector<std::pair<std::string, std::size_t>> differing;  // names, with the number of values
   for (const std::string& name : names) {
     std::set<std::string> values;
     for (const Run& run : runs) {
       if (run.options.contains(name)) values.insert(used_value(run, name));
     }
-    if (values.size() > 1) differing.push_back(name);
+    if (values.size() > 1) differing.emplace_back(name, values.size());
   }
-  const auto is_default = [&](const std::string& name) {
-    return std::ranges::none_of(runs, [&](const Run& run) { return run.changed.contains(name); });
+  const auto rank = [&](const auto& option) {
+    const std::string& name = option.first;
+    const bool is_idle = std::ranges::all_of(runs, [&](const Run& run) { return run.idle.contains(name); });
+    const bool is_default = std::ranges::none_of(runs, [&](const Run& run) { return run.changed.contains(name); });
+    return std::tuple(is_idle, is_default, runs.size() - option.second);
   };
-  std::ranges::stable_partition(differing, std::not_fn(is_default));
-  return differing;
+  std::ranges::stable_sort(differing, {}, rank);
+  const auto names_only = std::views::keys(differing);
+  return {names_only.begin(), names_only.end()};
 }
 
 std::string values_table(const Run& run) {

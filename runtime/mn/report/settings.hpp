@@ -14,8 +14,8 @@ namespace mn::report {
 [[nodiscard]] std::string settings_of(const Run& run);
 
 /// The names of the options whose values differ between the runs, except `out`. Runs without an option are not compared
-/// in it. An option that some run has set comes before the options that all runs left at their defaults; both groups
-/// are in the order of the names.
+/// in it. Options that some run has set come before the options that all runs left at their defaults; the options
+/// without an effect in all runs come last. In each group the options with the most values come first.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
 /// A table of all metrics in the log: last value, best value, and the epoch of the best value.
