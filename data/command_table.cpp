@@ -118,7 +118,7 @@ const std::vector<OptionRow>& option_rows() {
              "image-member", settings.image_member, "MEMBER",
              whose + "the image, such as rgb.png: the member's name after the sample's (default: .jpg, .png, …)");
          options.add("label-member", settings.label_member, "MEMBER[:KEY]",
-                     whose + "the label, as text, or under a key of JSON, such as json:label");
+                     whose + "the label or class, as text, or under a key of JSON, such as json:label");
        }},
       {{"npz"},
        [](Options& options, Settings& settings, const std::string& whose) {

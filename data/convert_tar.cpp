@@ -129,7 +129,7 @@ class TarConversion final : public Conversion {
     for (std::size_t i = 0; i < shards; ++i) wanted[i] = part.wants(firsts_[unit] + i);
     const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
 
-    WebReader reader(readable(scratch_, unit), options_.members, tars_[unit].string());
+    WebReader reader = reader_of(scratch_, unit);
     ImageIntake intake(options_.images, deep_);
     WebSample sample;
     bool more = end > 0 && reader.next(sample);
@@ -179,7 +179,7 @@ class TarConversion final : public Conversion {
   /// because later images may fill more of the file, and a shard needs memory for all of its images.
   [[nodiscard]] std::int64_t fill_of_first(const fs::path& scratch) const {
     constexpr std::uint64_t kLookedAt = 4 << 20;
-    WebReader reader(readable(scratch, 0), options_.members, tars_.front().string());
+    WebReader reader = reader_of(scratch, 0);
     WebSample sample;
     std::uint64_t end = std::max<std::uint64_t>(reader.file_bytes(), 1);
     std::int64_t images = 0;
@@ -204,6 +204,12 @@ class TarConversion final : public Conversion {
   [[nodiscard]] fs::path readable(const fs::path& scratch, std::size_t tar) const {
     const fs::path unpacked = unpacked_in(scratch, tar);
     return fs::exists(unpacked) ? unpacked : tars_[tar];
+  }
+
+  [[nodiscard]] WebReader reader_of(const fs::path& scratch, std::size_t tar) const {
+    WebMembers members = options_.members;
+    if (!options_.images.classes.empty()) members.class_names = read_class_names(options_.images.classes);
+    return WebReader(readable(scratch, tar), std::move(members), tars_[tar].string());
   }
 
   /// If the file is cut into `parts` equal parts, the number of the part in which the sample begins.

@@ -17,9 +17,10 @@ namespace mn::data {
 /// Which members of a sample are the image and the label. A member is identified by its extension: the part of its name
 /// after the sample's name and a dot, in lower case.
 struct WebMembers {
-  std::string image = {};              ///< extension of the image; empty: any usual one, such as "jpg"
-  std::string label = "cls";           ///< extension of the label: a whole number as text, or a JSON document
-  std::vector<std::string> keys = {};  ///< path of the label in the JSON: a key, a key in this key's value, …
+  std::string image = {};                     ///< extension of the image; empty: any usual one, such as "jpg"
+  std::string label = "cls";                  ///< extension of the label: a whole number as text, or a JSON document
+  std::vector<std::string> keys = {};         ///< path of the label in the JSON: a key, a key in this key's value, …
+  std::vector<std::string> class_names = {};  ///< names of the classes, label 0 first; a label may be one of them
 
   /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). A dot
   /// before MEMBER is left out. Throws UsageError for other texts.

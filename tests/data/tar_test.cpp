@@ -85,7 +85,7 @@ TEST_F(Tar, PngsAndClassNamesAreTaken) {
 
 TEST_F(Tar, MembersAreChosenByName) {
   const std::string image = jpeg(9, 9), other = jpeg(12, 8);
-  const std::string json = R"({"target": {"class": 2, "name": "dog"}, "cls": "1", "far": [1]})";
+  const std::string json = R"({"target": {"class": 2, "name": "dog"}, "cls": "1", "class": "c", "far": [1]})";
   const auto sample_of = [&](const std::string& image_member, const std::string& label_member) {
     fs::remove_all(out_);
     write("a.tar", tar_file("x.jpg", image) + tar_file("x.Depth.PNG", other) + tar_file("x.txt", "0") +
@@ -104,10 +104,14 @@ TEST_F(Tar, MembersAreChosenByName) {
   EXPECT_EQ(sample_of("depth.png", "txt").bytes.size(), other.size());
   EXPECT_EQ(sample_of("JPG", "TXT").bytes.size(), image.size());
   EXPECT_EQ(sample_of(".depth.png", ".json:cls").label, 1);
+  EXPECT_EQ(sample_of("depth.png", "json:class").label, 2);
   EXPECT_THAT(error_with("", "cls"), HasSubstr("no .cls, but x.json: --label-member json:KEY takes the label from it"));
-  EXPECT_THAT(error_with("", "json:label"), HasSubstr("its .json: no key \"label\", but \"cls\", \"far\", \"target\""));
+  EXPECT_THAT(error_with("", "json:label"),
+              HasSubstr("its .json: no key \"label\", but \"class\", \"cls\", \"far\", \"target\""));
   EXPECT_THAT(error_with("", "json:target.class.x"), HasSubstr("no key \"x\": give its key"));
-  EXPECT_THAT(error_with("", "json:target.name"), HasSubstr("its .json \"dog\" is not a label"));
+  EXPECT_THAT(error_with("", "json:target.name"),
+              HasSubstr("its .json \"dog\" is not a label (a whole number from 0 to "
+                        "2147483647), nor a class of --classes"));
   EXPECT_THAT(error_with("", "json:far"), HasSubstr("is not a label"));
   EXPECT_THAT(error_with("", "txt:a"), AllOf(HasSubstr("its .txt: "), HasSubstr("no key")));
   EXPECT_THAT(error_with("tiff", "txt"), HasSubstr("it has no .tiff"));
