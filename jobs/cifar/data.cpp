@@ -81,7 +81,8 @@ Part load_part(const std::string& option, const std::string& name, bool for_trai
   if ((!array && image.kind != FieldKind::kEncoded) || part->spec().num_classes() < 1) {
     throw DataError("--" + option + ": " + name +
                         " holds no labeled images of 3 × 32 × 32 bytes, which `mnshard cifar` "
-                        "makes, and no image files",
+                        "makes, and no image files" +
+                        app::kClassFieldHint,
                     true);
   }
   LoaderOptions how = {.workers = workers};

@@ -17,7 +17,8 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   auto part = app::scatter_samples(option, app::open_samples(name), for_training, common, comm);
   const FieldSpec& tokens = part->spec()[0];
   if (tokens.kind != FieldKind::kFixed || tokens.shape.size() != 1 || tokens.shape[0] < 2 || tokens.num_classes < 1) {
-    throw DataError(option + ": " + name + " holds no tokens; `mnshard tokens` makes such shards", true);
+    throw DataError(
+        option + ": " + name + " holds no tokens; `mnshard tokens` makes such shards" + app::kClassFieldHint, true);
   }
   return part;
 }

@@ -32,7 +32,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   const SampleSpec& spec = part->spec();
   if (spec[0].kind != FieldKind::kEncoded || spec.num_classes() < 1) {
     throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
-                        " holds no images with labels; `mnshard images` makes such shards",
+                        " holds no images with labels; `mnshard images` makes such shards" + app::kClassFieldHint,
                     true);
   }
   return part;

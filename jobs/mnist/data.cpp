@@ -53,7 +53,7 @@ std::shared_ptr<DataLoader> load_part(const std::string& part, const std::shared
   if (spec[0].sample_bytes() != kPixels || spec.num_classes() < 1 || spec.num_classes() > kClasses) {
     throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
                         " bytes each in at most " + std::to_string(kClasses) +
-                        " classes; jobs/imagenet trains on images of any size",
+                        " classes; jobs/imagenet trains on images of any size" + app::kClassFieldHint,
                     true);
   }
   return app::batches_of(scattered, common, *comm);

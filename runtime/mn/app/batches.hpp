@@ -18,6 +18,10 @@
 
 namespace mn::app {
 
+/// Advice for an error text about samples without classes.
+inline constexpr const char* kClassFieldHint =
+    "; in indexed HDF5 files, `mnshard index --class-field NAME` finds the classes of a field";
+
 /// Makes minibatches for training from tensors. Either every rank passes equal samples, or only rank 0 passes samples.
 /// `how` may set drop_last and even_last.
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
