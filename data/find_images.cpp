@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <set>
 
 #include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/text.hpp>
 
+#include "data/folder_names.hpp"
 #include "data/label_list.hpp"
 #include "data/run_tasks.hpp"
 
@@ -19,8 +18,6 @@ namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kNameBlock = 1 << 20;  // bytes of a block; a name has a few hundred bytes at most
 
 /// Looks up the sizes of files on several threads, and adds the files to the plan in the order of the calls of add().
 class SizeLookup {
@@ -167,34 +164,6 @@ ImageList list_file(const fs::path& source, const ImageOptions& options, int thr
 }
 
 }  // namespace
-
-bool named_as_image(const fs::path& path) {
-  const std::string extension = to_lower(path.extension().string());
-  constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
-  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
-}
-
-FolderNames::FolderNames(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.front() == '.') continue;
-    (entry.is_directory() ? folders_ : files_).push_back(keep(name.c_str()));
-  }
-  const auto by_bytes = [](const char* a, const char* b) { return std::strcmp(a, b) < 0; };
-  std::sort(files_.begin(), files_.end(), by_bytes);
-  std::sort(folders_.begin(), folders_.end(), by_bytes);
-}
-
-const char* FolderNames::keep(const char* name) {
-  const std::size_t bytes = std::strlen(name) + 1;
-  if (bytes > free_) {
-    blocks_.push_back(std::make_unique<char[]>(kNameBlock));
-    free_ = kNameBlock;
-  }
-  char* to = blocks_.back().get() + kNameBlock - free_;
-  free_ -= bytes;
-  return static_cast<const char*>(std::memcpy(to, name, bytes));
-}
 
 ImageList list_images(const fs::path& source, const ImageOptions& options, int threads, ImagePlanWriter& plan) {
   try {

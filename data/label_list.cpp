@@ -12,7 +12,7 @@
 #include <mn/core/text.hpp>
 
 #include "data/csv.hpp"
-#include "data/find_images.hpp"
+#include "data/folder_names.hpp"
 #include "data/text_files.hpp"
 
 namespace mn::data {

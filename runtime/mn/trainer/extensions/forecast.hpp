@@ -20,6 +20,7 @@ class Forecast final : public Extension {
   static constexpr std::int64_t kSteps = 20;  ///< step of this process after which the first line is logged
   static constexpr std::int64_t kWarmUp = 5;  ///< first steps, which are not timed
 
+  /// `log` must outlive this object.
   explicit Forecast(const LogReport& log) : log_(log) {}
 
   [[nodiscard]] std::string name() const override { return "Forecast"; }
