@@ -3,8 +3,8 @@
 ///
 /// 1. Each rank calls the rank above and waits for the ranks below. If a child has not come after a second, its parent
 ///    calls the child: a firewall may let connections pass in one direction only.
-/// 2. If both ends call, the lower end decides which connection counts: once it answers its parent's call, it stops its
-///    own call.
+/// 2. If both ends call, the lower end decides which connection counts: once the child answers its parent's call, the
+///    child stops its own call.
 /// 3. A peer whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until the peer comes.
 /// 5. A child whose call proves only the weak key (greeting.hpp) counts as lost. The child keeps its end of the

@@ -37,7 +37,7 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
 }
 
 /// Throws UsageError if the variables of the launcher in `here` contradict Slurm's. One of these two launchers started
-/// the other, so its variables are stale, but no fact tells which launcher was first.
+/// the other, and the variables of the first are stale, but no fact tells which launcher was first.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");

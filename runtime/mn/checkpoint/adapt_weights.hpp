@@ -9,8 +9,9 @@ namespace mn {
 
 /// Casts floating-point tensors to the module's dtypes. Removes "module." (DistributedDataParallel), "_orig_mod."
 /// (torch.compile) and the parts of two more wrappers from a name if the module has only the shorter name. Also removes
-/// a common prefix such as "backbone.": the prefix with which the file has the most names of the module, more than
-/// without a prefix. Logs the changes in a line that begins with `source`. Sends nothing to other ranks.
+/// a common prefix such as "backbone.", if more of the file's names then match names of the module; among several such
+/// prefixes, the prefix with the most matches. Logs the changes in a line that begins with `source`. Sends nothing to
+/// other ranks.
 [[nodiscard]] NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module,
                                          const std::string& source);
 

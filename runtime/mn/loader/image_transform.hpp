@@ -19,8 +19,9 @@ struct ImagePipeline {
 };
 
 /// Makes the pipeline for a loader's device. On a GPU, images are copied as bytes, a quarter of the size of floats, and
-/// then normalized and erased by the GPU; the results differ from image_transform()'s only by float32 rounding. On the
-/// CPU, and if `normalization` has a mean image, the pipeline is image_transform(). Throws as image_transform() does.
+/// then normalized and erased by the GPU; the results differ from image_transform()'s only by float32 rounding. The
+/// pipeline is image_transform() in two cases: on the CPU, or if `normalization` has a mean image. Throws as
+/// image_transform() does.
 [[nodiscard]] ImagePipeline image_pipeline(const data::CropOptions& crop, const data::Normalization& normalization,
                                            data::PixelLayout layout, const data::AugmentOptions& augment,
                                            Device device);

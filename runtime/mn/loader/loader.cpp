@@ -44,7 +44,8 @@
 namespace mn {
 namespace {
 
-/// The place in the queue of one step's batch. A worker makes the batch; next() hands batches out in the queue's order.
+/// An entry of the queue, with the batch of one step. A worker makes the batch; next() hands batches out in the queue's
+/// order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   std::int64_t order = 0;           // number of slots queued before this slot

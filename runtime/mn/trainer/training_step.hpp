@@ -1,7 +1,7 @@
 /// An iteration of a Trainer: minibatches → losses → gradients → update, perhaps as a CUDA graph. Internal.
 ///
-/// (1) The gradients of an iteration's minibatches add up to the gradient of the mean loss over all their samples, or
-///     over the weights that the loss function gives.
+/// (1) The gradients of an iteration's minibatches add up to the gradient of the mean loss over all their samples. If
+///     the loss function gives weights, the mean is weighted by them.
 /// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
 /// (3) No loss is read here: a read would wait for the device.
 /// With a CUDA graph (graphed_step.hpp):
