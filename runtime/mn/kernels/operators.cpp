@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/float_type.hpp>
 
 namespace mn::kernels {
 
@@ -35,19 +36,9 @@ void register_operators() {
 }
 
 DType float_dtype(const at::Tensor& tensor, const char* operation) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return DType::kFloat32;
-    case at::kBFloat16:
-      return DType::kBFloat16;
-    case at::kHalf:
-      return DType::kFloat16;
-    case at::kDouble:
-      return DType::kFloat64;
-    default:
-      throw ArgumentError(std::string(operation) + " takes float32, bfloat16, float16 and float64, not " +
-                          c10::toString(tensor.scalar_type()));
-  }
+  if (const auto dtype = float_type(tensor.scalar_type())) return *dtype;
+  throw ArgumentError(std::string(operation) + " takes float32, bfloat16, float16 and float64, not " +
+                      c10::toString(tensor.scalar_type()));
 }
 
 at::ScalarType real_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }

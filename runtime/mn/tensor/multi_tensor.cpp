@@ -1,7 +1,6 @@
 #include <mn/tensor/multi_tensor.hpp>
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -12,25 +11,10 @@
 
 #include <mn/comm/device/pack.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/float_type.hpp>
 
 namespace mn {
 namespace {
-
-/// mn's name of a float dtype of the kernel; no value for other dtypes.
-std::optional<DType> float_type(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kHalf:
-      return DType::kFloat16;
-    case at::kBFloat16:
-      return DType::kBFloat16;
-    case at::kFloat:
-      return DType::kFloat32;
-    case at::kDouble:
-      return DType::kFloat64;
-    default:
-      return std::nullopt;
-  }
-}
 
 /// True if the elements of both tensors lie in the same order, without gaps.
 bool same_order(const at::Tensor& a, const at::Tensor& b) {
@@ -56,7 +40,7 @@ void copy_on_device(std::span<const TensorCopy> copies) {
   const at::AutoDispatchBelowADInplaceOrView no_versions;
   std::map<std::pair<DType, double>, std::vector<PackPiece>> pieces;
   for (const auto& [from, to, factor] : copies) {
-    const auto dtype = float_type(to);
+    const auto dtype = float_type(to.scalar_type());
     if (dtype && same_order(from, to)) {
       pieces[{*dtype, factor}].push_back(piece_of(from, to));
       continue;
@@ -74,7 +58,7 @@ void limit_norm(const std::vector<at::Tensor>& tensors, const at::Tensor& norm, 
   const at::AutoDispatchBelowADInplaceOrView no_versions;
   std::map<DType, std::vector<PackPiece>> pieces;
   for (const at::Tensor& tensor : tensors) {
-    const auto dtype = float_type(tensor);
+    const auto dtype = float_type(tensor.scalar_type());
     if (dtype && tensor.is_non_overlapping_and_dense()) {
       pieces[*dtype].push_back(piece_of(tensor, tensor));
       continue;
