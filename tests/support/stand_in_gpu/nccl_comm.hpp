@@ -4,15 +4,16 @@
 ///
 /// Invariants:
 /// 1. The operations of a communicator run in the order of their submission, whatever their streams. In a graph that is
-///    the order of each launch.
+///    the order of each launch. With NCCL_LAUNCH_ORDER_IMPLICIT=1, from NCCL 2.26 on, a graph keeps the order of all
+///    communicators of a GPU.
 /// 2. An operation that fails does not end: its stream is held until abort(), and only error() tells why. So GPUs do.
 /// 3. Destruction waits for every operation, and for every graph that captured one.
 /// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is
 ///    0; the first message between two ranks waits for the other one in any case.
 /// 5. Ranks share a GPU only from 2.30.3 on, with NCCL_MULTI_RANK_GPU_ENABLE.
 ///
-/// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort" and
-/// "NCCL_RUNTIME_CONNECT".
+/// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort",
+/// "NCCL_RUNTIME_CONNECT" and "NCCL_LAUNCH_ORDER_IMPLICIT".
 #pragma once
 
 #include <atomic>
@@ -91,6 +92,7 @@ class Comm {
   using Ready = std::function<bool()>;
   // Each is false once the communicator failed or is aborted, or its GPU is lost.
   [[nodiscard]] bool is_well() const;
+  [[nodiscard]] const void* order() const;
   bool wait(const Ready& ready);
   bool wait_for_ranks(const Ready& ready);
   bool wait_in_host(const Ready& ready);

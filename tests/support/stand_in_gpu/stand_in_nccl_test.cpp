@@ -184,5 +184,34 @@ TEST_F(OnNccl, DestructionWaitsForGraphs) {
   }
 }
 
+TEST_F(OnNccl, GraphsKeepTheOrderOfTwoCommunicators_from_2_ranks) {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  const ncclComm_t comms[] = {create(), create()};
+  const Stream streams[2];
+  const Event forks, joins;
+  const auto buffer = ones(), other = ones();
+  void* const data[] = {buffer.view().data, other.view().data};
+  EXPECT_EQ(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(forks, streams[0]), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(streams[1], forks), cudaSuccess);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ncclAllReduce(data[i], data[i], 8, ncclFloat32, ncclSum, comms[i], streams[i]), ncclSuccess);
+  }
+  EXPECT_EQ(cudaEventRecord(joins, streams[1]), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(streams[0], joins), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(streams[0], &graph), cudaSuccess);
+  cudaGraphExec_t instance = nullptr;
+  EXPECT_EQ(cudaGraphInstantiate(&instance, graph, 0), cudaSuccess);
+  for (int launch = 0; launch < 20; ++launch) {  // in any other order some launch would never end
+    EXPECT_EQ(cudaGraphLaunch(instance, streams[0]), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(streams[0]), cudaSuccess);
+  }
+  EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+}
+
 }  // namespace
 }  // namespace mn::testing
