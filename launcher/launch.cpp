@@ -17,9 +17,9 @@
 
 #include "facts/find_files.hpp"
 #include "facts/surroundings.hpp"
-#include "place/launchers.hpp"
-#include "place/pmi.hpp"
-#include "place/pmix.hpp"
+#include "place/ask_pmi_server.hpp"
+#include "place/ask_pmix_server.hpp"
+#include "place/derive_rank.hpp"
 #include "rounds/agree.hpp"
 #include "rounds/arrive.hpp"
 #include "rounds/compare.hpp"
@@ -107,7 +107,7 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
     // The program will be this rank's second client of the PMIx server, and needs a free lock of the server's
-    // shared-memory store. So the locks are freed (pmix.hpp) while the session has the store mapped. If this fails, the
+    // shared-memory store. So the locks are freed (ask_pmix_server.hpp) while the session has the store mapped. If this fails, the
     // program must use PMIx's store "hash", which serves every client, but names a wrong node if mpiexec's own node has
     // no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");

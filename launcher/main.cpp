@@ -19,7 +19,7 @@
 #include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "launch.hpp"
-#include "place/launchers.hpp"
+#include "place/derive_rank.hpp"
 #include "place/processes.hpp"
 #include "place/variables.hpp"
 #include "rounds/verdict.hpp"

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "facts/facts.hpp"
 #include "place/placement.hpp"
 

@@ -19,7 +19,7 @@
 #include "facts/find_files.hpp"
 #include "facts/gpu/amd_gpu.hpp"
 #include "facts/json_fields.hpp"
-#include "place/launchers.hpp"
+#include "place/derive_rank.hpp"
 
 namespace mn::launcher {
 namespace {

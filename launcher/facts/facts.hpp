@@ -10,7 +10,7 @@
 
 #include <mn/core/fields.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "bind/machine.hpp"
 #include "facts/elf.hpp"
 #include "facts/gpu/nvidia_gpu.hpp"

@@ -14,7 +14,7 @@
 #include <mn/core/text.hpp>
 
 #include "exchange/munge.hpp"
-#include "place/launchers.hpp"
+#include "place/derive_rank.hpp"
 #include "place/processes.hpp"
 #include "place/slurm.hpp"
 #include "rounds/roster.hpp"

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "checks/findings.hpp"
 #include "cli/options.hpp"
 #include "exchange/exchange.hpp"
 #include "facts/surroundings.hpp"
-#include "place/launchers.hpp"
+#include "place/derive_rank.hpp"
 #include "place/placement.hpp"
 #include "rounds/round_messages.hpp"
 #include "rounds/verdict.hpp"

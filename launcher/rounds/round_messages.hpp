@@ -9,7 +9,7 @@
 #include <mn/core/fields.hpp>
 #include <mn/core/json.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "facts/facts.hpp"
 #include "facts/json_fields.hpp"
 #include "place/placement.hpp"

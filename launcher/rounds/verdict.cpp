@@ -6,7 +6,7 @@
 
 #include <mn/core/json.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "checks/checks.hpp"
 #include "facts/report_text.hpp"
 

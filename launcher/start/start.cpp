@@ -18,7 +18,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/net/interfaces.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 #include "bind/cpu_set.hpp"
 #include "exchange/group.hpp"
 #include "facts/find_files.hpp"

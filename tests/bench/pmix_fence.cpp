@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/place/pmix.hpp"
+#include "launcher/place/ask_pmix_server.hpp"
 #include "launcher/place/pmix_library.hpp"
 
 int main() {

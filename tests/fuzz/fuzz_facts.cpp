@@ -6,7 +6,7 @@
 
 #include <mn/core/json.hpp>
 
-#include "launcher/bind/binding.hpp"
+#include "launcher/bind/affinity.hpp"
 #include "launcher/facts/json_fields.hpp"
 #include "launcher/rounds/verdict.hpp"
 

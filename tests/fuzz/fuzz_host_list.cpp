@@ -6,7 +6,7 @@
 #include <mn/core/host_list.hpp>
 
 #include "launcher/bind/cpu_set.hpp"
-#include "launcher/place/pmi.hpp"
+#include "launcher/place/ask_pmi_server.hpp"
 #include "launcher/place/slurm.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

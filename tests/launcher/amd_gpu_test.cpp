@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "launcher/bind/binding.hpp"
+#include "launcher/bind/affinity.hpp"
 #include "launcher/start/exports.hpp"
 
 namespace mn::launcher {

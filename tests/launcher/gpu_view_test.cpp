@@ -1,5 +1,5 @@
 // With any view of a node's GPUs, the GPU at the index LOCAL_RANK is the rank's own.
-#include "launcher/bind/binding.hpp"
+#include "launcher/bind/affinity.hpp"
 
 #include <set>
 #include <sstream>

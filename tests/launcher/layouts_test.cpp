@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/bind/binding.hpp"
+#include "launcher/bind/affinity.hpp"
 #include "launcher/place/placement.hpp"
 #include "placed.hpp"
 

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/place/launchers.hpp"
+#include "launcher/place/derive_rank.hpp"
 
 namespace mn::launcher {
 

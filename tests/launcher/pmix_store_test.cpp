@@ -1,4 +1,4 @@
-#include "launcher/place/pmix.hpp"
+#include "launcher/place/ask_pmix_server.hpp"
 
 #include <cstring>
 #include <filesystem>

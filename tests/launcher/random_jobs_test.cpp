@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "captured.hpp"
-#include "launcher/place/launchers.hpp"
+#include "launcher/place/derive_rank.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {

@@ -8,7 +8,7 @@
 
 #include <mn/core/fields.hpp>
 
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 
 namespace mn::launcher {
 

@@ -1,4 +1,4 @@
-#include "bind/binding.hpp"
+#include "bind/affinity.hpp"
 
 #include <algorithm>
 #include <cassert>

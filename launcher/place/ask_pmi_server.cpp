@@ -1,4 +1,4 @@
-#include "place/pmi.hpp"
+#include "place/ask_pmi_server.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "place/pmix.hpp"
+#include "place/ask_pmix_server.hpp"
 
 #include <algorithm>
 #include <condition_variable>

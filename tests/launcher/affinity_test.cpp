@@ -1,5 +1,5 @@
 // Binding on recorded topologies of real machines, and on small made-up topologies.
-#include "launcher/bind/binding.hpp"
+#include "launcher/bind/affinity.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "place/launchers.hpp"
+#include "place/derive_rank.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "launcher/place/launchers.hpp"
+#include "launcher/place/derive_rank.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <mn/core/error.hpp>
 
 #include "captured.hpp"
-#include "launcher/place/pmi.hpp"
+#include "launcher/place/ask_pmi_server.hpp"
 #include "placed.hpp"
 
 namespace mn::launcher {
