@@ -6,10 +6,7 @@
 #include <set>
 #include <utility>
 
-#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
-
-#include "bind/nearest_nic.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -137,6 +134,14 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
   return binding.gpu < 0 ? nullptr : slot_of(machine, rank.gpus[static_cast<std::size_t>(binding.gpu)]);
 }
 
+/// Package of the first of `cores` that has a CPU in `near`; -1 if no core has one.
+int package_near(const std::vector<Core>& cores, const CpuSet& near) {
+  // `cores` may come from a message of another process, so a core may have no CPU.
+  const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
+  const auto found = std::ranges::find_if(cores, is_near);
+  return found == cores.end() ? -1 : found->package;
+}
+
 /// Divides `cores` equally among the ranks of `group`. Cores left over are given to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
@@ -196,6 +201,18 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
+/// Returns a network card at the NUMA node of `cpus`, or else in the package of `cpus`; null if both lack a card.
+const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
+  const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
+  const int package = package_near(machine.cores, cpus);
+  const auto is_in_package = [&](const Nic& nic) {
+    return package >= 0 && package_near(machine.cores, nic.near) == package;
+  };
+  auto nearest = std::ranges::find_if(machine.nics, is_near);
+  if (nearest == machine.nics.end()) nearest = std::ranges::find_if(machine.nics, is_in_package);
+  return nearest == machine.nics.end() ? nullptr : &*nearest;
+}
+
 void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[i], bindings[i]); gpu != nullptr && !gpu->nic.empty()) {
@@ -240,17 +257,6 @@ GpuView view_gpus(const std::vector<VisibleGpu>& gpus, const Binding& binding, i
   if (view.index >= static_cast<int>(gpus.size())) view.index = binding.gpu;
   if (view.index != binding.gpu) view.visible_devices = exchanged(gpus, own, static_cast<std::size_t>(view.index));
   return view;
-}
-
-void to_json(nlohmann::json& json, const VisibleGpu& gpu) {
-  json = {gpu.uuid, gpu.bus_id};
-  if (gpu.is_amd) json.push_back(true);  // marks AMD; NVIDIA's entries stay short
-}
-
-void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
-  json.at(0).get_to(gpu.uuid);
-  json.at(1).get_to(gpu.bus_id);
-  gpu.is_amd = json.size() > 2;
 }
 
 }  // namespace mn::launcher

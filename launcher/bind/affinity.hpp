@@ -23,11 +23,9 @@ struct VisibleGpu {
   std::string uuid;    ///< GPU-…; MIG-… for an instance of a GPU
   std::string bus_id;  ///< as normal_bus_id() writes it
   bool is_amd = false;
+  MN_FIELDS(uuid, bus_id, is_amd);
   friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
-/// Writes [uuid, bus id], or [uuid, bus id, true] for AMD. The form is short because every rank reports a list of GPUs.
-void to_json(nlohmann::json& json, const VisibleGpu& gpu);
-void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 
 /// Resources that the launcher gave a rank.
 struct RankResources {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <mn/core/fields.hpp>
 
 #include "bind/cpu_set.hpp"
 
@@ -13,6 +13,7 @@ namespace mn::launcher {
 struct Core {
   CpuSet cpus;  ///< hardware threads of the core
   int package = 0;
+  MN_FIELDS(cpus, package);
   friend bool operator==(const Core&, const Core&) = default;
 };
 
@@ -21,12 +22,14 @@ struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
   std::string nic;     ///< network card with the shortest path to the GPU; empty: none
+  MN_FIELDS(bus_id, near, nic);
   friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
 struct Nic {
   std::string name;  ///< mlx5_0, hsi0, eth0
   CpuSet near;
+  MN_FIELDS(name, near);
   friend bool operator==(const Nic&, const Nic&) = default;
 };
 
@@ -35,19 +38,14 @@ struct Machine {
   std::vector<GpuSlot> gpus;  ///< by bus id
   std::vector<Nic> nics;      ///< InfiniBand and similar cards; Ethernet cards only if there are none
   int numa_nodes = 1;
+  MN_FIELDS(cores, gpus, nics, numa_nodes);
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 /// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// Package of the first of `cores` that has a CPU in `near`; -1 if no core has one.
-[[nodiscard]] int package_near(const std::vector<Core>& cores, const CpuSet& near);
-
 /// Gives PCI addresses of NVML and hwloc one spelling: "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
-
-void to_json(nlohmann::json& json, const Machine& machine);
-void from_json(const nlohmann::json& json, Machine& machine);
 
 }  // namespace mn::launcher

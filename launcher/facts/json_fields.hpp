@@ -124,7 +124,11 @@ void read(const nlohmann::json& json, const std::string& where, T& value) {
     value = parse_cpus(json.get_ref<const std::string&>());
   } else {
     try {
-      json.get_to(value);
+      if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+        value = whole_number<T>(json);
+      } else {
+        json.get_to(value);
+      }
     } catch (const nlohmann::json::exception& error) {
       fail(where, std::string("does not have the expected form: ") + error.what());
     }

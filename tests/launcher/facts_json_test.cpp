@@ -64,7 +64,7 @@ TEST(FactsJsonTest, ARoundTripKeepsEveryFact) {
 }
 
 TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
-  const json document = {{"machine", healthy_machine()},
+  const json document = {{"machine", json_fields::write(healthy_machine())},
                          {"of a later version", {1, 2}},
                          {"system", {{"limits", {{"nofile", nullptr}, {"threads", 7}}}}}};
   const auto facts = parsed<NodeFacts>(document);
@@ -78,7 +78,7 @@ TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
 
 TEST(FactsJsonTest, ANodeThatReportsOnlyItsHardwareIsFoundByChecksThatSaySo) {
   auto job = healthy_job();
-  job.nodes[2] = parsed<NodeFacts>({{"machine", job.nodes[2].machine}});
+  job.nodes[2] = parsed<NodeFacts>({{"machine", json_fields::write(job.nodes[2].machine)}});
   std::set<std::string> reporting;
   for (const auto& finding : run_checks(job)) {
     EXPECT_THAT(finding.hosts, ElementsAre("vn3"));
