@@ -189,6 +189,23 @@ Placement place_by_pmix(const Signs& signs, const std::optional<ServerJob>& serv
   return here;
 }
 
+// The following functions place a rank by the variables of a Slurm step.
+
+/// Whether Slurm's own PMI server is the innermost server (srun --mpi=pmi2): SLURM_* variables then tell which ranks
+/// share the node.
+bool has_slurms_pmi_server(const Signs& signs) {
+  return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
+}
+
+bool in_step_of_slurm(const Signs& signs) { return signs.in_slurm_step; }
+
+Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&) {
+  Placement here = placement_of_step(signs.variables);
+  note_conflict(here, signs.variables, "SLURM_PROCID", here.rank, "rank");
+  note_conflict(here, signs.variables, "PMI_RANK", here.rank, "rank");
+  return here;
+}
+
 // Placement without a launcher.
 
 Placement place_alone(const Signs&, const std::optional<ServerJob>&) {

@@ -69,19 +69,6 @@ void correct_node(Placement& here, const Variables& variables) {
 
 }  // namespace
 
-bool has_slurms_pmi_server(const Signs& signs) {
-  return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
-}
-
-bool in_step_of_slurm(const Signs& signs) { return signs.in_slurm_step; }
-
-Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&) {
-  Placement here = placement_of_step(signs.variables);
-  note_conflict(here, signs.variables, "SLURM_PROCID", here.rank, "rank");
-  note_conflict(here, signs.variables, "PMI_RANK", here.rank, "rank");
-  return here;
-}
-
 Placement placement_of_step(const Variables& variables) {
   Placement here;
   here.launcher = Launcher::kSlurm;

@@ -1,19 +1,12 @@
 /// A Slurm step as described by the environment variables of a task: srun(1), OUTPUT ENVIRONMENT VARIABLES.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "place/placement.hpp"
 
 namespace mn::launcher {
-
-/// Whether Slurm's own PMI server is the innermost server (srun --mpi=pmi2): SLURM_* variables then tell which ranks
-/// share the node.
-[[nodiscard]] bool has_slurms_pmi_server(const Signs& signs);
-[[nodiscard]] bool in_step_of_slurm(const Signs& signs);
-[[nodiscard]] Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&);
 
 /// The placement of this task, from Slurm's variables for the step.
 [[nodiscard]] Placement placement_of_step(const Variables& variables);
