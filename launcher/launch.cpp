@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -37,48 +36,22 @@ bool is_socket(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/// A launcher's server that was asked about the job.
-struct JobServer {
-  std::unique_ptr<Board> board;  ///< null: no server was asked, or it does not answer
-  std::optional<ServerJob> job;  ///< no value if `board` is null
-  std::string why_silent;        ///< why a PMIx server does not answer; else empty
-};
-
-JobServer ask_pmix_server(const Variables& variables, const std::filesystem::path& program, Milliseconds patience) {
-  const auto folders = folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or(""));
-  try {
-    auto session = std::make_unique<PmixSession>(pmix_libraries(variables, folders), patience);
-    ServerJob job = session->job();
-    return {std::move(session), std::move(job), ""};
-  } catch (const PmixError& error) {
-    return {nullptr, std::nullopt, error.what()};
-  }
-}
-
-JobServer ask_pmi_server(const Variables& variables, Milliseconds patience) {
-  const int rank = variables.needed("PMI_RANK", "a PMI server");
-  const int size = variables.needed("PMI_SIZE", "a PMI server");
-  auto session = std::make_unique<PmiSession>(variables.needed("PMI_FD", "a PMI server"), patience);
-  auto job = session->read_job(rank, size);
-  if (!job) return {};  // the server does not answer in PMI-1, so the variables give the placement
-  return {std::move(session), std::move(job), ""};
-}
-
 JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std::filesystem::path& program,
                      Milliseconds patience) {
+  const Variables& variables = signs.variables;
   if (!launcher.needs_server(signs)) return {};
-  return launcher.launcher == Launcher::kPmix ? ask_pmix_server(signs.variables, program, patience)
-                                              : ask_pmi_server(signs.variables, patience);
+  if (launcher.launcher != Launcher::kPmix) return ask_pmi_server(variables, patience);
+  return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. Throws PmixError if there
-/// is no such launcher.
+/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. Throws Error if there is
+/// no such launcher.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;
-  throw PmixError(why_silent +
-                  "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch directly under one "
-                  "that lives");
+  throw Error(why_silent +
+              "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch directly under one "
+              "that lives");
 }
 
 struct Connection {
@@ -107,9 +80,9 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
     // The program will be this rank's second client of the PMIx server, and needs a free lock of the server's
-    // shared-memory store. So the locks are freed (ask_pmix_server.hpp) while the session has the store mapped. If this fails, the
-    // program must use PMIx's store "hash", which serves every client, but names a wrong node if mpiexec's own node has
-    // no ranks.
+    // shared-memory store. So the locks are freed (ask_pmix_server.hpp) while the session has the store mapped. If this
+    // fails, the program must use PMIx's store "hash", which serves every client, but names a wrong node if mpiexec's
+    // own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);

@@ -25,8 +25,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The value of `field` in a server's answer such as "cmd=get_result rc=0 value=(vector,(0,1,2))
-/// ". Values have no blanks.
+/// The value of `field` in a line such as "cmd=get_result rc=0 value=(vector,(0,1,2))". Values have no blanks.
 std::optional<std::string> value_of(const std::string& answer, const std::string& field) {
   const std::string line = " " + answer;
   const std::size_t at = line.find(" " + field + "=");
@@ -185,6 +184,82 @@ void leave_pmi_finalizer(int fd) {
   dup2(far.get(), fd);
 }
 
+class PmiSession : public Board {
+ public:
+  PmiSession(int fd, std::chrono::milliseconds patience) : fd_(fd), patience_(patience) {}
+  ~PmiSession() override {
+    if (has_spoken_) leave_pmi_finalizer(fd_);
+  }
+
+  std::optional<ServerJob> read_job(int rank, int size) {
+    if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
+    // An earlier mnlaunch may have left its relay on the socket. The relay would read answers meant for this process,
+    // so it is dismissed.
+    dismiss_pmi_finalizers(fd_);
+    if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
+    rank_ = rank;
+    space_ = value_of(ask("get_my_kvsname"), "kvsname").value_or("");
+    const auto nodes = nodes_of_mapping(get_text("PMI_process_mapping").value_or(""), size);
+    if (space_.empty() || !nodes) return std::nullopt;
+    ServerJob job{.name_space = space_, .rank = rank, .node_ids = *nodes, .hosts = {}};
+    for (const int node : *nodes) {
+      const bool is_here = node == nodes->at(static_cast<std::size_t>(rank));
+      job.hosts.push_back(is_here ? host_name() : "node-" + std::to_string(node));
+    }
+    begin_generation();
+    return job;
+  }
+
+  void put(const std::string& key, const std::string& text) override {
+    static_cast<void>(ask("put kvsname=" + space_ + " key=" + key_of(rank_, key) + " value=" + text));
+  }
+  void fence() override {
+    if (value_of(ask("barrier_in", patience_), "cmd") == "barrier_out") return;
+    throw FenceTimeout("not all ranks came to the PMI server's barrier");
+  }
+  std::optional<std::string> get(int rank, const std::string& key) override { return get_text(key_of(rank, key)); }
+
+ private:
+  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if no answer comes in time.
+  std::string ask(const std::string& command, std::chrono::milliseconds patience = std::chrono::seconds(5)) {
+    const std::string request = "cmd=" + command + "\n";
+    if (!send_all(fd_, request.data(), request.size())) return "";
+    std::string answer;
+    while (!answer.ends_with('\n')) {
+      if (answer.size() > kMaxAnswerBytes) return "";
+      pollfd readable{fd_, POLLIN, 0};
+      char c = 0;  // one byte at a time: bytes after the line end are for the program
+      if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
+      answer += c;
+      has_spoken_ = true;  // a server that never answers needs no finalizer
+    }
+    return answer;
+  }
+
+  std::optional<std::string> get_text(const std::string& key) {
+    const std::string answer = ask("get kvsname=" + space_ + " key=" + key);
+    return value_of(answer, "rc").value_or("0") == "0" ? value_of(answer, "value") : std::nullopt;
+  }
+
+  [[nodiscard]] std::string key_of(int rank, const std::string& key) const {
+    return "mn-" + std::to_string(generation_) + "-" + std::to_string(rank) + "-" + key;
+  }
+
+  void begin_generation() {
+    // Values that an earlier process of this rank has put cannot be removed. So each process counts up to a generation
+    // whose keys are unused.
+    while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
+    put("came", "1");
+  }
+
+  int fd_;
+  std::chrono::milliseconds patience_;
+  int rank_ = 0;
+  int generation_ = 0;       ///< number of earlier mnlaunch processes of this rank; their values stay on the server
+  std::string space_;        ///< name of the job's key-value space, unique to the job
+  bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
+};
+
 }  // namespace
 
 std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size) {
@@ -214,70 +289,14 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   return nodes;
 }
 
-PmiSession::~PmiSession() {
-  if (has_spoken_) leave_pmi_finalizer(fd_);
+JobServer ask_pmi_server(const Variables& variables, std::chrono::milliseconds patience) {
+  constexpr const char* kOwner = "a PMI server";
+  const int rank = variables.needed("PMI_RANK", kOwner);
+  const int size = variables.needed("PMI_SIZE", kOwner);
+  auto session = std::make_unique<PmiSession>(variables.needed("PMI_FD", kOwner), patience);
+  auto job = session->read_job(rank, size);
+  if (!job) return {};
+  return {std::move(session), std::move(job), ""};
 }
-
-std::string PmiSession::ask(const std::string& command, std::chrono::milliseconds patience) {
-  const std::string request = "cmd=" + command + "\n";
-  if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return "";
-  std::string answer;
-  while (!answer.ends_with('\n')) {
-    if (answer.size() > kMaxAnswerBytes) return "";
-    pollfd readable{fd_, POLLIN, 0};
-    char c = 0;  // one byte at a time: bytes after the line end are for the program
-    if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
-    answer += c;
-    has_spoken_ = true;  // a server that never answers needs no finalizer
-  }
-  return answer;
-}
-
-std::optional<std::string> PmiSession::get_text(const std::string& key) {
-  const std::string answer = ask("get kvsname=" + space_ + " key=" + key);
-  return value_of(answer, "rc").value_or("0") == "0" ? value_of(answer, "value") : std::nullopt;
-}
-
-std::string PmiSession::key_of(int rank, const std::string& key) const {
-  return "mn-" + std::to_string(generation_) + "-" + std::to_string(rank) + "-" + key;
-}
-
-void PmiSession::begin_generation() {
-  // Values that an earlier process of this rank has put cannot be removed. So each process counts up to a generation
-  // whose keys are unused.
-  while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
-  put("came", "1");
-}
-
-std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
-  if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-  // An earlier mnlaunch may have left its relay on the socket. The relay would read answers meant for this process, so
-  // it is dismissed.
-  dismiss_pmi_finalizers(fd_);
-  if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
-  rank_ = rank;
-  space_ = value_of(ask("get_my_kvsname"), "kvsname").value_or("");
-  const auto nodes = nodes_of_mapping(get_text("PMI_process_mapping").value_or(""), size);
-  if (space_.empty() || !nodes) return std::nullopt;
-  ServerJob job{.name_space = space_, .rank = rank, .node_ids = *nodes, .hosts = {}};
-  for (const int node : *nodes) {
-    const bool is_here = node == nodes->at(static_cast<std::size_t>(rank));
-    job.hosts.push_back(is_here ? host_name() : "node-" + std::to_string(node));
-  }
-  begin_generation();
-  return job;
-}
-
-void PmiSession::put(const std::string& key, const std::string& text) {
-  static_cast<void>(ask("put kvsname=" + space_ + " key=" + key_of(rank_, key) + " value=" + text));
-}
-
-void PmiSession::fence() {
-  if (value_of(ask("barrier_in", patience_), "cmd") != "barrier_out") {
-    throw FenceTimeout("not all ranks came to the PMI server's barrier");
-  }
-}
-
-std::optional<std::string> PmiSession::get(int rank, const std::string& key) { return get_text(key_of(rank, key)); }
 
 }  // namespace mn::launcher

@@ -6,8 +6,8 @@
 ///
 /// The program may use the same socket later, as MPI_Init does. If a process has sent a message and ends without
 /// "finalize", Hydra counts the process as crashed and ends the job. This is right for a program that called MPI_Init,
-/// but wrong for a program without MPI after mnlaunch has sent messages. So ~PmiSession leaves a relay process behind,
-/// which sends "finalize" for a program that has sent no message.
+/// but wrong for a program without MPI after mnlaunch has sent messages. So the destructor of the board leaves a relay
+/// process behind, which sends "finalize" for a program that has sent no message.
 #pragma once
 
 #include <chrono>
@@ -25,34 +25,9 @@ namespace mn::launcher {
 /// value if the text is malformed.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
 
-class PmiSession : public Board {
- public:
-  /// `fd`: the socket to the server, the value of PMI_FD.
-  PmiSession(int fd, std::chrono::milliseconds patience) : fd_(fd), patience_(patience) {}
-  ~PmiSession() override;
-
-  /// The server's description of this job; no value if the server does not answer in PMI-1, or the kernel is older than
-  /// Linux 5.3. The server does not know the names of other nodes, so their names in `hosts` are "node-N".
-  [[nodiscard]] std::optional<ServerJob> read_job(int rank, int size);
-
-  void put(const std::string& key, const std::string& text) override;
-  void fence() override;
-  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
-
- private:
-  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if no answer comes in time.
-  [[nodiscard]] std::string ask(const std::string& command, std::chrono::milliseconds patience);
-  [[nodiscard]] std::string ask(const std::string& command) { return ask(command, std::chrono::seconds(5)); }
-  [[nodiscard]] std::optional<std::string> get_text(const std::string& key);
-  [[nodiscard]] std::string key_of(int rank, const std::string& key) const;
-  void begin_generation();
-
-  int fd_;
-  std::chrono::milliseconds patience_;
-  int rank_ = 0;
-  int generation_ = 0;       ///< number of earlier mnlaunch processes of this rank; their values stay on the server
-  std::string space_;        ///< name of the job's key-value space, unique to the job
-  bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
-};
+/// Asks the server at the socket PMI_FD. The result has no board if the server does not answer in PMI-1, or the kernel
+/// is older than Linux 5.3. The server does not know the names of other nodes, so their names in ServerJob::hosts are
+/// "node-N". A fence waits for other ranks for `patience`. Throws UsageError if a variable of the server is missing.
+[[nodiscard]] JobServer ask_pmi_server(const Variables& variables, std::chrono::milliseconds patience);
 
 }  // namespace mn::launcher

@@ -1,13 +1,12 @@
 #include "place/ask_pmix_server.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iostream>
-#include <mutex>
 #include <set>
 #include <span>
 
@@ -18,39 +17,20 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/ranks.hpp>
+#include <mn/core/watchdog.hpp>
+
+#include "place/pmix_library.hpp"
 
 namespace mn::launcher {
 namespace {
 
-/// Waits for callbacks from libpmix's thread. The callbacks share this object, because they may come after the waiting
-/// thread gave up.
-struct Callbacks {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<std::pair<int, pmix::Status>> arrived;
-
-  void arrive(int who, pmix::Status status) {
-    {
-      const std::lock_guard lock(mutex);
-      arrived.emplace_back(who, status);
-    }
-    changed.notify_all();
-  }
-  /// Waits for `count` callbacks. False if fewer have arrived within `patience`.
-  bool wait(std::size_t count, std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, patience, [&] { return arrived.size() >= count; });
-  }
-};
-
-struct FenceArrival {
-  std::shared_ptr<Callbacks> callbacks;
-  int who;
-};
+/// The status with which libpmix, on a thread of its own, answers a request. The answer may come after the requesting
+/// thread has given up, so it is owned by the callback.
+using Answer = std::promise<pmix::Status>;
 
 void on_fence(pmix::Status status, void* context) {
-  const std::unique_ptr<FenceArrival> arrival(static_cast<FenceArrival*>(context));
-  arrival->callbacks->arrive(arrival->who, status);
+  const std::unique_ptr<Answer> answer(static_cast<Answer*>(context));
+  answer->set_value(status);
 }
 
 void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(status, context); }
@@ -131,126 +111,143 @@ class WatchedCall {
   _exit(kExitCheckFailed);
 }
 
-}  // namespace
-
-PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
-    : patience_(patience),
-      library_(std::make_unique<PmixLibrary>(libraries)),
-      watchdog_(patience + kMargin, [patience](const std::string&) { end_process(patience); }) {
-  const WatchedCall call(watchdog_);
-  keep_connections_of(
-      [&] { library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job"); });
-  job_ = read_job();
-  begin_generation();
-}
-
-PmixSession::~PmixSession() {
-  // After a time-out the server still waits for this client's fence, and finalizing would wait, too. So the session is
-  // not finalized.
-  if (abandoned_) return;
-  const WatchedCall call(watchdog_);
-  library_->finalize(nullptr, 0);
-}
-
-ServerJob PmixSession::read_job() const {
-  ServerJob job;
-  job.name_space = library_->me.name_space;
-  job.rank = static_cast<int>(library_->me.rank);
-  const auto size = library_->read(pmix::kRankWildcard, pmix::kJobSize, nullptr, 0);
-  if (!size || size->type != pmix::kUint32) {
-    throw PmixError("the PMIx server of " + job.name_space + " does not tell the size of the job");
+class PmixSession : public Board {
+ public:
+  PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
+      : patience_(patience),
+        library_(libraries),
+        watchdog_(patience + kMargin, [patience](const std::string&) { end_process(patience); }) {
+    const WatchedCall call(watchdog_);
+    keep_connections_of(
+        [&] { library_.check(library_.init(&library_.me, nullptr, 0), "connecting to the PMIx server of this job"); });
+    read_job();
+    begin_generation();
   }
-  // Nodes are told apart by their names. A server knows the node numbers of its own ranks only, and PMIx_Resolve_peers
-  // finds nothing if mpiexec itself runs outside of the allocation.
-  for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
-    const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
-    if (!host || host->type != pmix::kString) {
-      throw PmixError("the PMIx server of " + job.name_space + " does not tell the node of rank " +
-                      std::to_string(rank));
+  ~PmixSession() override {
+    // After a time-out the server still waits for this client's fence, and finalizing would wait, too. So the session
+    // is not finalized.
+    if (abandoned_) return;
+    const WatchedCall call(watchdog_);
+    library_.finalize(nullptr, 0);
+  }
+
+  [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
+
+  void put(const std::string& key, const std::string& text) override {
+    std::string copy(text);  // PMIx takes a mutable pointer, but copies the bytes
+    pmix::Value value{};
+    value.type = pmix::kByteObject;
+    value.data.object = {copy.data(), copy.size()};
+    library_.check(library_.put(pmix::kScopeGlobal, (prefix_ + key).c_str(), &value),
+                   "publishing " + key + " over PMIx");
+  }
+
+  void fence() override {
+    const WatchedCall call(watchdog_);
+    ++fences_;
+    put(fence_key(fences_), "1");
+    library_.check(library_.commit(), "committing to the PMIx server");
+    // A server may notice the end of an earlier program of a rank late, and then end the current fence without the rank
+    // (kPartialSuccess). The next fence has the rank again, so all ranks repeat the fence.
+    pmix::Status status = pmix::kPartialSuccess;
+    for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
+    library_.check(status, "a PMIx fence over all ranks");
+  }
+
+  std::optional<std::string> get(int rank, const std::string& key) override {
+    const WatchedCall call(watchdog_);
+    // The directive kImmediate is not given: with it, PMIx 5 would look on this node only, although the fence has
+    // brought the values of other nodes.
+    const auto value = library_.read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
+    if (!value || value->type != pmix::kByteObject) return std::nullopt;
+    return std::string(value->data.object.bytes, value->data.object.size);
+  }
+
+ private:
+  void read_job() {
+    job_.name_space = library_.me.name_space;
+    job_.rank = static_cast<int>(library_.me.rank);
+    const std::string server = "the PMIx server of " + job_.name_space;
+    const auto size = library_.read(pmix::kRankWildcard, pmix::kJobSize, nullptr, 0);
+    if (!size || size->type != pmix::kUint32) throw PmixError(server + " does not tell the size of the job");
+    // Nodes are told apart by their names. A server knows the node numbers of its own ranks only, and
+    // PMIx_Resolve_peers finds nothing if mpiexec itself runs outside of the allocation.
+    for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
+      const auto host = library_.read(rank, pmix::kHostName, nullptr, 0);
+      if (!host || host->type != pmix::kString) {
+        throw PmixError(server + " does not tell the node of rank " + std::to_string(rank));
+      }
+      job_.hosts.emplace_back(host->data.string);
     }
-    job.hosts.emplace_back(host->data.string);
+    job_.node_ids = number_nodes(std::span<const std::string>(job_.hosts));
   }
-  job.node_ids = number_nodes(std::span<const std::string>(job.hosts));
-  return job;
-}
 
-void PmixSession::begin_generation() {
-  const pmix::Info immediate = pmix_flag(pmix::kImmediate);
-  const auto last = library_->read(library_->me.rank, kGeneration, &immediate, 1);
-  pmix::Value next{};
-  next.type = pmix::kUint32;
-  next.data.uint32 = last && last->type == pmix::kUint32 ? last->data.uint32 + 1 : 0;
-  library_->check(library_->put(pmix::kScopeGlobal, kGeneration, &next), "publishing over PMIx");
-  prefix_ = "mn." + std::to_string(next.data.uint32) + ".";
-}
+  void begin_generation() {
+    const pmix::Info immediate = pmix_flag(pmix::kImmediate);
+    const auto last = library_.read(library_.me.rank, kGeneration, &immediate, 1);
+    pmix::Value next{};
+    next.type = pmix::kUint32;
+    next.data.uint32 = last && last->type == pmix::kUint32 ? last->data.uint32 + 1 : 0;
+    library_.check(library_.put(pmix::kScopeGlobal, kGeneration, &next), "publishing over PMIx");
+    prefix_ = "mn." + std::to_string(next.data.uint32) + ".";
+  }
 
-void PmixSession::put(const std::string& key, const std::string& text) {
-  std::string copy(text);  // PMIx takes a mutable pointer, but copies the bytes
-  pmix::Value value{};
-  value.type = pmix::kByteObject;
-  value.data.object = {copy.data(), copy.size()};
-  library_->check(library_->put(pmix::kScopeGlobal, (prefix_ + key).c_str(), &value),
-                  "publishing " + key + " over PMIx");
-}
-
-void PmixSession::fence() {
-  const WatchedCall call(watchdog_);
-  ++fences_;
-  put(fence_key(fences_), "1");
-  library_->check(library_->commit(), "committing to the PMIx server");
-  // A server may notice the end of an earlier program of a rank late, and then end the current fence without the rank
-  // (kPartialSuccess). The next fence has the rank again, so all ranks repeat the fence.
-  pmix::Status status = pmix::kPartialSuccess;
-  for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
-  library_->check(status, "a PMIx fence over all ranks");
-}
-
-pmix::Status PmixSession::fence_once() {
-  const auto callbacks = std::make_shared<Callbacks>();
-  const pmix::Proc everyone = library_->proc(pmix::kRankWildcard);
-  const pmix::Info collect = pmix_flag(pmix::kCollectData);
-  auto arrival = std::make_unique<FenceArrival>(callbacks, 0);
-  library_->check(library_->fence_nb(&everyone, 1, &collect, 1, on_fence, arrival.get()), "starting a PMIx fence");
-  arrival.release();  // the callback owns it now
-  if (!callbacks->wait(1, patience_)) {
+  /// Makes one try of a fence. Throws FenceTimeout that names the absent ranks.
+  pmix::Status fence_once() {
+    const pmix::Proc everyone = library_.proc(pmix::kRankWildcard);
+    const pmix::Info collect = pmix_flag(pmix::kCollectData);
+    auto answer = std::make_unique<Answer>();
+    auto status = answer->get_future();
+    library_.check(library_.fence_nb(&everyone, 1, &collect, 1, on_fence, answer.get()), "starting a PMIx fence");
+    static_cast<void>(answer.release());  // the callback owns it now
+    if (status.wait_for(patience_) == std::future_status::ready) return status.get();
     abandoned_ = true;
     throw FenceTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
-  return callbacks->arrived.front().second;
-}
 
-std::vector<int> PmixSession::ranks_that_never_came() const {
-  // Asks the server for each rank's key of this fence. The server answers at once for a rank that has committed the
-  // key, and never for a missing rank.
-  const int size = static_cast<int>(job_.node_ids.size());
-  const auto callbacks = std::make_shared<Callbacks>();
-  for (int rank = 0; rank < size; ++rank) {
-    auto arrival = std::make_unique<FenceArrival>(callbacks, rank);
-    const pmix::Proc from = library_->proc(static_cast<std::uint32_t>(rank));
-    const auto key = prefix_ + fence_key(fences_);
-    if (library_->get_nb(&from, key.c_str(), nullptr, 0, on_value, arrival.get()) == pmix::kSuccess) arrival.release();
+  /// Asks the server for each rank's key of this fence. The server answers at once for a rank that has committed the
+  /// key, and never for a missing rank.
+  [[nodiscard]] std::vector<int> ranks_that_never_came() const {
+    const std::string key = prefix_ + fence_key(fences_);
+    std::vector<std::future<pmix::Status>> answers;
+    for (std::size_t rank = 0; rank < job_.hosts.size(); ++rank) {
+      auto answer = std::make_unique<Answer>();
+      answers.push_back(answer->get_future());
+      const pmix::Proc from = library_.proc(static_cast<std::uint32_t>(rank));
+      const pmix::Status status = library_.get_nb(&from, key.c_str(), nullptr, 0, on_value, answer.get());
+      if (status != pmix::kSuccess) answer->set_value(status);
+      if (status == pmix::kSuccess) static_cast<void>(answer.release());
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+    std::vector<int> missing;
+    for (int rank = 0; rank < static_cast<int>(answers.size()); ++rank) {
+      auto& answer = answers[static_cast<std::size_t>(rank)];
+      const bool has_come = answer.wait_until(end) == std::future_status::ready && answer.get() == pmix::kSuccess;
+      if (!has_come && rank != job_.rank) missing.push_back(rank);
+    }
+    return missing;
   }
-  callbacks->wait(static_cast<std::size_t>(size), std::chrono::milliseconds(1500));
-  const std::lock_guard lock(callbacks->mutex);
-  std::vector<bool> came(static_cast<std::size_t>(size), false);
-  came[static_cast<std::size_t>(job_.rank)] = true;
-  for (const auto& [rank, status] : callbacks->arrived) {
-    if (status == pmix::kSuccess) came[static_cast<std::size_t>(rank)] = true;
-  }
-  std::vector<int> missing;
-  for (int rank = 0; rank < size; ++rank) {
-    if (!came[static_cast<std::size_t>(rank)]) missing.push_back(rank);
-  }
-  return missing;
-}
 
-std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
-  const WatchedCall call(watchdog_);
-  // The directive kImmediate is not given: with it, PMIx 5 would look on this node only, although the fence has brought
-  // the values of other nodes.
-  const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
-  if (!value || value->type != pmix::kByteObject) return std::nullopt;
-  return std::string(value->data.object.bytes, value->data.object.size);
+  std::chrono::milliseconds patience_;
+  PmixLibrary library_;
+  Watchdog watchdog_;
+  ServerJob job_;
+  /// Prefix of all keys of this process. Values of an earlier process of this rank stay in the servers' and clients'
+  /// stores, under a different prefix.
+  std::string prefix_;
+  int fences_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+JobServer ask_pmix_server(const Variables& variables, const std::vector<std::filesystem::path>& folders,
+                          std::chrono::milliseconds patience) try {
+  auto session = std::make_unique<PmixSession>(pmix_libraries(variables, folders), patience);
+  ServerJob job = session->job();
+  return {std::move(session), std::move(job), ""};
+} catch (const PmixError& error) {
+  return {nullptr, std::nullopt, error.what()};
 }
 
 bool free_locks_of_store() {

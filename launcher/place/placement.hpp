@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,6 +140,13 @@ class Board {
   virtual void fence() = 0;
   /// The text that `rank` put for `key`; no value if `rank` put no text.
   [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;
+};
+
+/// A launcher's server that was asked about the job.
+struct JobServer {
+  std::unique_ptr<Board> board;  ///< null: no server was asked, or it does not answer
+  std::optional<ServerJob> job;  ///< no value if `board` is null
+  std::string why_silent;        ///< why a PMIx server does not answer; else empty
 };
 
 }  // namespace mn::launcher

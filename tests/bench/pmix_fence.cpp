@@ -4,16 +4,16 @@
 #include <string>
 
 #include "launcher/place/ask_pmix_server.hpp"
-#include "launcher/place/pmix_library.hpp"
 
 int main() {
   using namespace mn::launcher;
   constexpr std::size_t kBytes = 4096;
-  PmixSession session(pmix_libraries(Variables::of_this_process()), std::chrono::seconds(60));
-  session.put("facts", std::string(kBytes, 'x'));
-  session.fence();
-  const auto& job = session.job();
+  const JobServer server = ask_pmix_server(Variables::of_this_process(), {}, std::chrono::seconds(60));
+  if (!server.job) return 1;
+  server.board->put("facts", std::string(kBytes, 'x'));
+  server.board->fence();
+  const auto& job = *server.job;
   for (int rank = 0; job.rank == 0 && rank < static_cast<int>(job.hosts.size()); ++rank) {
-    if (session.get(rank, "facts").value_or("").size() != kBytes) return 1;
+    if (server.board->get(rank, "facts").value_or("").size() != kBytes) return 1;
   }
 }
