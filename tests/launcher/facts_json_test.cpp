@@ -50,6 +50,7 @@ NodeFacts full_node() {
   for (FolderFacts* folder : {&facts.system.shm, &facts.system.folder, &facts.system.tmp}) folder->shared = false;
   facts.network->failures = {"no TCP connection to vn2"};
   facts.program.missing = {"libfoo.so.1"};
+  facts.program.script_mpi = "mpi4py";
   facts.machine.nics = {{"mlx5_0", {0, 1}}};
   facts.system.cpu.quota = 2.5;
   return facts;
