@@ -17,22 +17,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
 
-/// A leader's collection: facts of its node and of the node's ranks, and the ranks' bindings.
-struct NodeShare {
-  NodeFacts node;
-  std::vector<RankFacts> ranks;   ///< by rank of the node
-  std::vector<Binding> bindings;  ///< by rank of the node
-};
-
 /// Divides the node's resources among its ranks.
-void bind(NodeShare& share, const BindingOptions& options) {
+void bind(NodeReport& report, const BindingOptions& options) {
   std::vector<RankResources> resources;
-  for (const auto& rank : share.ranks) resources.push_back(rank.resources);
-  share.bindings = bind_ranks(share.node.machine, resources, options);
+  for (const auto& rank : report.ranks) resources.push_back(rank.resources);
+  report.bindings = bind_ranks(report.node.machine, resources, options);
   // --cpu-map replaces the CPUs that the launcher granted, because the checks must judge the CPUs on which the rank
   // will run.
-  for (std::size_t i = 0; i < std::min(options.cpu_map.size(), share.ranks.size()); ++i) {
-    share.ranks[i].resources.mask = options.cpu_map[i];
+  for (std::size_t i = 0; i < std::min(options.cpu_map.size(), report.ranks.size()); ++i) {
+    report.ranks[i].resources.mask = options.cpu_map[i];
   }
 }
 
@@ -52,7 +45,7 @@ class Comparison {
     RankReport own;
     own.failure = failure_of(here_, [&] {
       own.facts = sources_.of_rank();
-      if (group_.is_leader()) share_.node = facts_of_node(time);
+      if (group_.is_leader()) report_.node = facts_of_node(time);
     });
     const Exchange::Steps steps{
         .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
@@ -111,34 +104,30 @@ class Comparison {
     return failures;
   }
 
-  NodeReport combine(const Parts& parts) {
-    NodeReport report;
-    if (auto failure = failure_of(here_, [&] { fill(report, parts); })) report.failures.push_back(std::move(*failure));
-    return report;
+  const NodeReport& combine(const Parts& parts) {
+    if (auto failure = failure_of(here_, [&] { fill(parts); })) report_.failures.push_back(std::move(*failure));
+    return report_;
   }
 
-  void fill(NodeReport& report, const Parts& parts) {
+  void fill(const Parts& parts) {
     std::vector<std::pair<int, RankFacts>> facts;
     for (std::size_t local = 0; local < parts.size(); ++local) {
       if (!parts[local].bytes) {
-        note_absence(report.absence, parts[local], roster_.ranks_here[local]);
+        note_absence(report_.absence, parts[local], roster_.ranks_here[local]);
         continue;
       }
       const int rank = roster_.ranks_here[local];
       auto one = from_message<RankReport>(*parts[local].bytes, "the facts of rank " + std::to_string(rank));
-      if (one.failure) report.failures.push_back(*one.failure);
+      if (one.failure) report_.failures.push_back(*one.failure);
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
     // Parts come in the launcher's order, but bindings need the order of ranks, so the facts are sorted.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
-    for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
-    bind(share_, rank_.binding_options());
-    report.node = share_.node;
-    report.ranks = share_.ranks;
-    report.bindings = share_.bindings;
+    for (auto& [rank, of_rank] : facts) report_.ranks.push_back(std::move(of_rank));
+    bind(report_, rank_.binding_options());
     // Invariant 1: the node reads its clock the second time when it reports.
-    report.sent_at = unix_time();
+    report_.sent_at = unix_time();
   }
 
   std::string decide(Parts reports) {
@@ -208,7 +197,7 @@ class Comparison {
     const int rank = roster_.ranks_here[static_cast<std::size_t>(local)];
     const auto position = std::ranges::count_if(roster_.ranks_here, [&](int other) { return other < rank; });
     VerdictShare share{.verdict = announcement_.verdict_for(rank, answer), .binding = {}};
-    if (!share_.bindings.empty()) share.binding = share_.bindings[static_cast<std::size_t>(position)];
+    if (!report_.bindings.empty()) share.binding = report_.bindings[static_cast<std::size_t>(position)];
     return share;
   }
 
@@ -218,7 +207,7 @@ class Comparison {
   const Placement& here_;
   const Roster& roster_;
   const FactSources& sources_;
-  NodeShare share_;       ///< on leaders
+  NodeReport report_;     ///< on leaders
   MissingRanks missing_;  ///< on the root
   Announcement announcement_;
 };
