@@ -133,18 +133,18 @@ constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 
-constexpr std::uintmax_t kEndBytes = 64 << 10;
-constexpr std::size_t kPieces = 256;
-constexpr std::size_t kPieceBytes = 64 << 10;
+constexpr std::uintmax_t kPieceBytes = 64 << 10;
+constexpr std::uintmax_t kPieces = 256;  // enough, because a different build differs in most pieces
 
-/// A hash of pieces spread over a large file. The pieces suffice, because a different build differs in most pieces. No
-/// value if the file cannot be read.
-std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
+/// A hash of `count` pieces of a file, the first at its beginning and the last at its end. No value if the file cannot
+/// be read.
+std::optional<std::string> hash_of_pieces(const fs::path& path, std::uintmax_t size, std::uintmax_t count) {
+  const std::uintmax_t piece = std::min(size, kPieceBytes);
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(kPieces * kPieceBytes, '\0');
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    file.seekg(static_cast<std::streamoff>((size - kPieceBytes) * i / (kPieces - 1)));
-    file.read(bytes.data() + i * kPieceBytes, static_cast<std::streamsize>(kPieceBytes));
+  std::string bytes(count * piece, '\0');
+  for (std::uintmax_t i = 0; i < count; ++i) {
+    file.seekg(static_cast<std::streamoff>((size - piece) * i / (count - 1)));
+    file.read(bytes.data() + i * piece, static_cast<std::streamsize>(piece));
   }
   return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
 }
@@ -238,7 +238,7 @@ std::optional<std::string> file_id(const std::filesystem::path& file, const std:
   if (elf && !elf->build_id.empty()) return elf->build_id.substr(0, 16);
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (!error && size > 2 * kPieces * kPieceBytes) return hash_of_pieces(file, size);
+  if (!error && size > 2 * kPieces * kPieceBytes) return hash_of_pieces(file, size, kPieces);
   try {
     return to_hex(hash64_file(file));
   } catch (const DataError&) {
@@ -246,16 +246,10 @@ std::optional<std::string> file_id(const std::filesystem::path& file, const std:
   }
 }
 
-std::optional<std::string> hash_of_ends(const std::filesystem::path& path, std::uintmax_t size) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::min(size, 2 * kEndBytes), '\0');
-  const auto half = static_cast<std::streamsize>(std::min(size, kEndBytes));
-  file.read(bytes.data(), half);
-  file.seekg(static_cast<std::streamoff>(size - static_cast<std::uintmax_t>(half)));
-  file.read(bytes.data() + (bytes.size() - static_cast<std::size_t>(half)), half);
-  return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
+std::optional<std::string> hash_of_ends(const fs::path& file, std::uintmax_t size) {
+  return hash_of_pieces(file, size, 2);
 }
 
-bool is_hashed_whole(std::uintmax_t size) { return size <= 2 * kEndBytes; }
+bool is_hashed_whole(std::uintmax_t size) { return size <= 2 * kPieceBytes; }
 
 }  // namespace mn::launcher
