@@ -43,13 +43,15 @@ void add_numbers(Variables& variables, const Placement& here, bool alone) {
 }
 
 void add_devices(Variables& variables, const Equipment& equipment) {
-  variables.set("MN_DEVICE", equipment.device);
+  const GpuView& gpus = equipment.gpus;
+  const std::string device = gpus.is_amd ? "cpu" : gpus.device();  // mn itself does not compute on AMD GPUs
+  variables.set("MN_DEVICE", device);
   // GPUs must have indices in the order of their bus ids. By default, CUDA gives the fastest GPU the index 0.
-  if (equipment.device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-  if (equipment.visible_devices && equipment.has_amd_gpu) {
-    show_amd_gpus(variables, *equipment.visible_devices);
-  } else if (equipment.visible_devices) {
-    variables.set("CUDA_VISIBLE_DEVICES", *equipment.visible_devices);
+  if (device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+  if (gpus.visible_devices && gpus.is_amd) {
+    show_amd_gpus(variables, *gpus.visible_devices);
+  } else if (gpus.visible_devices) {
+    variables.set("CUDA_VISIBLE_DEVICES", *gpus.visible_devices);
   }
   set_if_unset(variables, "OMP_NUM_THREADS", std::to_string(equipment.threads));
   if (equipment.bind_threads) {
@@ -79,7 +81,7 @@ int threads_within(int cores, int ranks, double quota) {
 }
 
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment) {
-  add_numbers(variables, here, equipment.is_alone);
+  add_numbers(variables, here, equipment.gpus.is_alone);
   if (!master.address.empty()) variables.set("MASTER_ADDR", master.address);
   set_number(variables, "MASTER_PORT", master.port);
   add_devices(variables, equipment);

@@ -1,9 +1,9 @@
 /// The variables that mnlaunch exports to the program: torch.distributed's and mn's.
 #pragma once
 
-#include <optional>
 #include <string>
 
+#include "bind/affinity.hpp"
 #include "place/placement.hpp"
 #include "place/variables.hpp"
 
@@ -11,10 +11,7 @@ namespace mn::launcher {
 
 /// The devices of a rank.
 struct Equipment {
-  std::string device = "cpu";                  ///< "cpu" or "cuda:K"
-  std::optional<std::string> visible_devices;  ///< value of CUDA_ or ROCR_VISIBLE_DEVICES; no value: unchanged
-  bool has_amd_gpu = false;
-  bool is_alone = false;  ///< GpuView::is_alone: for torch, the rank is on a node of its own
+  GpuView gpus;
   int threads = 1;
   bool bind_threads = false;
   std::string nic;       ///< nearest network card; empty: none

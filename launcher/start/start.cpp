@@ -39,11 +39,7 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
   const Options& options = rank.options;
   const Binding& binding = outcome.binding;
   const auto& root = rank.surroundings.root;
-  const GpuView view = view_gpus(outcome.gpus, binding, rank.here.intra_rank, options.one_gpu_visible);
-  return {.device = view.is_amd ? "cpu" : view.device(),  // mn itself does not compute on AMD GPUs
-          .visible_devices = view.visible_devices,
-          .has_amd_gpu = view.is_amd,
-          .is_alone = view.is_alone,
+  return {.gpus = view_gpus(outcome.gpus, binding, rank.here.intra_rank, options.one_gpu_visible),
           .threads = threads_within(binding.cores, rank.here.intra_size, cpu_quota(root)),
           .bind_threads = options.bind_threads,
           .nic = binding.nic,

@@ -114,16 +114,11 @@ TEST_F(AmdGpuTest, AreGrantedByRocmAndOfTheseByHip) {
 
 /// The variables of the rank at `intra_rank` of two, with `view` of all or one.
 std::map<std::string, std::string> told(const std::vector<VisibleGpu>& gpus, int own, int intra_rank, bool one) {
-  const GpuView view = view_gpus(gpus, {.gpu = own, .cpus = {}, .nic = ""}, intra_rank, one);
+  Equipment equipment;
+  equipment.gpus = view_gpus(gpus, {.gpu = own, .cpus = {}, .nic = ""}, intra_rank, one);
   Variables variables;
   variables.set("CUDA_VISIBLE_DEVICES", "1,0");
-  add_exports(variables, {}, {},
-              {.device = "cpu",
-               .visible_devices = view.visible_devices,
-               .has_amd_gpu = view.is_amd,
-               .nic = "",
-               .nic_port = "",
-               .route = ""});
+  add_exports(variables, {}, {}, equipment);
   return variables.all();
 }
 
