@@ -25,7 +25,6 @@
 namespace mn::selftest {
 namespace {
 
-constexpr const char* kProbeOption = "--cuda-probe";
 constexpr int kNoGpuStatus = 3;
 
 /// The environment without the launchers' variables, so that a child process becomes an MPI job of its own.
@@ -54,13 +53,12 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// Runs this program with `options` as an MPI job of its own. Returns the wait status; -1 if it could not be started.
-int run_self(std::vector<std::string> options) {
+/// Runs the CUDA probe as an MPI job of its own. Returns the wait status; -1 if the probe could not be started.
+int run_probe() {
+  std::string program = executable_path().string();
+  std::string option = "--cuda-probe";
   std::vector<std::string> variables = environment_of_singleton();
-  options.insert(options.begin(), executable_path().string());
-  std::vector<char*> argv;
-  for (auto& option : options) argv.push_back(option.data());
-  argv.push_back(nullptr);
+  char* argv[] = {program.data(), option.data(), nullptr};
   std::vector<char*> envp;
   for (auto& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
@@ -68,7 +66,7 @@ int run_self(std::vector<std::string> options) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
   pid_t child = -1;
-  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
+  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv, envp.data());
   posix_spawn_file_actions_destroy(&actions);
   return failed == 0 ? wait_for(child) : -1;
 }
@@ -173,7 +171,7 @@ int run_cuda_probe(int argc, char** argv) {
 
 std::string probe_cuda_aware(Device device) {
   if (device.type != DeviceType::kCuda) return "no GPU";
-  const int status = run_self({kProbeOption});
+  const int status = run_probe();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "yes";
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoGpuStatus) return "no GPU";
   return WIFSIGNALED(status) ? std::string("no (a device pointer crashes it: ") + strsignal(WTERMSIG(status)) + ")"
