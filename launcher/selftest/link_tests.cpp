@@ -12,6 +12,8 @@
 
 #include <mn/core/json.hpp>
 
+#include "facts/json_fields.hpp"
+
 namespace mn::selftest {
 namespace {
 
@@ -76,23 +78,6 @@ class Partner {
   Clock::time_point end_;
 };
 
-json document_of(const std::vector<Link>& links) {
-  json document = json::array();
-  for (const auto& link : links) {
-    document.push_back(
-        {link.pair.first, link.pair.second, link.answered, link.latency_us, link.bandwidth_mb_s, link.at_once});
-  }
-  return document;
-}
-
-Link link_of(const json& document) {
-  return {{whole_number<int>(document.at(0)), whole_number<int>(document.at(1))},
-          document.at(2).get<bool>(),
-          document.at(3).get<double>(),
-          document.at(4).get<double>(),
-          document.at(5).get<bool>()};
-}
-
 class Links {
  public:
   Links(Communicator& comm, std::chrono::milliseconds patience, Watchdog& timer)
@@ -111,17 +96,18 @@ class Links {
 
   /// Collective. Measures slow pairs again; returns true if there was such a pair.
   bool retry(double least_mb_s, bool is_first_time) {
-    json pairs = json::array();
+    std::vector<Pair> pairs;
     if (comm_.rank() == 0) {
-      for (const auto& pair : pairs_to_retry(comm_.inter_size(), best(), least_mb_s)) {
-        if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
-      }
+      pairs = pairs_to_retry(comm_.inter_size(), best(), least_mb_s);
+      std::erase_if(pairs, [&](const Pair& pair) { return !is_first_time && !has_answered(pair); });
     }
     // Rank 0, the only rank with all figures, sends the list of slow pairs, because all ranks must make equal tries.
-    pairs = comm_.bcast_obj(pairs);
+    const json chosen = comm_.bcast_obj(launcher::json_fields::write(pairs));
+    pairs.clear();
+    launcher::json_fields::read(chosen, "the list of slow pairs", pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
-      measure({whole_number<int>(pair.at(0)), whole_number<int>(pair.at(1))}, false);
+      measure(pair, false);
     }
     if (!pairs.empty()) gather();
     return !pairs.empty();
@@ -160,8 +146,8 @@ class Links {
   }
 
   void gather() {
-    for (const auto& part : comm_.gather_obj(document_of(std::exchange(mine_, {})))) {
-      for (const auto& link : part) all_.push_back(link_of(link));
+    for (const auto& part : comm_.gather_obj(launcher::json_fields::write(std::exchange(mine_, {})))) {
+      launcher::json_fields::read(part, "the links of a rank", all_);
     }
   }
 

@@ -12,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 namespace mn::selftest {
 
 struct Pair {
   int first = 0;  ///< node; lower than `second`
   int second = 0;
+  MN_FIELDS(first, second);
   friend bool operator==(const Pair&, const Pair&) = default;
 };
 
@@ -27,6 +30,7 @@ struct Link {
   double latency_us = 0;
   double bandwidth_mb_s = 0;
   bool at_once = false;  ///< other pairs sent at the same time
+  MN_FIELDS(pair, answered, latency_us, bandwidth_mb_s, at_once);
 };
 
 /// The pairs of each round; the pairs of a round are disjoint.
