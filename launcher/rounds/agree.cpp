@@ -66,16 +66,12 @@ Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
   const bool is_everyones = is_alike && first.rank == 0 && static_cast<int>(failures.size()) == ranks;
   const std::string rank = first.rank < 0 ? "a rank" : "rank " + std::to_string(first.rank);
   const std::string who = is_everyones ? "" : rank + " on " + first.host + ": ";
-  Verdict verdict;
-  verdict.exit_code = first.exit_code;
-  verdict.complaints = "mnlaunch: " + who + first.text + "\n";
-  return verdict;
+  return {
+      .exit_code = first.exit_code, .output = "", .complaints = "mnlaunch: " + who + first.text + "\n", .report = ""};
 }
 
 Verdict without_text(const Verdict& verdict) {
-  Verdict bare;
-  bare.exit_code = verdict.exit_code;
-  return bare;
+  return {.exit_code = verdict.exit_code, .output = "", .complaints = "", .report = ""};
 }
 
 std::string Announcement::announce(Decision decision, const std::vector<int>& ranks_here) {

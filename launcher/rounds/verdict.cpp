@@ -62,14 +62,11 @@ double slowest_fabric(const JobFacts& job) {
   return job.nodes.empty() ? 0 : slowest;
 }
 
-bool is_missing_everywhere(const JobFacts& job) {
-  return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
-}
+bool lacks_program(const NodeFacts& node) { return !node.program.error.empty(); }
 
 /// If a node lacks the program, keeps only the findings about the program: all further findings may follow from the
 /// lack.
 void keep_cause(const JobFacts& job, Findings& findings) {
-  const auto lacks_program = [](const NodeFacts& node) { return !node.program.error.empty(); };
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
   if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
@@ -116,7 +113,7 @@ Verdict reject(const Findings& findings, const Options& options) {
 Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
   Verdict verdict;
   const bool checked = options.check != CheckLevel::kOff || options.doctor;
-  if (checked && program_exit != 0 && is_missing_everywhere(job)) {
+  if (checked && program_exit != 0 && std::ranges::all_of(job.nodes, lacks_program)) {
     verdict.exit_code = program_exit;
     const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
     verdict.complaints = "mnlaunch: " + (job.is_part() ? who : "") + job.nodes[0].program.error + "\n";
