@@ -19,6 +19,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/fd.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -133,6 +134,91 @@ std::optional<int> status_of_ranks(std::string_view line) {
   _exit(kExitNotFound);
 }
 
+class Step {
+ public:
+  explicit Step(const Words& command) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("supervise: cannot make a pipe", errno));
+    stderr_ = Fd(ends[0]);
+    const Fd write_end(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    process_ = fork();
+    if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
+    if (process_ == 0) execute(command, write_end.get());
+    passed_to = process_;
+    if (const int signal = first_signal; signal != 0) send_to_step(signal);  // the signal came before the step
+  }
+
+  StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
+               const std::function<void()>& cancel) {
+    StepEnd end;
+    int status = 0;
+    while (waitpid(process_, &status, WNOHANG) != process_) {
+      pollfd readable{stderr_.get(), POLLIN, 0};
+      poll(&readable, 1, kLookMs);
+      // After a step has closed its standard error, the poll() above returns at once, so this poll() waits.
+      if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
+      // The first line that announces the end is the reason; later lines are consequences.
+      const bool was_well = end.reason.empty();
+      read_lines(end);
+      if (was_well && !end.reason.empty()) on_failure();
+      look();
+      if (!end.reason.empty()) press(end, cancel);
+    }
+    passed_to = 0;
+    read_lines(end);
+    if (end.reason.empty()) end.failed_at = Clock::now();
+    end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return end;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void read_lines(StepEnd& end) {
+    std::array<char, 1 << 14> piece;
+    for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
+      const std::string_view text(piece.data(), static_cast<std::size_t>(got));
+      // The step's stderr is passed on unchanged and at once.
+      for (std::string_view left = text; !left.empty();) {
+        const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
+        if (written <= 0 && errno != EINTR) break;
+        left.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+      }
+      rest_ += text;
+      for (std::size_t at = 0; (at = rest_.find('\n')) != std::string::npos; rest_.erase(0, at + 1)) {
+        const std::string line = rest_.substr(0, at);
+        end.asks_for_requeue = end.asks_for_requeue || says_requeue(line);
+        if (!end.first_failure) end.first_failure = status_of_ranks(line);
+        if (!end.reason.empty() || !announces_end(line)) continue;
+        end.reason = line.substr(line.find("mn: rank ") + 4);
+        end.failed_at = Clock::now();
+      }
+      // A program may print without line ends (progress bars), so long text without a line end is dropped. The lines of
+      // interest are shorter.
+      if (rest_.size() > 1 << 16) rest_.clear();
+    }
+  }
+
+  void press(const StepEnd& end, const std::function<void()>& cancel) {
+    const auto waited = Clock::now() - end.failed_at;
+    // A launcher may wait forever for ranks of a lost host, so it is first asked to end, then killed.
+    if (pressed_ == 0 && waited > kTimeToEnd) {
+      ++pressed_;
+      kill(process_, SIGTERM);
+    } else if (pressed_ == 1 && waited > kTimeToEnd + kTimeToDie) {
+      ++pressed_;
+      cancel();
+      kill(process_, SIGKILL);
+    }
+  }
+
+  pid_t process_ = -1;
+  Fd stderr_;
+  std::string rest_;  // text after the last line end
+  int pressed_ = 0;   // 1: the launcher got SIGTERM; 2: also SIGKILL
+};
+
 }  // namespace
 
 int scheduler_signal() {
@@ -140,78 +226,9 @@ int scheduler_signal() {
   return installed ? first_signal.load() : 0;
 }
 
-Step::Step(const Words& command) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("supervise: cannot make a pipe", errno));
-  stderr_ = Fd(ends[0]);
-  const Fd write_end(ends[1]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  process_ = fork();
-  if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
-  if (process_ == 0) execute(command, write_end.get());
-  passed_to = process_;
-  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // the signal came before the step
-}
-
-StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,
-                   const std::function<void()>& cancel) {
-  StepEnd end;
-  int status = 0;
-  while (waitpid(process_, &status, WNOHANG) != process_) {
-    pollfd readable{stderr_.get(), POLLIN, 0};
-    poll(&readable, 1, kLookMs);
-    // After a step has closed its standard error, the poll() above returns at once, so this poll() waits.
-    if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
-    // The first line that announces the end is the reason; later lines are consequences.
-    const bool was_well = end.reason.empty();
-    read_lines(end);
-    if (was_well && !end.reason.empty()) on_failure();
-    look();
-    if (!end.reason.empty()) press(end, cancel);
-  }
-  passed_to = 0;
-  read_lines(end);
-  if (end.reason.empty()) end.failed_at = Clock::now();
-  end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return end;
-}
-
-void Step::read_lines(StepEnd& end) {
-  std::array<char, 1 << 14> piece;
-  for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
-    const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-    // The step's stderr is passed on unchanged and at once.
-    for (std::string_view left = text; !left.empty();) {
-      const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
-      if (written <= 0 && errno != EINTR) break;
-      left.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-    }
-    rest_ += text;
-    for (std::size_t at = 0; (at = rest_.find('\n')) != std::string::npos; rest_.erase(0, at + 1)) {
-      const std::string line = rest_.substr(0, at);
-      end.asks_for_requeue = end.asks_for_requeue || says_requeue(line);
-      if (!end.first_failure) end.first_failure = status_of_ranks(line);
-      if (!end.reason.empty() || !announces_end(line)) continue;
-      end.reason = line.substr(line.find("mn: rank ") + 4);
-      end.failed_at = Clock::now();
-    }
-    // A program may print without line ends (progress bars), so long text without a line end is dropped. The lines of
-    // interest are shorter.
-    if (rest_.size() > 1 << 16) rest_.clear();
-  }
-}
-
-void Step::press(const StepEnd& end, const std::function<void()>& cancel) {
-  const auto waited = Clock::now() - end.failed_at;
-  // A launcher may wait forever for ranks of a lost host, so it is first asked to end, then killed.
-  if (pressed_ == 0 && waited > kTimeToEnd) {
-    ++pressed_;
-    kill(process_, SIGTERM);
-  } else if (pressed_ == 1 && waited > kTimeToEnd + kTimeToDie) {
-    ++pressed_;
-    cancel();
-    kill(process_, SIGKILL);
-  }
+StepEnd run_step(const Words& command, const std::function<void()>& look, const std::function<void()>& on_failure,
+                 const std::function<void()>& cancel) {
+  return Step(command).wait(look, on_failure, cancel);
 }
 
 }  // namespace mn::launcher

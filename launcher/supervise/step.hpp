@@ -6,10 +6,6 @@
 #include <optional>
 #include <string>
 
-#include <sys/types.h>
-
-#include <mn/core/fd.hpp>
-
 #include "supervise/command.hpp"
 
 namespace mn::launcher {
@@ -23,30 +19,15 @@ struct StepEnd {
   std::chrono::steady_clock::time_point failed_at;  ///< time of the line in `reason`, else of the process's end
 };
 
-class Step {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  /// Starts the step in a process group of its own: otherwise a terminal's signal to supervise's group would reach the
-  /// step twice. Throws Error.
-  explicit Step(const Words& command);
-  /// Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on schedulers'
-  /// signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). A signal that repeats within 0.2 seconds is dropped. Signals
-  /// within the first second after the first signal are passed on as SIGUSR1; later signals are passed on unchanged.
-  /// When a rank announces the end, calls `on_failure`. If the launcher (srun or mpiexec) has not ended a second later,
-  /// it gets SIGTERM. After another second, `cancel` is called and the launcher gets SIGKILL.
-  [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
-                             const std::function<void()>& cancel);
-
- private:
-  void read_lines(StepEnd& end);
-  void press(const StepEnd& end, const std::function<void()>& cancel);
-
-  pid_t process_ = -1;
-  Fd stderr_;
-  std::string rest_;  // text after the last line end
-  int pressed_ = 0;   // 1: the launcher got SIGTERM; 2: also SIGKILL
-};
+/// Runs `command` in a process group of its own: otherwise a terminal's signal to supervise's group would reach the
+/// step twice. Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on
+/// schedulers' signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). A signal that repeats within 0.2 seconds is
+/// dropped. Signals within the first second after the first signal are passed on as SIGUSR1; later signals are passed
+/// on unchanged. When a rank announces the end, calls `on_failure`. If the launcher (srun or mpiexec) has not ended a
+/// second later, it gets SIGTERM. After another second, `cancel` is called and the launcher gets SIGKILL. Throws Error
+/// if the step cannot start.
+[[nodiscard]] StepEnd run_step(const Words& command, const std::function<void()>& look,
+                               const std::function<void()>& on_failure, const std::function<void()>& cancel);
 
 /// The first signal that a scheduler sent to supervise; 0 if there was none. The step gets the signal, too. After the
 /// first call of this function, schedulers' signals no longer end this process.

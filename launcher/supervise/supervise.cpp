@@ -108,10 +108,11 @@ class Supervisor {
     const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
     if (const std::string why = status_.renew(); !why.empty() && attempts_ == 1) say(why);
     started_at_ = unix_time();
-    Step step(command_.on(active_, name, attempts_ > 1));
     probes_.reset();
     const auto cancel = [&] { cancel_step(environment("SLURM_JOB_ID").value_or("0"), name); };
-    const StepEnd end = step.wait([this] { look(); }, [this] { probe(); }, cancel);
+    const Words command = command_.on(active_, name, attempts_ > 1);
+    const StepEnd end = launcher::run_step(
+        command, [this] { look(); }, [this] { probe(); }, cancel);
     look();
     return end;
   }
