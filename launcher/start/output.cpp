@@ -1,17 +1,22 @@
 #include "start/output.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
+#include "cli/output_pattern.hpp"
 #include "place/processes.hpp"
 
 namespace mn::launcher {
@@ -55,6 +60,9 @@ void empty(const Fd& file) {
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
+/// Slurm's number of this step; "0" outside of a step.
+std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
+
 }  // namespace
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
@@ -72,23 +80,19 @@ std::string batch_job(const Variables& variables) {
   return "0";
 }
 
-std::optional<TimePoint> begin_of_step(const Variables& variables) {
-  if (!variables.get("SLURM_STEP_ID")) return std::nullopt;
-  return begin_of(starter_of_ranks("SLURM_STEP_ID"));
-}
-
-std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
-
-OutputFiles open_output(const std::string& pattern, const OutputNames& names) {
+OutputFiles open_output(const std::string& pattern, int rank, const Variables& variables) {
+  const OutputNames names{rank, batch_job(variables), host_name(), step_of_job(variables)};
   return {open_to_append(output_file(pattern, names, "out")), open_to_append(output_file(pattern, names, "err"))};
 }
 
-void redirect_output(const OutputFiles& files, bool append, std::optional<TimePoint> begin) {
+void redirect_output(const OutputFiles& files, const std::string& pattern, bool append, const Variables& variables) {
+  constexpr const char* kStep = "SLURM_STEP_ID";
+  const auto begin = variables.has(kStep) ? begin_of(starter_of_ranks(kStep)) : std::nullopt;
   std::cout.flush();
   std::cerr.flush();
   for (const auto& [file, stream] : {std::pair(&files.out, STDOUT_FILENO), {&files.err, STDERR_FILENO}}) {
     const bool is_of_others = !is_only_writer(*file) || (begin && has_changed_since(*file, *begin));
-    if (!is_of_others && !append) empty(*file);
+    if (!is_of_others && !appends(pattern, append, variables)) empty(*file);
     if (dup2(file->get(), stream) < 0) throw Error(with_errno("--output: cannot redirect a stream", errno));
   }
 }

@@ -137,9 +137,7 @@ PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome) {
   if (options.bind_memory) bind_memory_of_this_thread(numa_nodes_of(outcome.binding.cpus));
   PreparedStart prepared;
   if (!options.output.empty()) {
-    const Variables& variables = rank.surroundings.variables;
-    prepared.output =
-        open_output(options.output, {rank.here.rank, batch_job(variables), host_name(), step_of_job(variables)});
+    prepared.output = open_output(options.output, rank.here.rank, rank.surroundings.variables);
   }
   return prepared;
 }
@@ -149,7 +147,7 @@ void start(const ThisRank& rank, const Outcome& outcome, const PreparedStart& pr
   Variables variables = rank.surroundings.variables;
   add_exports(variables, rank.here, outcome.master, equipment_of(rank, outcome));
   if (prepared.output) {
-    redirect_output(*prepared.output, appends(options.output, options.append, variables), begin_of_step(variables));
+    redirect_output(*prepared.output, options.output, options.append, variables);
   }
   if (options.label) label_output(std::to_string(rank.here.rank) + ": ");
   leave_links(prepared.links, variables);

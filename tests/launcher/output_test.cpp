@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 
+#include "launcher/cli/output_pattern.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
