@@ -53,20 +53,4 @@ PmixLibrary::Symbol PmixLibrary::symbol(const char* name) const {
   throw PmixError(std::string("the loaded libpmix has no ") + name + ": it is older than PMIx 3");
 }
 
-void PmixLibrary::check(pmix::Status status, const std::string& operation) const {
-  if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
-}
-
-pmix::Proc PmixLibrary::proc(std::uint32_t rank) const {
-  pmix::Proc other = me;
-  other.rank = rank;
-  return other;
-}
-
-OwnedValue PmixLibrary::read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
-  const pmix::Proc from = proc(rank);
-  pmix::Value* value = nullptr;
-  return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
-}
-
 }  // namespace mn::launcher

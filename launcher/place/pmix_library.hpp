@@ -96,10 +96,20 @@ struct PmixLibrary {
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
 
   /// Throws PmixError that names `operation`.
-  void check(pmix::Status status, const std::string& operation) const;
-  [[nodiscard]] pmix::Proc proc(std::uint32_t rank) const;
+  void check(pmix::Status status, const std::string& operation) const {
+    if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
+  }
+  [[nodiscard]] pmix::Proc proc(std::uint32_t rank) const {
+    pmix::Proc other = me;
+    other.rank = rank;
+    return other;
+  }
   /// The value that `rank` has put for `key`; null if there is no value.
-  [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const;
+  [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
+    const pmix::Proc from = proc(rank);
+    pmix::Value* value = nullptr;
+    return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
+  }
 
   void* const handle;
   using Status = pmix::Status;
