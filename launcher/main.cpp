@@ -25,68 +25,62 @@
 #include "rounds/verdict.hpp"
 #include "supervise/supervise.hpp"
 
+namespace mn::launcher {
 namespace {
 
-int run(const mn::launcher::Options& options) {
-  switch (options.action) {
-    case mn::launcher::Action::kHelp:
-      mn::write_standard_output(mn::launcher::help_text());
-      return 0;
-    case mn::launcher::Action::kVersion:
-      mn::write_standard_output("mnlaunch " MN_VERSION ", built with " + mn::mpi_of_build() + "\n");
-      return 0;
-    case mn::launcher::Action::kLaunch:
-      break;
-  }
-  return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
+int run(const Options& options) {
+  if (options.action == Action::kLaunch) return launch(options, Variables::of_this_process());
+  write_standard_output(
+      options.action == Action::kHelp ? help_text() : "mnlaunch " MN_VERSION ", built with " + mpi_of_build() + "\n");
+  return 0;
 }
 
 /// Returns the process that started the ranks of this node, even if scripts run between that process and mnlaunch. The
 /// result is equal for all ranks of the node.
 pid_t starter_of_job() {
-  if (const pid_t launcher = mn::launcher::process_of_launcher(); launcher > 0) return launcher;
-  for (const auto& names : mn::kLauncherVariables) {
-    if (mn::environment(names.rank)) return mn::launcher::starter_of_ranks(names.rank);
+  if (const pid_t launcher = process_of_launcher(); launcher > 0) return launcher;
+  for (const auto& names : kLauncherVariables) {
+    if (environment(names.rank)) return starter_of_ranks(names.rank);
   }
-  return mn::launcher::starter_of_ranks("SLURM_PROCID");
+  return starter_of_ranks("SLURM_PROCID");
 }
 
 /// Whether this process prints `error`. All ranks of a node find the same usage error, so only the first process that
 /// claims the error's text prints it. Errors of other kinds are always printed.
-bool is_first_to_say(const mn::Error& error) {
-  if (error.exit_code() != mn::kExitUsage) return true;
-  return mn::launcher::claim_text(std::to_string(starter_of_job()) + error.what());
+bool is_first_to_say(const Error& error) {
+  if (error.exit_code() != kExitUsage) return true;
+  return claim_text(std::to_string(starter_of_job()) + error.what());
 }
 
 /// Ends this rank after an error that a different rank prints.
-int fail_silently(const mn::Error& error) {
-  mn::let_rank_zero_speak();
+int fail_silently(const Error& error) {
+  let_rank_zero_speak();
   return error.exit_code();
 }
 
-int fail(const mn::Error& error, const std::string& who) {
+int fail(const Error& error, const std::string& who) {
   if (*error.what() == '\0') return fail_silently(error);
   std::cerr << "mnlaunch: " + who + error.what() + "\n";  // one write: several ranks may print at once
-  std::this_thread::sleep_for(mn::launcher::kUntilShown);
+  std::this_thread::sleep_for(kUntilShown);
   return error.exit_code();
 }
 
 /// Returns the options. If the options are wrong, returns defaults with the error in Options::error. The launch then
 /// continues until the ranks with right options know the error. To connect to these ranks, this rank takes the time-out
 /// and the ports from the presets, which are the same for all jobs of this system.
-mn::launcher::Options options_of(int argc, char** argv) {
+Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
-  mn::launcher::Options options;
+  Options options;
   try {
-    return mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system());
-  } catch (const mn::Error& error) {
+    return parse_options(argc, argv, presets_of_system());
+  } catch (const Error& error) {
     options.error = error.what();
   }
   try {
-    const auto set = mn::launcher::parse_options(2, kNone, mn::launcher::presets_of_system());
+    const auto set = parse_options(2, kNone, presets_of_system());
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
-  } catch (const mn::Error&) {
+  } catch (const Error&) {
     // The presets are wrong, too: mnlaunch keeps the defaults.
   }
   return options;
@@ -94,22 +88,22 @@ mn::launcher::Options options_of(int argc, char** argv) {
 
 /// Ends this rank after an error that all ranks have. Rank 0 prints the error. A rank whose number is missing or
 /// malformed prints it, too, because the rank may be rank 0.
-int fail_by_rank_zero(const mn::Error& error) {
-  const auto text = mn::rank_text_of_launcher(mn::environment);
-  return !text || mn::parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
+int fail_by_rank_zero(const Error& error) {
+  const auto text = rank_text_of_launcher(environment);
+  return !text || parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
 }
 
-int launch_and_report(const mn::launcher::Options& options) {
+int launch_and_report(const Options& options) {
   try {
     return run(options);
-  } catch (const mn::launcher::CheckFailed& error) {
+  } catch (const CheckFailed& error) {
     return fail(error, "");
-  } catch (const mn::launcher::NoLocalRanks& error) {
+  } catch (const NoLocalRanks& error) {
     return fail_by_rank_zero(error);
-  } catch (const mn::Error& error) {
+  } catch (const Error& error) {
     if (!is_first_to_say(error)) return fail_silently(error);
-    const auto rank = mn::rank_text_of_launcher(mn::environment);
-    return fail(error, rank ? "rank " + *rank + " on " + mn::host_name() + ": " : "");
+    const auto rank = rank_text_of_launcher(environment);
+    return fail(error, rank ? "rank " + *rank + " on " + host_name() + ": " : "");
   }
 }
 
@@ -124,23 +118,24 @@ void fill_closed_streams() {
 int run_supervise(const std::vector<std::string>& words) {
   try {
     if (!words.empty() && (words.front() == "--help" || words.front() == "-h")) {
-      mn::write_standard_output(mn::launcher::supervise_help());
+      write_standard_output(supervise_help());
       return 0;
     }
-    return mn::launcher::supervise(mn::launcher::parse_supervise(words));
-  } catch (const mn::Error& error) {
+    return supervise(parse_supervise(words));
+  } catch (const Error& error) {
     return fail(error, "");
   }
 }
 
 }  // namespace
+}  // namespace mn::launcher
 
 int main(int argc, char** argv) {
   mn::reset_inherited_signals();
-  fill_closed_streams();
+  mn::launcher::fill_closed_streams();
   try {
-    if (argc > 1 && std::string(argv[1]) == "supervise") return run_supervise({argv + 2, argv + argc});
-    return launch_and_report(options_of(argc, argv));
+    if (argc > 1 && std::string(argv[1]) == "supervise") return mn::launcher::run_supervise({argv + 2, argv + argc});
+    return mn::launcher::launch_and_report(mn::launcher::options_of(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " + mn::host_name() + ": " + error.what() + "\n";
     return 1;
