@@ -10,20 +10,6 @@ std::string shown(const std::optional<std::string>& value) {
   return value->empty() ? "empty" : *value;
 }
 
-/// Compares the nodes `nodes` with each other; values[i] is the value of node nodes[i].
-Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& nodes, const Finding& finding,
-                           const NodeValues& values, NoValue no_value) {
-  Findings findings;
-  for (const auto& odd : odd_nodes(values)) {
-    if (!odd.value && no_value == NoValue::kSkip) continue;
-    Finding found = finding;
-    found.what += " is " + shown(odd.value) + ", but " + shown(odd.usual) + " on other nodes";
-    for (const std::size_t i : odd.nodes) found.hosts.push_back(job.host(nodes[i]));
-    findings.push_back(std::move(found));
-  }
-  return findings;
-}
-
 }  // namespace
 
 std::vector<OddNodes> odd_nodes(const NodeValues& values) {
@@ -56,16 +42,21 @@ Findings differences(const JobFacts& job, const Finding& finding, const NodeValu
                      Among among) {
   Findings findings;
   for (const bool with_gpus : {true, false}) {
-    const bool is_all = among == Among::kAllNodes;
     std::vector<std::size_t> nodes;
     NodeValues of_nodes;
     for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-      if (!is_all && has_gpus(job.nodes[node]) != with_gpus) continue;
+      if (among == Among::kEachKind && has_gpus(job.nodes[node]) != with_gpus) continue;
       nodes.push_back(node);
       of_nodes.push_back(values[node]);
     }
-    append(findings, differences_among(job, nodes, finding, of_nodes, no_value));
-    if (is_all) break;
+    for (const auto& odd : odd_nodes(of_nodes)) {
+      if (!odd.value && no_value == NoValue::kSkip) continue;
+      Finding found = finding;
+      found.what += " is " + shown(odd.value) + ", but " + shown(odd.usual) + " on other nodes";
+      for (const std::size_t i : odd.nodes) found.hosts.push_back(job.host(nodes[i]));
+      add(findings, std::move(found));
+    }
+    if (among == Among::kAllNodes) break;
   }
   return findings;
 }
