@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <set>
+#include <type_traits>
 
 #include <mn/core/text.hpp>
 
@@ -16,13 +18,23 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// Whether `fact` is true for any GPU of the node; no value if `fact` is unknown for all GPUs.
-std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fact) {
-  std::optional<bool> any;
+/// The greatest value of `fact`, an optional member of Gpu, among the GPUs of the node. No value if the fact is unknown
+/// for all GPUs.
+template <typename Fact>
+auto greatest(const NodeFacts& node, Fact fact) {
+  std::remove_cvref_t<std::invoke_result_t<Fact, const Gpu&>> most;
+  for (const auto& gpu : gpus_of(node)) most = std::max(most, std::invoke(fact, gpu));
+  return most;
+}
+
+/// The least value of fact(GPU) among the GPUs of the node. No value if the fact is unknown for all GPUs.
+template <typename Fact>
+auto least(const NodeFacts& node, Fact fact) {
+  std::invoke_result_t<Fact, const Gpu&> lowest;
   for (const auto& gpu : gpus_of(node)) {
-    if (gpu.*fact) any = any.value_or(false) || *(gpu.*fact);
+    if (const auto value = fact(gpu)) lowest = std::min(lowest.value_or(*value), *value);
   }
-  return any;
+  return lowest;
 }
 
 /// The kinds of the node's GPUs as text, such as "H100 79 GiB". No value if the node has no GPU, or if NVML does not
@@ -40,30 +52,6 @@ std::optional<std::string> models_of(const NodeFacts& node) {
 /// Whether the node has a GPU but no driver. A node without GPUs needs no driver, because jobs may mix nodes with and
 /// without GPUs.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
-
-std::optional<unsigned> highest_power_limit(const NodeFacts& node) {
-  std::optional<unsigned> watts;
-  for (const auto& gpu : gpus_of(node)) watts = std::max(watts, gpu.power_limit_w);
-  return watts;
-}
-
-std::optional<unsigned> lowest_application_clock(const NodeFacts& node) {
-  std::optional<unsigned> lowest;
-  for (const auto& gpu : gpus_of(node)) {
-    const auto& mhz = gpu.health.application_clock_mhz;
-    if (mhz) lowest = std::min(lowest.value_or(*mhz), *mhz);
-  }
-  return lowest;
-}
-
-/// Whether the driver keeps all GPUs of the node ready; no value if this is unknown for all GPUs.
-std::optional<bool> all_persistent(const NodeFacts& node) {
-  std::optional<bool> all;
-  for (const auto& gpu : gpus_of(node)) {
-    if (gpu.health.persistent) all = all.value_or(true) && *gpu.health.persistent;
-  }
-  return all;
-}
 
 }  // namespace
 
@@ -170,21 +158,23 @@ Findings check_gpu_models(const JobFacts& job) {
   compare("the GPU model", "ask for GPUs of one kind (--gpus=TYPE:N or --constraint)", models_of);
   if (!findings.empty()) return findings;
   compare("ECC of the GPUs' memory", "nvidia-smi -e 1 (or 0) on all",
-          [](const NodeFacts& node) { return any_gpu(node, &Gpu::ecc); });
+          [](const NodeFacts& node) { return greatest(node, &Gpu::ecc); });
   compare("the power limit of the GPUs in watts", "nvidia-smi -pl WATTS on all: the slowest GPU sets the pace",
-          highest_power_limit);
+          [](const NodeFacts& node) { return greatest(node, &Gpu::power_limit_w); });
   compare("the application clock of the GPUs in MHz", "nvidia-smi -rac on all: the slowest GPU sets the pace",
-          lowest_application_clock);
+          [](const NodeFacts& node) {
+            return least(node, [](const Gpu& gpu) { return gpu.health.application_clock_mhz; });
+          });
   return findings;
 }
 
 Findings check_gpu_modes(const JobFacts& job) {
   Findings findings = differences(job, error_of("gpu-mode", "MIG mode", "nvidia-smi -mig 0 (or 1) on all nodes"),
-                                  [](const NodeFacts& node) { return any_gpu(node, &Gpu::mig); });
-  append(
-      findings,
-      differences(job, warning_of("gpu-mode", "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"),
-                  all_persistent));
+                                  [](const NodeFacts& node) { return greatest(node, &Gpu::mig); });
+  append(findings,
+         differences(
+             job, warning_of("gpu-mode", "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"),
+             [](const NodeFacts& node) { return least(node, [](const Gpu& gpu) { return gpu.health.persistent; }); }));
   append(findings, on_each_node(job, [&](std::size_t node, auto report) {
            const auto is_exclusive = [](const Gpu& gpu) { return gpu.compute_mode == 3; };  // EXCLUSIVE_PROCESS
            if (node >= job.bindings.size() || std::ranges::none_of(gpus_of(job.nodes[node]), is_exclusive)) return;
