@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/manual.hpp>
@@ -21,16 +22,17 @@ constexpr const char* kStarted =
 constexpr std::size_t kScreenColumns = 80;
 
 struct ExitStatus {
-  int status;
+  int status;  ///< -1: any other
   const char* meaning;
+
+  [[nodiscard]] std::string text() const { return status < 0 ? "other" : std::to_string(status); }
 };
 constexpr ExitStatus kExitStatuses[] = {{1, "mnlaunch failed"},
                                         {kExitUsage, "usage"},
                                         {kExitCheckFailed, "failed check"},
                                         {kExitCannotRun, "cannot run PROGRAM"},
-                                        {kExitNotFound, "PROGRAM not found"}};
-constexpr const char* kOtherStatus = "other";
-constexpr const char* kOtherMeaning = "PROGRAM's";
+                                        {kExitNotFound, "PROGRAM not found"},
+                                        {-1, "PROGRAM's"}};
 
 constexpr const char* kExports[][2] = {
     {"RANK, WORLD_SIZE, MN_RANK, MN_SIZE", "this rank and the number of ranks"},
@@ -53,16 +55,11 @@ std::string help_text() {
     text += line + option.summary + "\n";
   }
   std::string line = "\nexit status:";
-  const auto add = [&](const std::string& status, const char* meaning, const char* end) {
-    const std::string item = " " + status + " " + meaning + end;
-    if (line.size() + item.size() > kScreenColumns) {
-      text += line + "\n";
-      line = "            ";
-    }
+  for (const auto& each : kExitStatuses) {
+    const std::string item = " " + each.text() + " " + each.meaning + (each.status < 0 ? "" : ",");
+    if (line.size() + item.size() > kScreenColumns) text += std::exchange(line, "            ") + "\n";
     line += item;
-  };
-  for (const auto& [status, meaning] : kExitStatuses) add(std::to_string(status), meaning, ",");
-  add(kOtherStatus, kOtherMeaning, "");
+  }
   return text + line + "\n";
 }
 
@@ -77,8 +74,8 @@ std::string manual_page() {
       "If all is well, mnlaunch prints nothing.\n.SH OPTIONS\n";
   for (const auto& option : option_table()) page += manual_item(heading(option), option.details);
   page += ".SH EXIT STATUS\n";
-  for (const auto& [status, meaning] : kExitStatuses) page += manual_item(std::to_string(status), meaning);
-  page += manual_item(kOtherStatus, kOtherMeaning) + ".SH ENVIRONMENT\nExported to PROGRAM:\n";
+  for (const auto& each : kExitStatuses) page += manual_item(each.text(), each.meaning);
+  page += ".SH ENVIRONMENT\nExported to PROGRAM:\n";
   for (const auto& [names, meaning] : kExports) page += manual_item(names, meaning);
   page += ".PP\nRead by mnlaunch:\n" + manual_item("MNLAUNCH_OPTIONS", "options; the command line overrides them") +
           manual_item("MN_LAUNCH_TIMEOUT", "seconds, as for --timeout; --timeout overrides it");
