@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -20,6 +19,7 @@
 #include "bind/small_files.hpp"
 #include "facts/collect.hpp"
 #include "facts/surroundings.hpp"
+#include "facts/xid_advice.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -77,12 +77,6 @@ CpuFacts collect_cpu_facts(const fs::path& root) {
           .quota = std::isfinite(quota) ? std::optional(quota) : std::nullopt};
 }
 
-/// Whether the GPU error `xid` (in NVIDIA's list of XIDs) means broken hardware. Other errors are mistakes of programs.
-bool is_hardware(int xid) {
-  constexpr int kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120, 140};
-  return std::ranges::find(kHardware, xid) != std::end(kHardware);
-}
-
 /// The kernel's log; empty if only root may read it.
 std::string kernel_log(const fs::path& file) {
   constexpr std::size_t kMaxBytes = 8 << 20;
@@ -119,7 +113,7 @@ std::vector<std::string> recent_xids(const fs::path& root) {
     const char* text = std::strstr(record.c_str(), "NVRM: Xid (PCI:");
     if (text == nullptr || std::sscanf(text, "NVRM: Xid (PCI:%31[^)]): %d", gpu, &xid) != 2) continue;
     std::sscanf(record.c_str(), "%*d,%*d,%lf", &microseconds);
-    if (is_hardware(xid) && now - microseconds / 1e6 < kDay)
+    if (!advice_on(xid).empty() && now - microseconds / 1e6 < kDay)
       xids.insert(std::string("GPU ") + gpu + " XID " + std::to_string(xid));
   }
   return {xids.begin(), xids.end()};

@@ -8,6 +8,7 @@
 #include <mn/core/text.hpp>
 
 #include "facts/report_text.hpp"
+#include "facts/xid_advice.hpp"
 #include "selftest/thresholds.hpp"
 
 namespace mn::selftest {
@@ -194,7 +195,10 @@ std::map<std::string, std::string> advice_of(const json& report) {
   }
   const json xids = report.value("xids", json::object());
   for (const auto& [host, numbers] : xids.items()) {
-    for (const auto& number : numbers) advise(host, std::string(advice_on(number.get<int>())));
+    for (const auto& number : numbers) {
+      const std::string known(launcher::advice_on(number.get<int>()));
+      advise(host, known.empty() ? "watch" : known);
+    }
   }
   return advice;
 }

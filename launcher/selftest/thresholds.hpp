@@ -21,34 +21,6 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
-/// Advice for a GPU error in the kernel log: isolate (leave the node out until it is repaired), reboot, reset (the
-/// GPU), or watch (whether the error comes again). The advice for errors missing in the table is watch. NVIDIA's list
-/// of XIDs says what is broken. The advice is mn's own: isolate if a part is worn out, reboot if a reset does not help.
-struct XidAdvice {
-  int xid;
-  std::string_view advice;
-};
-
-inline constexpr XidAdvice kXidAdvice[] = {
-    {48, "reset"},    // uncorrectable error of memory
-    {62, "reset"},    // internal controller halted
-    {64, "isolate"},  // memory rows or pages cannot be replaced
-    {74, "reset"},    // NVLink
-    {79, "reboot"},   // fallen off the bus
-    {92, "isolate"},  // many corrected errors of memory
-    {95, "reset"},    // uncontained error of memory
-    {119, "reset"},   // GSP does not answer
-    {120, "reset"},   // GSP failed
-    {140, "reset"},   // uncorrected error of memory
-};
-
-[[nodiscard]] constexpr std::string_view advice_on(int xid) {
-  for (const auto& row : kXidAdvice) {
-    if (row.xid == xid) return row.advice;
-  }
-  return "watch";
-}
-
 /// The fraction of a network card's rate that MPI reaches with one message at a time between host memories.
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this fraction of the bandwidth that a quarter of the pairs exceeds.

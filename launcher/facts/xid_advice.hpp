@@ -1,0 +1,37 @@
+/// The GPU errors of the kernel log (NVIDIA's XIDs) that mean broken hardware. Other errors are mistakes of programs.
+#pragma once
+
+#include <string_view>
+
+namespace mn::launcher {
+
+/// Advice for a GPU error: isolate (leave the node out until it is repaired), reboot, reset (the GPU), or watch
+/// (whether the error comes again). NVIDIA's list of XIDs says what is broken. The advice is mn's own: isolate if a
+/// part is worn out, reboot if a reset does not help.
+struct XidAdvice {
+  int xid;
+  std::string_view advice;
+};
+
+inline constexpr XidAdvice kXidAdvice[] = {
+    {48, "reset"},    // uncorrectable error of memory
+    {62, "reset"},    // internal controller halted
+    {64, "isolate"},  // memory rows or pages cannot be replaced
+    {74, "reset"},    // NVLink
+    {79, "reboot"},   // fallen off the bus
+    {92, "isolate"},  // many corrected errors of memory
+    {95, "reset"},    // uncontained error of memory
+    {119, "reset"},   // GSP does not answer
+    {120, "reset"},   // GSP failed
+    {140, "reset"},   // uncorrected error of memory
+};
+
+/// The advice for the error `xid`; empty if the table does not have the error.
+[[nodiscard]] constexpr std::string_view advice_on(int xid) {
+  for (const auto& row : kXidAdvice) {
+    if (row.xid == xid) return row.advice;
+  }
+  return "";
+}
+
+}  // namespace mn::launcher
