@@ -74,35 +74,21 @@ Verdict without_text(const Verdict& verdict) {
   return {.exit_code = verdict.exit_code, .output = "", .complaints = "", .report = ""};
 }
 
-std::string Announcement::announce(Decision decision, const std::vector<int>& ranks_here) {
-  Decision sent = decision;
-  const bool is_for_this_node = std::ranges::find(ranks_here, decision.speaker) != ranks_here.end();
-  if (is_for_this_node) sent.verdict = without_text(sent.verdict);
-  // The root keeps the text for its own node, and sends the text only to a speaker on a remote node.
-  decision_ = std::move(decision);
-  return to_message(sent);
-}
-
-Verdict Announcement::verdict_for(int rank, const std::string& answer) {
-  if (!decision_) decision_ = from_message<Decision>(answer, "the root's decision");
-  return rank == decision_->speaker ? decision_->verdict : without_text(decision_->verdict);
-}
-
 Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster, const std::function<void()>& work) {
   Readiness own;
   if (const auto failure = failure_of(here, work)) own.failures.push_back(*failure);
-  Announcement announcement;
   const Exchange::Steps steps{
       .combine = [&](const Parts& parts) { return to_message(combine(parts, roster.ranks_here)); },
       .decide =
           [&](const Parts& reports) {
-            auto decision = decide(reports, roster, here.size, exchange.group().patience);
-            return announcement.announce(std::move(decision), roster.ranks_here);
+            return to_message(decide(reports, roster, here.size, exchange.group().patience));
           },
       .split =
           [&](const std::string& answer, int local) {
-            const int rank = roster.ranks_here.at(static_cast<std::size_t>(local));
-            return to_message(Decision{announcement.verdict_for(rank, answer), rank});
+            auto decision = from_message<Decision>(answer, "the root's decision");
+            const bool speaks = roster.ranks_here.at(static_cast<std::size_t>(local)) == decision.speaker;
+            if (!speaks) decision.verdict = without_text(decision.verdict);
+            return to_message(decision);
           }};
   return from_message<Decision>(exchange.round(to_message(own), steps), "the last answer").verdict;
 }

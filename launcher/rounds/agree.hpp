@@ -26,18 +26,6 @@ namespace mn::launcher {
 /// The exit code of `verdict` without the texts, for ranks that print nothing.
 [[nodiscard]] Verdict without_text(const Verdict& verdict);
 
-/// Carries the root's decision to the ranks. Only the speaker gets the text, because the text may be long.
-class Announcement {
- public:
-  /// On the root: returns the message to other nodes. `ranks_here`: the ranks of the root's node.
-  [[nodiscard]] std::string announce(Decision decision, const std::vector<int>& ranks_here);
-  /// On leaders: returns the verdict for a rank of the node. `answer`: the root's message.
-  [[nodiscard]] Verdict verdict_for(int rank, const std::string& answer);
-
- private:
-  std::optional<Decision> decision_;
-};
-
 /// Collective: runs `work`, which may throw Error, on every rank. The verdict allows the start if `work` succeeded on
 /// all ranks. Throws CutOff.
 [[nodiscard]] Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster,

@@ -131,12 +131,16 @@ class Comparison {
   }
 
   std::string decide(Parts reports) {
-    Decision decision;
+    Decision& decision = decision_.emplace();
     if (auto failure = failure_of(here_, [&] { decision.verdict = verdict_about(std::move(reports)); })) {
       decision.verdict = verdict_of({std::move(*failure)});
     }
     decision.speaker = roster_.speaker(missing_);
-    return announcement_.announce(std::move(decision), roster_.ranks_here);
+    // The verdict's text may be long, so the root sends it only to a speaker on a remote node.
+    Decision sent = decision;
+    const bool is_here = std::ranges::find(roster_.ranks_here, decision.speaker) != roster_.ranks_here.end();
+    if (is_here) sent.verdict = without_text(sent.verdict);
+    return to_message(sent);
   }
 
   Verdict verdict_about(Parts reports) {
@@ -196,7 +200,10 @@ class Comparison {
   VerdictShare share_of(const std::string& answer, int local) {
     const int rank = roster_.ranks_here[static_cast<std::size_t>(local)];
     const auto position = std::ranges::count_if(roster_.ranks_here, [&](int other) { return other < rank; });
-    VerdictShare share{.verdict = announcement_.verdict_for(rank, answer), .binding = {}};
+    // The root has made the decision itself. Any other leader reads it once for all ranks of its node.
+    if (!decision_) decision_ = from_message<Decision>(answer, "the root's decision");
+    const Verdict& verdict = decision_->verdict;
+    VerdictShare share{.verdict = rank == decision_->speaker ? verdict : without_text(verdict), .binding = {}};
     if (!report_.bindings.empty()) share.binding = report_.bindings[static_cast<std::size_t>(position)];
     return share;
   }
@@ -209,7 +216,7 @@ class Comparison {
   const FactSources& sources_;
   NodeReport report_;     ///< on leaders
   MissingRanks missing_;  ///< on the root
-  Announcement announcement_;
+  std::optional<Decision> decision_;
 };
 
 }  // namespace
