@@ -78,35 +78,6 @@ void Links::listen_for_nodes() {
   }
 }
 
-Links::Link* Links::find(const Peer& peer) {
-  const auto found = std::ranges::find(links_, peer, &Link::peer);
-  return found == links_.end() ? nullptr : &*found;
-}
-
-const Links::Link* Links::find(const Peer& peer) const { return const_cast<Links*>(this)->find(peer); }
-
-bool Links::has_come(const Peer& peer) const {
-  const Link* link = find(peer);
-  return link != nullptr && link->channel != nullptr;
-}
-
-bool Links::has_weak_upper() const {
-  const Link* up = find({Kind::kUp, 0});
-  return up != nullptr && up->is_weak();
-}
-
-std::size_t Links::member_count() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(links_, [](const Link& link) { return link.peer.kind == Kind::kMember; }));
-}
-
-bool Links::expects_member() const { return std::ranges::any_of(guests_, &Guest::is_local); }
-
-const std::string& Links::failure_of_calls() const {
-  const Link* up = find({Kind::kUp, 0});
-  return up != nullptr && up->caller ? up->caller->failure() : failure_;
-}
-
 std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
   const int least = local_.files ? local_.files->least_kept : 0;
   std::vector<std::pair<Peer, Fd>> duplicates;
@@ -239,11 +210,6 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
     if (!link.is_weak()) link.channel->send(message);
   }
   link.channel->flush();
-  close_when_all_are_here();
-}
-
-void Links::refuse_extras() {
-  takes_extras_ = false;
   close_when_all_are_here();
 }
 

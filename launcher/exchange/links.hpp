@@ -13,6 +13,7 @@
 ///    the error.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -54,12 +55,21 @@ class Links {
   /// Runs until all messages to present peers have left this process, or until the deadline.
   void flush(Deadline deadline);
 
-  [[nodiscard]] bool has_come(const Peer& peer) const;
+  [[nodiscard]] bool has_come(const Peer& peer) const {
+    const Link* link = find(peer);
+    return link != nullptr && link->channel != nullptr;
+  }
   /// Whether only the weak key was proved between this rank and the rank above (5).
-  [[nodiscard]] bool has_weak_upper() const;
+  [[nodiscard]] bool has_weak_upper() const {
+    const Link* up = find({Peer::Kind::kUp, 0});
+    return up != nullptr && up->is_weak();
+  }
   /// Why this rank's calls to the rank above failed; empty if no call failed. The text stays if the rank above has
   /// called this rank instead.
-  [[nodiscard]] const std::string& failure_of_calls() const;
+  [[nodiscard]] const std::string& failure_of_calls() const {
+    const Link* up = find({Peer::Kind::kUp, 0});
+    return up != nullptr && up->caller ? up->caller->failure() : failure_;
+  }
   /// Duplicates of all connections; exec closes the duplicates. Call duplicate_connections() while no message is in
   /// flight. For a connection ended by the peer, the result has an ended connection.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
@@ -67,11 +77,17 @@ class Links {
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
   /// Number of members, awaited or uninvited (6).
-  [[nodiscard]] std::size_t member_count() const;
+  [[nodiscard]] std::size_t member_count() const {
+    const auto is_member = [](const Link& link) { return link.peer.kind == Peer::Kind::kMember; };
+    return static_cast<std::size_t>(std::ranges::count_if(links_, is_member));
+  }
   /// Whether a process of this node has connected and is still in its greeting.
-  [[nodiscard]] bool expects_member() const;
+  [[nodiscard]] bool expects_member() const { return std::ranges::any_of(guests_, &Guest::is_local); }
   /// After this call, uninvited members (6) are refused.
-  void refuse_extras();
+  void refuse_extras() {
+    takes_extras_ = false;
+    close_when_all_are_here();
+  }
 
  private:
   struct Link {
@@ -103,8 +119,11 @@ class Links {
   void install(Link& link, std::unique_ptr<Channel> channel);
   void close_when_all_are_here();
   void deliver();
-  [[nodiscard]] Link* find(const Peer& peer);
-  [[nodiscard]] const Link* find(const Peer& peer) const;
+  [[nodiscard]] const Link* find(const Peer& peer) const {
+    const auto found = std::ranges::find(links_, peer, &Link::peer);
+    return found == links_.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] Link* find(const Peer& peer) { return const_cast<Link*>(std::as_const(*this).find(peer)); }
   /// The link for the peer that the guest's call names. Null if no such peer is expected, or if the link already has a
   /// connection.
   [[nodiscard]] Link* link_of(const Guest& guest);

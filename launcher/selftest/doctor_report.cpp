@@ -36,37 +36,12 @@ Report::Report(SelfTestOptions options) : options_(std::move(options)) {
   document_ = {{"findings", json::array()}, {"placement", json::array()}, {"self_test", json::object()}};
 }
 
-void Report::take(const json& part) {
-  const std::lock_guard lock(mutex_);
-  document_.update(part);
-}
-
-void Report::set(const std::string& test, const json& result) {
-  const std::lock_guard lock(mutex_);
-  document_["self_test"][test] = result;
-}
-
 void Report::add_finding(json finding) {
   const std::lock_guard lock(mutex_);
   const json& name = finding.at("check");
   if (has_name(document_.value("skip", json::array()), name)) return;
   if (has_name(document_.value("warn", json::array()), name)) finding["severity"] = "warning";
   document_["findings"].push_back(std::move(finding));
-}
-
-void Report::blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice) {
-  const std::lock_guard lock(mutex_);
-  document_["blamed"].push_back({{"test", test}, {"hosts", hosts}, {"advice", advice}});
-}
-
-void Report::set_figure(const std::string& host, const std::string& name, double figure) {
-  const std::lock_guard lock(mutex_);
-  document_["figures"][host][name] = figure;
-}
-
-json Report::document() const {
-  const std::lock_guard lock(mutex_);
-  return document_;
 }
 
 bool Report::print() {

@@ -73,10 +73,6 @@ HostProbes::~HostProbes() {
   }
 }
 
-bool HostProbes::is_pending() const {
-  return std::ranges::any_of(probes_, [](const Probe& probe) { return probe.state == State::kPending; });
-}
-
 HostProbes::Clock::duration HostProbes::patience() const {
   if (slowest_ == Clock::duration{}) return kPatience;
   return std::clamp<Clock::duration>(kPatienceFactor * slowest_, kLeastPatience, kPatience);
@@ -93,6 +89,7 @@ void HostProbes::look() {
 }
 
 Words HostProbes::lost() {
+  const auto is_pending = [&] { return std::ranges::count(probes_, State::kPending, &Probe::state) > 0; };
   for (look(); is_pending() && Clock::now() - begin_ < patience(); look()) std::this_thread::sleep_for(20ms);
   Words lost;
   for (const Probe& probe : probes_) {

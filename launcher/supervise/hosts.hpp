@@ -34,7 +34,6 @@ class HostProbes {
     pid_t process;  // leader of its process group
     State state;
   };
-  [[nodiscard]] bool is_pending() const;
   [[nodiscard]] Clock::duration patience() const;
 
   Clock::time_point begin_ = Clock::now();
