@@ -44,8 +44,7 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
   return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. Throws Error if there is
-/// no such launcher.
+/// Returns the launcher that places the rank if the PMIx server does not answer. Throws Error if there is none.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;

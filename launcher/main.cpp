@@ -35,8 +35,7 @@ int run(const Options& options) {
   return 0;
 }
 
-/// Returns the process that started the ranks of this node, even if scripts run between that process and mnlaunch. The
-/// result is equal for all ranks of the node.
+/// The process that started the ranks of this node. All ranks of the node find the same process, even below scripts.
 pid_t starter_of_job() {
   if (const pid_t launcher = process_of_launcher(); launcher > 0) return launcher;
   for (const auto& names : kLauncherVariables) {

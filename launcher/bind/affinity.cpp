@@ -51,8 +51,7 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// Lists each rank's GPUs; GPUs near the rank's CPU mask come first. The order matters if the scheduler gave ranks
-/// different masks.
+/// Lists each rank's GPUs. GPUs near the rank's CPU mask come first, because the masks of ranks may differ.
 std::vector<std::vector<std::string>> wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   std::vector<std::vector<std::string>> wishes;
   for (const auto& rank : ranks) {
@@ -104,8 +103,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // Takes the first of the least used GPUs. So ranks spread evenly, and among equally used GPUs a near GPU is
-    // preferred.
+    // Takes the first of the least used GPUs: ranks spread evenly, and near GPUs come first.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -188,8 +186,7 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // If there are fewer cores than ranks, the cores are not divided, because the kernel's scheduler does better than a
-    // fixed share.
+    // Fewer cores than ranks are not divided, because the kernel's scheduler does better than a fixed share.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }

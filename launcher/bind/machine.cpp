@@ -56,8 +56,7 @@ std::string bus_id_of(hwloc_obj_t pci) {
   return text;
 }
 
-/// Whether `pci` is a display controller or an accelerator of NVIDIA or AMD. The graphics chip of a server's console
-/// has a different vendor.
+/// Whether `pci` is a GPU of NVIDIA or AMD. The graphics chip of a server's console has a different vendor.
 bool is_gpu(hwloc_obj_t pci) {
   const auto& at = pci->attr->pcidev;
   const bool vendor = at.vendor_id == 0x10de || at.vendor_id == 0x1002;
@@ -86,8 +85,7 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// The GPUs' PCI devices by bus id. PCI devices are unique, but hwloc may list a GPU under several names (cuda0, nvml0,
-/// card1).
+/// The GPUs' PCI devices by bus id. hwloc may list a GPU under several other names (cuda0, nvml0, card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -118,8 +116,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   return depth_a;
 }
 
-/// Index of the network card that is nearest to `gpu`; among equally near cards, the card with the fewest GPUs in
-/// `served`.
+/// Index of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest GPUs.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

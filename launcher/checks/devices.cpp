@@ -49,8 +49,7 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   return join(models);
 }
 
-/// Whether the node has a GPU but no driver. A node without GPUs needs no driver, because jobs may mix nodes with and
-/// without GPUs.
+/// Whether the node has a GPU but no driver. A node without GPUs needs no driver.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 }  // namespace

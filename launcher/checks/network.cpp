@@ -107,8 +107,7 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // In a cloud, the name service may lack the names of all hosts. Missing names are no fault: the nodes have found each
-  // other by addresses, and programs get addresses, too.
+  // In a cloud, the names of all hosts may lack addresses. The nodes have found each other by addresses.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;

@@ -146,8 +146,7 @@ Findings check_libraries(const JobFacts& job) {
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // This text says why the launcher does not fit the program's MPI. In such a case N jobs of one rank would start, or
-  // the ranks would die in MPI_Init.
+  // Why the launcher does not fit the program's MPI: ranks would be jobs of their own, or die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")

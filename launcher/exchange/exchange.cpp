@@ -27,12 +27,10 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// How long the root waits for the remaining nodes once a node is known to be missing. The remaining nodes are to
-/// report at once.
+/// How long the root waits for the remaining nodes once a node is known to be missing.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// How long a rank waits for the root's answer: long enough for the root's wait for reports, and for the steps of the
-/// root.
+/// How long a rank waits for the root's answer: the root waits for reports, and runs its steps.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }

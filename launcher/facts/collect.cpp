@@ -62,8 +62,7 @@ bool starts_with_any(const std::string& text, std::string_view prefixes) {
   return std::ranges::any_of(split(prefixes, ' '), [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether the variable should have equal values on all nodes. Variables that launchers set for each process (kOwn)
-/// should not.
+/// Whether the variable should be equal on all nodes. Launchers set the variables of kOwn for each process.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};

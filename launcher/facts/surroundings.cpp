@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// The path of the marker, for the signal handler. A signal handler must not allocate memory, so the path is stored in
-// advance.
+// The path of the marker for the signal handler, which must not allocate memory.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 

@@ -49,8 +49,7 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// Reads the file mode mask from /proc, because umask() would change the mask for a moment, while other threads may
-/// create files.
+/// Reads the file mode mask from /proc, because umask() would change the mask while other threads create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;

@@ -76,8 +76,7 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// Copies bytes from one socket to the other. Returns false at the end of the stream `from`, or if `to` does not take
-/// the bytes.
+/// Copies bytes between sockets. Returns false at the end of the stream `from`, or if `to` does not take the bytes.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);

@@ -216,8 +216,7 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// Throws UsageError if a batch script or the shell of an allocation started this process, and the allocation has
-/// several tasks.
+/// Throws UsageError if the batch script or the shell of an allocation with several tasks started this process.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
   // If no number of tasks is given, srun starts one task on each node.
@@ -240,8 +239,7 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// Throws UsageError if a launcher's process started this process, or a script above it, but no variable names a rank
-/// any more (env -i).
+/// Throws UsageError if a launcher is above this process, but no variable names a rank any more (env -i).
 void reject_lost_variables(const Variables& variables) {
   if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
   const pid_t starter = process_of_launcher();

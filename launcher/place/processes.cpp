@@ -24,8 +24,7 @@ std::istringstream fields_after_name(pid_t process) {
   return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
 }
 
-/// Whether the process is still a copy of its parent: the parent has forked it, and it has not become another program
-/// by exec.
+/// Whether the process is still a copy of its parent, because it has not called exec since the fork.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
   return parent > 0 && is_alike("cmdline") && is_alike("environ");

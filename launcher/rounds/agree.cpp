@@ -37,8 +37,7 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // If one rank reports a failure and a second rank is missing, the verdict names the failure, because the failure may
-  // be the reason for the absence.
+  // The verdict names a failure before a missing rank, because the failure may be the reason for the absence.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {

@@ -170,8 +170,7 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // If a rank reports an error of its own, the verdict names the error, because the error may explain why ranks are
-    // missing.
+    // The verdict names a failure before a missing rank, because the failure may be the reason for the absence.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);

@@ -64,8 +64,7 @@ double slowest_fabric(const JobFacts& job) {
 
 bool lacks_program(const NodeFacts& node) { return !node.program.error.empty(); }
 
-/// If a node lacks the program, keeps only the findings about the program: all further findings may follow from the
-/// lack.
+/// If a node lacks the program, keeps only the findings about the program, because further findings may follow.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
   if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;

@@ -85,11 +85,9 @@ std::string notes_of_a_moment(int pipe) {
   }
 }
 
-/// After this call, `program` gets each signal to this process once. A terminal, launcher or batch system may send the
-/// signal to this process alone, or to all processes of the rank within half a second. Forks the witness, which ends
-/// with this process. Call the function with all signals blocked. The witness then blocks only `mask`; in this process
-/// all signals stay blocked. Throws Error if it cannot make a pipe. If the fork fails, `program` gets a signal to all
-/// processes of the rank twice.
+/// Passes on to `program` each signal that this process alone gets. Forks the witness, which ends with this process.
+/// Call the function with all signals blocked: they stay blocked here, and the witness blocks only `mask`. Throws
+/// Error. If the fork fails, `program` gets a signal to all processes of the rank twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error(with_errno("--label: cannot make a pipe", errno));
@@ -109,8 +107,7 @@ void pass_no_signals() {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long output is copied after the program's end. The time is limited, because processes that outlive the program
-/// may go on writing.
+/// How long output is copied after the program's end, because processes that outlive the program may go on writing.
 constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 

@@ -76,8 +76,7 @@ StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(w
                    " hosts, more than there are: " + join(hosts_, ","));
 }
 
-/// Removes an option of the launcher with its value, in the forms -N 3, -N3, --nodes 3 and --nodes=3. The last value
-/// counts.
+/// Removes an option of the launcher (-N 3, -N3, --nodes 3 or --nodes=3), and returns its last value.
 std::optional<std::string> StepCommand::take(const Words& names) {
   std::optional<std::string> value;
   for (std::size_t i = 1; i < position_of_mnlaunch(words_);) {

@@ -124,8 +124,7 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// Reports how long each start except the first took. The report comes once, when the first iteration of the start is
-  /// complete.
+  /// Reports, once the first iteration of a repeated start is complete, how long the start took.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();

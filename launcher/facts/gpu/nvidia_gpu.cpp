@@ -30,8 +30,7 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// Calls NVML's function `name` and returns the status; 13 (function not found) if this NVML is too old to have the
-  /// function.
+  /// Calls NVML's function `name` and returns the status. An old NVML may lack the function.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -169,8 +168,7 @@ std::optional<int> capability_of(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
 }
 
-/// The GPU's current mode. NVML's function `name` writes two modes: the current mode, and the mode after the next
-/// reset.
+/// The GPU's current mode. NVML's function `name` also writes the mode after the next reset.
 std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
