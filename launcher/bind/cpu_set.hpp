@@ -1,7 +1,6 @@
 /// Sets of logical CPUs, written as Linux writes them: 0-3,8.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,12 +24,5 @@ using CpuSet = boost::container::flat_set<int>;
 [[nodiscard]] CpuSet affinity_of_this_thread();
 /// Binds this thread to `cpus`. Throws UsageError if the kernel does not grant all of these CPUs.
 void set_affinity_of_this_thread(const CpuSet& cpus);
-
-/// Numbers of the NUMA nodes that contain any of `cpus`, read from sysfs below `root`; empty if the kernel has no NUMA.
-[[nodiscard]] std::vector<int> numa_nodes_of(const CpuSet& cpus, const std::filesystem::path& root = "/");
-
-/// Makes the kernel take this thread's memory only from these NUMA nodes (MPOL_BIND), also after exec; does nothing if
-/// `nodes` is empty. Throws Error if the kernel rejects the policy.
-void bind_memory_of_this_thread(const std::vector<int>& nodes);
 
 }  // namespace mn::launcher

@@ -45,6 +45,10 @@ struct Machine {
 /// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
+/// Makes the kernel take this thread's memory only from the NUMA nodes of `cpus` (MPOL_BIND), also after exec; does
+/// nothing on a kernel without NUMA. Throws Error if the kernel rejects the policy.
+void bind_memory_near(const CpuSet& cpus);
+
 /// Gives PCI addresses of NVML and hwloc one spelling: "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 

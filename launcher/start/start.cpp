@@ -134,7 +134,7 @@ void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
 PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome) {
   const Options& options = rank.options;
   if (options.bind || !options.cpu_map.empty()) set_affinity_of_this_thread(outcome.binding.cpus);
-  if (options.bind_memory) bind_memory_of_this_thread(numa_nodes_of(outcome.binding.cpus));
+  if (options.bind_memory) bind_memory_near(outcome.binding.cpus);
   PreparedStart prepared;
   if (!options.output.empty()) {
     prepared.output = open_output(options.output, rank.here.rank, rank.surroundings.variables);

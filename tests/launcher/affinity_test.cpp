@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -15,7 +14,6 @@
 
 #include "launcher/bind/cpu_set.hpp"
 #include "launcher/facts/json_fields.hpp"
-#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -210,19 +208,6 @@ TEST(BindingTest, AMapOfCpusOverridesTheMasks) {
   EXPECT_EQ(bindings[0].cores, 1) << "two hardware threads of one core";
   EXPECT_THAT(bindings[1].cpus, ElementsAre(1, 2));
   EXPECT_EQ(bindings[1].cores, 2);
-}
-
-TEST(MemoryTest, NumaNodesOfCpusComeFromSysfs) {
-  const test::TemporaryFolder root;
-  for (const auto& [node, cpus] : {std::pair("node0", "0-3,8-11"), {"node1", "4-7"}, {"node10", "12"}}) {
-    const auto folder = root.path() / "sys/devices/system/node" / node;
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "cpulist") << cpus << "\n";
-  }
-  std::filesystem::create_directories(root.path() / "sys/devices/system/node/power");
-  EXPECT_THAT(numa_nodes_of({2, 3}, root.path()), ElementsAre(0));
-  EXPECT_THAT(numa_nodes_of({3, 4, 12}, root.path()), ElementsAre(0, 1, 10));
-  EXPECT_THAT(numa_nodes_of({3}, root.path() / "absent"), IsEmpty());
 }
 
 TEST(CpuSetTest, AStrictListHasNothingElse) {
