@@ -275,10 +275,6 @@ std::string Exchange::round(std::string part, const Steps& steps, Milliseconds p
   return steps.split(answer, 0);
 }
 
-std::string Exchange::round(std::string part, const Steps& steps) {
-  return round(std::move(part), steps, group_.patience);
-}
-
 void Exchange::leave() {
   const Steps steps{.combine = [](const Parts&) { return std::string(); },
                     .decide = [](const Parts&) { return std::string(); },

@@ -85,7 +85,9 @@ class Exchange {
 
   /// Collective over all ranks of the group; returns this rank's share of the answer. Blocks at most a little longer
   /// than the group's patience, plus the time of the steps. Throws CutOff, and errors of this rank's own steps.
-  [[nodiscard]] std::string round(std::string part, const Steps& steps);
+  [[nodiscard]] std::string round(std::string part, const Steps& steps) {
+    return round(std::move(part), steps, group_.patience);
+  }
 
   /// Collective: waits at most a few seconds for all living ranks, so that all leave together.
   void leave();

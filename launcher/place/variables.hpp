@@ -1,11 +1,16 @@
 /// A snapshot of environment variables, which pure functions take as an argument instead of calling getenv().
 #pragma once
 
+#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
@@ -14,16 +19,38 @@ class Variables {
  public:
   Variables() = default;
   explicit Variables(std::map<std::string, std::string> values) : values_(std::move(values)) {}
-  [[nodiscard]] static Variables of_this_process();
+  [[nodiscard]] static Variables of_this_process() {
+    Variables variables;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view text(*entry);
+      const std::size_t equals = text.find('=');
+      if (equals != text.npos) variables.values_.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return variables;
+  }
 
   /// No value if the variable is unset or empty.
-  [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
+  [[nodiscard]] std::optional<std::string> get(const std::string& name) const {
+    const auto found = values_.find(name);
+    return found == values_.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
+  }
   /// The value as a whole number; no value if the variable is unset or empty. Throws UsageError that names the variable
   /// if the text is not a number.
-  [[nodiscard]] std::optional<int> number(const std::string& name) const;
+  [[nodiscard]] std::optional<int> number(const std::string& name) const {
+    const auto text = get(name);
+    if (!text) return std::nullopt;
+    int value = 0;
+    const char* const end = text->data() + text->size();
+    const auto read = std::from_chars(text->data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end) return value;
+    throw UsageError(name + " is \"" + *text + "\", which is not a whole number: unset or correct it");
+  }
   /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or
   /// no number.
-  [[nodiscard]] int needed(const std::string& name, const std::string& owner) const;
+  [[nodiscard]] int needed(const std::string& name, const std::string& owner) const {
+    if (const auto value = number(name)) return *value;
+    throw UsageError(owner + " started this process, but " + name + " is not set: start it with its whole environment");
+  }
   /// Returns get() as a function object, for the functions of mn/core/ranks.hpp. The Variables must outlive the result.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
