@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <sstream>
 
 #include <fcntl.h>
@@ -67,18 +66,13 @@ std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
   const ssize_t length = ::read(file.get(), text.data(), text.size());
   if (length <= 0) return std::nullopt;
   std::istringstream lines(std::string(text.data(), static_cast<std::size_t>(length)));
-  std::map<std::string, double> values;
   std::string word;
-  for (double value = 0; lines >> word >> value;) values[word] = value;
-  for (const char* name : {"began", "iteration", "saved", "up", "loaded", "stepped"}) {
-    if (!values.contains(name)) return std::nullopt;
-  }
-  return RunProgress{.began = static_cast<std::int64_t>(values["began"]),
-                     .iteration = static_cast<std::int64_t>(values["iteration"]),
-                     .saved = static_cast<std::int64_t>(values["saved"]),
-                     .up = values["up"],
-                     .loaded = values["loaded"],
-                     .stepped = values["stepped"]};
+  RunProgress progress;
+  const auto reads = [&](const char* name, auto& value) { return (lines >> word >> value) && word == name; };
+  const bool is_whole = reads("began", progress.began) && reads("iteration", progress.iteration) &&
+                        reads("saved", progress.saved) && reads("up", progress.up) &&
+                        reads("loaded", progress.loaded) && reads("stepped", progress.stepped);
+  return is_whole ? std::optional(progress) : std::nullopt;
 }
 
 std::string Recovery::text() const {
