@@ -16,35 +16,23 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
   return found == machine.gpus.end() ? nullptr : &*found;
 }
 
-/// Matches ranks with GPUs by Kuhn's augmenting paths, so that as many ranks as possible get a GPU of their own.
-class Matching {
- public:
-  explicit Matching(const std::vector<std::vector<std::string>>& wishes) : wishes_(wishes) {}
+using Wishes = std::vector<std::vector<std::string>>;  // GPUs that each rank sees
 
-  bool match(std::size_t rank) {
-    tried_.clear();
-    return augment(rank);
+/// Gives `rank` a GPU of its own, and moves other ranks to other GPUs if necessary: an augmenting path of Kuhn's
+/// algorithm. `tried`: GPUs that were taken from other ranks on this path. Returns false if there is no such path.
+bool match(const Wishes& wishes, std::size_t rank, std::map<std::string, std::size_t>& owner,
+           std::set<std::string>& tried) {
+  // Free GPUs are tried before taken ones, so that rank i gets GPU i if all ranks see the same GPUs.
+  for (const auto& gpu : wishes[rank]) {
+    if (owner.try_emplace(gpu, rank).second) return true;
   }
-  [[nodiscard]] const std::map<std::string, std::size_t>& owners() const noexcept { return owner_; }
-
- private:
-  bool augment(std::size_t rank) {
-    // Free GPUs are tried before taken ones, so that rank i gets GPU i if all ranks see the same GPUs.
-    for (const auto& gpu : wishes_[rank]) {
-      if (owner_.try_emplace(gpu, rank).second) return true;
-    }
-    for (const auto& gpu : wishes_[rank]) {
-      if (!tried_.insert(gpu).second || !augment(owner_.at(gpu))) continue;
-      owner_[gpu] = rank;
-      return true;
-    }
-    return false;
+  for (const auto& gpu : wishes[rank]) {
+    if (!tried.insert(gpu).second || !match(wishes, owner.at(gpu), owner, tried)) continue;
+    owner[gpu] = rank;
+    return true;
   }
-
-  const std::vector<std::vector<std::string>>& wishes_;
-  std::map<std::string, std::size_t> owner_;
-  std::set<std::string> tried_;
-};
+  return false;
+}
 
 bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) {
   const GpuSlot* slot = slot_of(machine, gpu);
@@ -52,8 +40,8 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
 }
 
 /// Lists each rank's GPUs. GPUs near the rank's CPU mask come first, because the masks of ranks may differ.
-std::vector<std::vector<std::string>> wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
-  std::vector<std::vector<std::string>> wishes;
+Wishes wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
+  Wishes wishes;
   for (const auto& rank : ranks) {
     std::vector<std::string> near;
     std::vector<std::string> far;
@@ -81,8 +69,7 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
 }
 
 /// Checks invariant 2: no rank shares a GPU while a GPU that the rank sees is free.
-[[maybe_unused]] bool are_free_gpus_used_first(const std::vector<std::vector<std::string>>& wishes,
-                                               const std::map<std::string, int>& users,
+[[maybe_unused]] bool are_free_gpus_used_first(const Wishes& wishes, const std::map<std::string, int>& users,
                                                const std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const auto is_free = [&](const std::string& uuid) { return !users.contains(uuid) || users.at(uuid) == 0; };
@@ -94,10 +81,13 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
 void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks, bool oversubscribe,
                  std::vector<Binding>& bindings) {
   const auto wishes = wishes_of(machine, ranks);
-  Matching matching(wishes);
-  for (std::size_t i = 0; i < ranks.size(); ++i) matching.match(i);
+  std::map<std::string, std::size_t> owner;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::set<std::string> tried;
+    match(wishes, i, owner, tried);
+  }
   std::map<std::string, int> users;
-  for (const auto& [uuid, rank] : matching.owners()) {
+  for (const auto& [uuid, rank] : owner) {
     bindings[rank].gpu = index_of(ranks[rank], uuid);
     users[uuid] = 1;
   }
