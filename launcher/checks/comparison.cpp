@@ -1,5 +1,6 @@
 #include "checks/comparison.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace mn::launcher {
@@ -13,29 +14,22 @@ std::string shown(const std::optional<std::string>& value) {
 }  // namespace
 
 std::vector<OddNodes> odd_nodes(const NodeValues& values) {
-  std::map<std::string, std::vector<std::size_t>> nodes_of;
-  std::vector<std::string> order;
-  std::vector<std::size_t> unknown;
+  std::map<std::optional<std::string>, std::size_t> group_of;
+  std::vector<OddNodes> groups;
   for (std::size_t node = 0; node < values.size(); ++node) {
-    if (!values[node]) {
-      unknown.push_back(node);
-      continue;
-    }
-    auto& nodes = nodes_of[*values[node]];
-    if (nodes.empty()) order.push_back(*values[node]);
-    nodes.push_back(node);
+    const auto [group, is_new] = group_of.try_emplace(values[node], groups.size());
+    if (is_new) groups.push_back({{}, values[node], ""});
+    groups[group->second].nodes.push_back(node);
   }
-  if (order.empty()) return {};
-  std::string usual = order.front();
-  for (const auto& value : order) {
-    if (nodes_of[value].size() > nodes_of[usual].size()) usual = value;
-  }
-  std::vector<OddNodes> odd;
-  for (const auto& value : order) {
-    if (value != usual) odd.push_back({nodes_of[value], value, usual});
-  }
-  if (!unknown.empty()) odd.push_back({std::move(unknown), std::nullopt, usual});
-  return odd;
+  const auto is_known = [](const OddNodes& group) { return group.value.has_value(); };
+  const auto unknown = std::stable_partition(groups.begin(), groups.end(), is_known);
+  const auto size = [](const OddNodes& group) { return group.nodes.size(); };
+  const auto most = std::ranges::max_element(groups.begin(), unknown, {}, size);
+  if (most == unknown) return {};
+  const std::string usual = *most->value;
+  groups.erase(most);
+  for (auto& group : groups) group.usual = usual;
+  return groups;
 }
 
 Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values, NoValue no_value,
