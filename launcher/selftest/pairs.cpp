@@ -26,29 +26,24 @@ double usual_bandwidth(const std::vector<Link>& links) {
   return sorted[std::min(sorted.size() * 3 / 4, sorted.size() - 1)];
 }
 
-/// Sorts links into slow and fast links.
-class Speeds {
- public:
-  Speeds(const std::vector<Link>& links, double least_mb_s)
-      : usual_(usual_bandwidth(links)), least_(std::max(kSlowPart * usual_, least_mb_s)) {
-    for (const auto& link : links) {
-      (link.answered && link.bandwidth_mb_s >= least_ ? fast_ : slow_).push_back(link);
-    }
-    for (const auto& link : fast_) good_.insert({link.pair.first, link.pair.second});
-  }
-  [[nodiscard]] double usual() const noexcept { return usual_; }
-  [[nodiscard]] const std::vector<Link>& slow() const noexcept { return slow_; }
-  [[nodiscard]] const std::vector<Link>& fast() const noexcept { return fast_; }
-  /// Nodes that were fast with at least one node.
-  [[nodiscard]] const std::set<int>& good() const noexcept { return good_; }
-
- private:
-  double usual_;
-  double least_;
-  std::vector<Link> slow_;
-  std::vector<Link> fast_;
-  std::set<int> good_;
+struct Speeds {
+  double usual = 0;
+  std::vector<Link> slow;
+  std::vector<Link> fast;
+  std::set<int> good;  ///< nodes that were fast with at least one node
 };
+
+Speeds speeds_of(const std::vector<Link>& links, double least_mb_s) {
+  Speeds speeds;
+  speeds.usual = usual_bandwidth(links);
+  const double least = std::max(kSlowPart * speeds.usual, least_mb_s);
+  for (const auto& link : links) {
+    const bool is_fast = link.answered && link.bandwidth_mb_s >= least;
+    (is_fast ? speeds.fast : speeds.slow).push_back(link);
+    if (is_fast) speeds.good.insert({link.pair.first, link.pair.second});
+  }
+  return speeds;
+}
 
 std::string figure_of(const Link& link, double usual) {
   if (!link.answered) return "does not answer";
@@ -91,14 +86,14 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
 
 std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s) {
   constexpr std::size_t kMaxPairs = 32;
-  const Speeds speeds(links, least_mb_s);
+  const Speeds speeds = speeds_of(links, least_mb_s);
   std::vector<Pair> pairs;
   const auto add = [&](int a, int b) {
     const Pair pair{std::min(a, b), std::max(a, b)};
     if (a != b && std::ranges::find(pairs, pair) == pairs.end()) pairs.push_back(pair);
   };
-  auto slow = speeds.slow();
-  const auto is_good = [&](int node) { return speeds.good().contains(node); };
+  auto slow = speeds.slow;
+  const auto is_good = [&](int node) { return speeds.good.contains(node); };
   // Invariant 2: first come the pairs that were slow while other pairs sent, because most of the pairs are fast when
   // tried alone.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
@@ -124,10 +119,10 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
 
 std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                    double least_mb_s) {
-  const Speeds speeds(links, least_mb_s);
+  const Speeds speeds = speeds_of(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
   // If no pair is fast, no node can be blamed: the network is at fault, or MPI's use of the network.
-  if (speeds.fast().empty() && links.size() > 1) {
+  if (speeds.fast.empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
     return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
                  ": does MPI use the fast network?",
@@ -135,22 +130,22 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   }
   std::vector<LinkFault> faults;
   std::set<int> named;
-  for (const auto& link : speeds.slow()) {
+  for (const auto& link : speeds.slow) {
     // Invariant 2: a pair that was slow only while other pairs sent is not at fault.
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
-    const bool first_good = speeds.good().contains(first);
-    const bool second_good = speeds.good().contains(second);
+    const bool first_good = speeds.good.contains(first);
+    const bool second_good = speeds.good.contains(second);
     // Invariant 3: if exactly one node of the pair was fast with a third node, its partner is at fault, else the link.
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {
         faults.push_back({"the network of " + host(bad) + ": with " + host(first_good ? first : second) + " it " +
-                              figure_of(link, speeds.usual()),
+                              figure_of(link, speeds.usual),
                           {host(bad)}});
       }
     } else {
-      faults.push_back({"the link " + host(first) + " - " + host(second) + " " + figure_of(link, speeds.usual()),
+      faults.push_back({"the link " + host(first) + " - " + host(second) + " " + figure_of(link, speeds.usual),
                         {host(first), host(second)}});
     }
   }
