@@ -44,6 +44,13 @@ class Nvml {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
+  /// Calls NVML's function `name` and returns the two values written to the last arguments, such as the current mode
+  /// and the mode after the next reset.
+  template <typename Value>
+  [[nodiscard]] std::optional<std::pair<Value, Value>> pair(const char* name, Device device) const {
+    std::pair<Value, Value> result;
+    return call(name, device, &result.first, &result.second) == kSuccess ? std::optional(result) : std::nullopt;
+  }
   /// Calls NVML's function `name` and returns the text written to a buffer. The buffer and its size are the function's
   /// last two arguments.
   template <typename... Arguments>
@@ -58,19 +65,16 @@ class Nvml {
   bool running_ = false;
 };
 
-/// The state of a GPU's memory rows: rows with errors are replaced by spare rows (from A100 on).
-struct RemappedRows {
-  bool pending;  ///< rows wait for a reset
-  bool failed;   ///< no spare row is left
-};
-
-std::optional<RemappedRows> remapped_rows(const Nvml& nvml, Device device) {
+/// Reads the state of the GPU's memory rows: rows with errors are replaced by spare rows (from A100 on).
+void read_remapped_rows(const Nvml& nvml, Device device, Gpu& gpu) {
   unsigned correctable = 0;
   unsigned uncorrectable = 0;
   unsigned pending = 0;
   unsigned failed = 0;
   const auto status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
-  return status == kSuccess ? std::optional(RemappedRows{pending != 0, failed != 0}) : std::nullopt;
+  if (status != kSuccess) return;
+  gpu.remap_pending = pending != 0;
+  gpu.health.remap_failed = failed != 0;
 }
 
 constexpr unsigned kMaxLinks = 18;
@@ -117,13 +121,11 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
   health.uncorrected =
       nvml.value<unsigned long long>("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kSinceTheDriverWasLoaded);
   health.retirement_pending = flag(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", device);
-  if (const auto rows = remapped_rows(nvml, device)) health.remap_failed = rows->failed;
   health.persistent = flag(nvml, "nvmlDeviceGetPersistenceMode", device);
   health.application_clock_mhz = nvml.value<unsigned>("nvmlDeviceGetApplicationsClock", device, kMultiprocessors);
   return health;
 }
 
-constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
 // Bits of nvmlClocksThrottleReason that mean a fault: hardware slowdown, its thermal slowdown, its power brake, and
 // software's thermal slowdown.
@@ -137,11 +139,6 @@ struct PciInfo {
 struct Memory {
   unsigned long long total, free, used;
 };
-struct Process {
-  unsigned pid;
-  unsigned long long used_memory;
-  unsigned gpu_instance, compute_instance;
-};
 
 std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
   std::vector<std::string> slices;
@@ -154,32 +151,19 @@ std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
 }
 
 std::optional<int> process_count(const Nvml& nvml, Device device) {
-  std::vector<Process> list(64);
-  unsigned count = static_cast<unsigned>(list.size());
-  const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, list.data());
+  constexpr Status kInsufficientSize = 7;  // there are processes, and the list has no room for them
+  constexpr void* kNoList = nullptr;
+  unsigned count = 0;
+  const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, kNoList);
   if (status != kSuccess && status != kInsufficientSize) return std::nullopt;
   return static_cast<int>(count);
-}
-
-std::optional<int> capability_of(const Nvml& nvml, Device device) {
-  int major = 0;
-  int minor = 0;
-  const Status status = nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor);
-  return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
-}
-
-/// The GPU's current mode. NVML's function `name` also writes the mode after the next reset.
-std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
-  unsigned current = 0;
-  unsigned pending = 0;
-  return nvml.call(name, device, &current, &pending) == kSuccess ? std::optional(current) : std::nullopt;
 }
 
 Gpu identify(const Nvml& nvml, Device device) {
   Gpu gpu;
   gpu.uuid = nvml.text("nvmlDeviceGetUUID", device).value_or("");
   if (const auto pci = nvml.value<PciInfo>("nvmlDeviceGetPciInfo_v3", device)) gpu.bus_id = normal_bus_id(pci->bus_id);
-  if (const auto mig = current_mode(nvml, "nvmlDeviceGetMigMode", device)) gpu.mig = *mig == kMigEnabled;
+  if (const auto mig = nvml.pair<unsigned>("nvmlDeviceGetMigMode", device)) gpu.mig = mig->first == kMigEnabled;
   if (gpu.mig == true) gpu.slices = slices_of(nvml, device);
   return gpu;
 }
@@ -187,16 +171,17 @@ Gpu identify(const Nvml& nvml, Device device) {
 void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   gpu.name = nvml.text("nvmlDeviceGetName", device);
   if (const auto memory = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device)) gpu.memory_mib = memory->total >> 20;
-  gpu.capability = capability_of(nvml, device);
-  if (const auto ecc = current_mode(nvml, "nvmlDeviceGetEccMode", device)) gpu.ecc = *ecc != 0;
+  const auto version = nvml.pair<int>("nvmlDeviceGetCudaComputeCapability", device);
+  if (version) gpu.capability = 10 * version->first + version->second;
+  if (const auto ecc = nvml.pair<unsigned>("nvmlDeviceGetEccMode", device)) gpu.ecc = ecc->first != 0;
   const auto milliwatts = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device);
   if (milliwatts) gpu.power_limit_w = *milliwatts / 1000;
   gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device);
-  if (const auto rows = remapped_rows(nvml, device)) gpu.remap_pending = rows->pending;
   const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
   if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
   gpu.processes = process_count(nvml, device);
   gpu.health = read_health(nvml, device);
+  read_remapped_rows(nvml, device, gpu);
 }
 
 /// The GPU itself or, in MIG mode, all its instances; there may be none.
