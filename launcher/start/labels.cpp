@@ -85,18 +85,28 @@ std::string notes_of_a_moment(int pipe) {
   }
 }
 
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("--label: cannot make a pipe", errno));
+  return {ends[0], ends[1]};
+}
+
 /// Passes on to `program` each signal that this process alone gets. Forks the witness, which ends with this process.
 /// Call the function with all signals blocked: they stay blocked here, and the witness blocks only `mask`. Throws
 /// Error. If the fork fails, `program` gets a signal to all processes of the rank twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error(with_errno("--label: cannot make a pipe", errno));
-  fcntl(ends[0], F_SETFL, 0);  // the end for reading blocks, the handlers' end does not
+  const Pipe pipe = make_pipe();
+  fcntl(pipe.write_end, F_SETFL, O_NONBLOCK);  // a signal handler must not wait
   program_pid = program;
-  notes = ends[1];
+  notes = pipe.write_end;
   const pid_t parent = getpid();
-  if (fork() == 0) be_witness(ends[0], parent, mask);
-  close(ends[0]);
+  if (fork() == 0) be_witness(pipe.read_end, parent, mask);
+  close(pipe.read_end);
   handle_signals();
 }
 
@@ -182,17 +192,6 @@ class Stream {
   bool has_complained_ = false;
 };
 using Streams = std::array<Stream, 2>;
-
-struct Pipe {
-  int read_end = -1;
-  int write_end = -1;
-};
-
-Pipe make_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("--label: cannot make a pipe", errno));
-  return {ends[0], ends[1]};
-}
 
 bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
