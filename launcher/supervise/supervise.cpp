@@ -71,7 +71,10 @@ class Supervisor {
     const std::size_t wanted = std::min(command_.wanted_hosts().value_or(active_.size() - kept_back), active_.size());
     spares_.assign(active_.begin() + static_cast<std::ptrdiff_t>(wanted), active_.end());
     active_.resize(wanted);
-    check_hosts();
+    if (active_.size() < options_.min_hosts) {
+      throw UsageError("supervise: " + counted(active_.size(), "host") + " to start on, and --min-nodes is " +
+                       std::to_string(options_.min_hosts));
+    }
     if (!command_.resumes()) say("without --resume auto a start after a failure begins anew");
     set_key();
   }
@@ -97,12 +100,6 @@ class Supervisor {
   }
 
  private:
-  void check_hosts() const {
-    if (active_.size() >= options_.min_hosts) return;
-    throw UsageError("supervise: " + counted(active_.size(), "host") + " to start on, and --min-nodes is " +
-                     std::to_string(options_.min_hosts));
-  }
-
   StepEnd run_step() {
     reported_ = false;
     const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
