@@ -49,17 +49,12 @@ class Partner {
   }
 
  private:
-  bool ping_pong(std::vector<std::byte>& message) {
-    return begins_ ? send(message) && receive(message) : receive(message) && send(message);
-  }
-  bool send(std::vector<std::byte>& message) {
+  bool ping_pong(std::vector<std::byte>& message) { return transfer(begins_, message) && transfer(!begins_, message); }
+  bool transfer(bool sends, std::vector<std::byte>& message) {
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, rank_, tag_, comm_, &request);
-    return wait(request);
-  }
-  bool receive(std::vector<std::byte>& message) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_BYTE, rank_, tag_, comm_, &request);
+    const int bytes = static_cast<int>(message.size());
+    if (sends) MPI_Isend(message.data(), bytes, MPI_BYTE, rank_, tag_, comm_, &request);
+    if (!sends) MPI_Irecv(message.data(), bytes, MPI_BYTE, rank_, tag_, comm_, &request);
     return wait(request);
   }
   bool wait(MPI_Request request) const {
