@@ -152,13 +152,6 @@ Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, R
   return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
 }
 
-/// Returns why standard output could not be written; no value if it was written.
-std::optional<Failure> print(const Verdict& verdict, const Placement& here) {
-  auto failure = failure_of(here, [&] { write_standard_output(verdict.output); });
-  std::cerr << verdict.complaints << std::flush;
-  return failure;
-}
-
 void print_notes(const Connection& connection, const ThisRank& rank) {
   if (rank.here.rank != 0) return;
   if (!connection.not_compared.empty() && rank.options.check != CheckLevel::kOff) {
@@ -187,7 +180,8 @@ std::optional<int> decide_with_others(const Connection& connection, ThisRank& ra
   Exchange exchange(connection.group);
   Roster roster;
   outcome = compare_with_others(exchange, rank, connection.not_compared.empty(), roster);
-  const auto unwritten = print(outcome.verdict, rank.here);
+  const auto unwritten = failure_of(rank.here, [&] { write_standard_output(outcome.verdict.output); });
+  std::cerr << outcome.verdict.complaints << std::flush;
   const bool goes_on = outcome.verdict.exit_code == 0;
   const bool is_fatal = goes_on && rank.options.dry_run;  // --dry-run has no result but the table
   if (unwritten && !is_fatal) std::cerr << "mnlaunch: " + unwritten->text + "\n";

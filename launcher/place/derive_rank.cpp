@@ -14,11 +14,6 @@ namespace {
 
 // The following functions place a rank by variables alone.
 
-bool is_complete(const Variables& variables, const LauncherVariables& names) {
-  return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
-         variables.has(names.local_size);
-}
-
 /// Returns the candidate (the names of a launcher's variables) of which the most variables are set. The variable of its
 /// rank must be set; null if there is no such candidate.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
@@ -83,7 +78,8 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
 
 /// Whether all variables of the launcher are set and put all ranks on this node.
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
-  return is_complete(variables, names) && variables.get(names.size) == variables.get(names.local_size);
+  return variables.has(names.rank) && variables.has(names.local_rank) && variables.has(names.size) &&
+         variables.get(names.size) == variables.get(names.local_size);
 }
 
 bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OMPI_COMM_WORLD_RANK"); }

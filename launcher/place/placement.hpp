@@ -116,13 +116,9 @@ struct Master {
 /// The error that some ranks of the job did not come to a fence in time.
 class FenceTimeout : public Error {
  public:
-  explicit FenceTimeout(const std::string& what, std::vector<int> missing = {})
-      : Error(what), missing_(std::move(missing)) {}
-  /// Ranks that never came; empty if the server does not tell.
-  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
-
- private:
-  std::vector<int> missing_;
+  explicit FenceTimeout(const std::string& what, std::vector<int> absent = {})
+      : Error(what), missing(std::move(absent)) {}
+  std::vector<int> missing;  ///< ranks that never came; empty if the server does not tell
 };
 
 /// Texts that a launcher's server stores for the ranks of a job. By these texts the ranks learn each other's addresses.

@@ -155,7 +155,7 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
   try {
     board.fence();
   } catch (const FenceTimeout& timeout) {
-    reject_absence(timeout.missing(), job, group.patience);
+    reject_absence(timeout.missing, job, group.patience);
   }
   if (here.intra_rank != 0) return;  // only leaders connect to other nodes
   const auto needed = [&](int rank, const char* key) {
