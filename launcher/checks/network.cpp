@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 
 #include "checks/checks.hpp"
@@ -45,16 +44,6 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// Counts the active ports of each node for which is_asked(node) is true, and returns the median.
-std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
-  std::vector<std::size_t> counts;
-  for (const auto& node : job.nodes) {
-    if (is_asked(node)) counts.push_back(count_active(node, fabric));
-  }
-  std::ranges::sort(counts);
-  return counts.empty() ? 0 : counts[counts.size() / 2];
-}
-
 /// Reports nodes on which the port `name` is not active. If `with_gpus` is true, compares nodes with GPUs, else nodes
 /// without GPUs. A port in use on less than half of the nodes may be a spare port, and is not reported. A node with the
 /// usual number of active ports is not reported, because the node may name its ports differently.
@@ -62,7 +51,12 @@ Findings compare_states(const JobFacts& job, const std::string& name, bool with_
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
-  const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
+  std::vector<std::size_t> counts;
+  for (const auto& node : job.nodes) {
+    if (is_asked(node)) counts.push_back(count_active(node, is_fabric_port(name)));
+  }
+  std::ranges::sort(counts);
+  const std::size_t usual = counts.empty() ? 0 : counts[counts.size() / 2];  // the median
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {

@@ -78,8 +78,8 @@ class SelfTest {
       : comm_(comm), report_(report), timer_(timer), patience_(patience) {
     json kind = json::object();
     const json document = report.document();
-    for (const auto& [key, value] : document.items()) {
-      if (key == "gpu" || key == "fabric_gbit_s") kind[key] = value;
+    for (const char* key : {"gpu", "fabric_gbit_s"}) {
+      if (document.contains(key)) kind[key] = document.at(key);
     }
     kind_ = comm_.bcast_obj(kind);
     hosts_ = comm_.topology().hosts;
