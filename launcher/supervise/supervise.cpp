@@ -18,8 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/host_list.hpp>
-#include <mn/core/kernel_random.hpp>
-#include <mn/core/text.hpp>
+#include <mn/core/net/key.hpp>
 #include <mn/core/unix_time.hpp>
 
 #include "supervise/hosts.hpp"
@@ -57,10 +56,7 @@ bool died_of_notice(const StepEnd& end) {
 /// this key.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
-  if (environment(kLaunchKey)) return;
-  std::array<std::byte, 32> key{};
-  draw_random(key);
-  setenv(kLaunchKey, mn::to_hex(key).c_str(), 1);
+  if (!environment(kLaunchKey)) setenv(kLaunchKey, to_hex(random_key()).c_str(), 1);
 }
 
 class Supervisor {
