@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -12,7 +12,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
