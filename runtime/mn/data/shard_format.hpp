@@ -60,11 +60,13 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// The position in the file of a part of a shard (an HDF5 dataset). If the shard lacks the part, all members are 0.
+/// The position in the file of a part of a shard (an HDF5 dataset). If the shard lacks the part, all members are 0. The
+/// user block holds extents in this form.
 struct Extent {
   std::uint64_t address = 0;  ///< offset from the start of the file
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused if each block of the part has a checksum
+  std::uint32_t crc = 0;       ///< CRC32C of the part; 0 and unused if each block of the part has a checksum
+  std::uint32_t reserved = 0;  ///< always 0
   bool operator==(const Extent&) const = default;
 };
 

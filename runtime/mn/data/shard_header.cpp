@@ -1,9 +1,8 @@
 // Writes and reads the user block of a shard.
 //
-//   [0, 64)              struct StoredFields: magic, version, counts, uuid, length of the description
-//   [64, 88)             the extent of the table of blocks, zeros where there is none
-//   [88, 88 + 72 F)      for each field the extents of its values, offsets and checksums
-//   [.., .. + 72)        where has_images is 1: the extents of sizes, keys, and where each key begins
+//   [0, 88)              struct StoredFields: magic, version, counts, uuid, length of the description, table of blocks
+//   [88, 88 + 72 F)      for each field its FieldExtents
+//   [.., .. + 72)        if has_images is 1: the ImageExtents
 //   [.., .. + bytes)     to_json() of the spec, without classes, as text; zeros after it
 //   [4092, 4096)         CRC32C of all before it
 //
@@ -26,26 +25,26 @@
 namespace mn::data {
 namespace {
 
-constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::uint64_t kMaxShardSamples = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
 constexpr std::size_t kHeaderCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
 static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
 
-/// The bytes with which every version of the format begins.
-struct StoredBegin {
-  char magic[8];
-  std::uint32_t version;
+struct StoredFields {
+  // Every version of the format begins with these two members.
+  char magic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
+  std::uint32_t version = kShardVersion;
+  std::uint32_t num_fields = 0;
+  std::uint64_t num_samples = 0;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t block_samples = 0;
+  Uuid uuid = {};
+  std::uint32_t spec_bytes = 0;
+  std::uint32_t has_images = 0;
+  Extent block_begins = {};
 };
-
-struct StoredExtent {
-  std::uint64_t address;
-  std::uint64_t bytes;
-  std::uint32_t crc;
-  std::uint32_t reserved;
-};
-StoredExtent stored(const Extent& extent) { return {extent.address, extent.bytes, extent.crc, 0}; }
-Extent loaded(const StoredExtent& extent) { return {extent.address, extent.bytes, extent.crc}; }
+constexpr std::size_t kExtentsAt = sizeof(StoredFields);
+static_assert(kExtentsAt == 88 && sizeof(FieldExtents) == 72 && sizeof(ImageExtents) == 72);
 
 /// Throws a DataError that says that the header's `what` is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
@@ -75,35 +74,6 @@ void check_counts(const ShardHeader& header, const std::string& file) {
   }
 }
 
-struct StoredFields {
-  StoredBegin begin;
-  std::uint32_t num_fields;
-  std::uint64_t num_samples;
-  std::uint64_t file_bytes;
-  std::uint64_t block_samples;
-  std::byte uuid[16];
-  std::uint32_t spec_bytes;
-  std::uint32_t has_images;
-};
-static_assert(sizeof(StoredFields) == 64);
-
-struct StoredField {
-  StoredExtent values;
-  StoredExtent offsets;
-  StoredExtent checksums;
-};
-static_assert(sizeof(StoredField) == 72);
-
-/// Pointers to the header's extents, in the order in which the user block holds them: three for each field, then three
-/// for images.
-std::vector<std::array<Extent*, 3>> rows_of(ShardHeader& header) {
-  std::vector<std::array<Extent*, 3>> rows;
-  for (FieldExtents& field : header.fields) rows.push_back({&field.values, &field.offsets, &field.checksums});
-  ImageExtents& images = header.images;
-  if (header.has_images) rows.push_back({&images.hwc, &images.key_bytes, &images.key_offsets});
-  return rows;
-}
-
 SampleSpec spec_of(std::string_view text, const std::string& file) {
   const std::string what = file + ": its header";
   SampleSpec spec = without_classes(sample_spec_from_json(parse_json(text, what), what));
@@ -111,14 +81,13 @@ SampleSpec spec_of(std::string_view text, const std::string& file) {
   return spec;
 }
 
-ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
-  StoredFields stored;
-  std::memcpy(&stored, block.data(), sizeof stored);
+ShardHeader decode_fields(const StoredFields& stored, std::span<const std::byte, kUserBlockBytes> block,
+                          const std::string& file) {
   if (stored.has_images > 1) contradiction(file, "images " + std::to_string(stored.has_images));
-  constexpr std::size_t rows_at = sizeof stored + sizeof(StoredExtent);
-  const std::size_t room = (kHeaderCrcAt - rows_at) / sizeof(StoredField);
-  if (stored.num_fields > room - 1) contradiction(file, std::to_string(stored.num_fields) + " fields");
-  const std::size_t spec_at = rows_at + (stored.num_fields + stored.has_images) * sizeof(StoredField);
+  constexpr std::size_t kRoom = (kHeaderCrcAt - kExtentsAt) / sizeof(FieldExtents);
+  if (stored.num_fields > kRoom - 1) contradiction(file, std::to_string(stored.num_fields) + " fields");
+  const std::size_t images_at = kExtentsAt + stored.num_fields * sizeof(FieldExtents);
+  const std::size_t spec_at = images_at + stored.has_images * sizeof(ImageExtents);
   if (stored.spec_bytes > kHeaderCrcAt - spec_at) contradiction(file, "a description longer than the header");
 
   ShardHeader header;
@@ -127,60 +96,44 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   header.block_samples = static_cast<std::int64_t>(std::min(stored.block_samples, std::uint64_t{1} << 40));
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
-  std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
-  StoredExtent blocks;
-  std::memcpy(&blocks, block.data() + sizeof stored, sizeof blocks);
-  header.block_begins = loaded(blocks);
+  header.uuid = stored.uuid;
+  header.block_begins = stored.block_begins;
   const bool wanted = has_block_table(header.spec, header.block_samples);
-  if (wanted != (blocks.bytes > 0)) contradiction(file, "a table of " + std::to_string(blocks.bytes) + " bytes");
-  header.fields.resize(stored.num_fields);
-  header.has_images = stored.has_images == 1;
-  const std::byte* from = block.data() + rows_at;
-  for (const auto& [first, second, third] : rows_of(header)) {
-    StoredField row;
-    std::memcpy(&row, from, sizeof row);
-    *first = loaded(row.values), *second = loaded(row.offsets), *third = loaded(row.checksums);
-    from += sizeof row;
+  if (wanted != (header.block_begins.bytes > 0)) {
+    contradiction(file, "a table of " + std::to_string(header.block_begins.bytes) + " bytes");
   }
+  header.fields.resize(stored.num_fields);
+  std::memcpy(header.fields.data(), block.data() + kExtentsAt, images_at - kExtentsAt);
+  header.has_images = stored.has_images == 1;
+  if (header.has_images) std::memcpy(&header.images, block.data() + images_at, sizeof header.images);
   return header;
 }
 
 }  // namespace
 
-UserBlock encode_header(const ShardHeader& given) {
-  ShardHeader header = given;
+UserBlock encode_header(const ShardHeader& header) {
   const std::string spec = json_text(to_json(header.spec));
-  const auto rows = rows_of(header);
-  const std::size_t rows_at = sizeof(StoredFields) + sizeof(StoredExtent);
-  const std::size_t spec_at = rows_at + rows.size() * sizeof(StoredField);
+  const std::size_t images_at = kExtentsAt + header.fields.size() * sizeof(FieldExtents);
+  const std::size_t spec_at = images_at + (header.has_images ? sizeof header.images : 0);
   if (spec_at + spec.size() > kHeaderCrcAt) {
     throw UsageError("samples of " + std::to_string(header.fields.size()) +
                      " fields do not fit into a shard: their description takes " +
                      std::to_string(spec_at + spec.size()) + " bytes of " + std::to_string(kHeaderCrcAt) +
                      "; shorten the names of fields, or join fields of one dtype");
   }
-  StoredFields fields = {.begin = {},
-                         .num_fields = static_cast<std::uint32_t>(header.fields.size()),
-                         .num_samples = header.num_samples,
-                         .file_bytes = header.file_bytes,
-                         .block_samples = static_cast<std::uint64_t>(header.block_samples),
-                         .uuid = {},
-                         .spec_bytes = static_cast<std::uint32_t>(spec.size()),
-                         .has_images = header.has_images ? 1U : 0U};
-  std::memcpy(fields.begin.magic, kMagic, sizeof kMagic);
-  fields.begin.version = kShardVersion;
-  std::copy(header.uuid.begin(), header.uuid.end(), fields.uuid);
+  const StoredFields fields = {.num_fields = static_cast<std::uint32_t>(header.fields.size()),
+                               .num_samples = header.num_samples,
+                               .file_bytes = header.file_bytes,
+                               .block_samples = static_cast<std::uint64_t>(header.block_samples),
+                               .uuid = header.uuid,
+                               .spec_bytes = static_cast<std::uint32_t>(spec.size()),
+                               .has_images = header.has_images ? 1U : 0U,
+                               .block_begins = header.block_begins};
   UserBlock block = {};
   std::memcpy(block.data(), &fields, sizeof fields);
-  const StoredExtent blocks = stored(header.block_begins);
-  std::memcpy(block.data() + sizeof fields, &blocks, sizeof blocks);
-  std::byte* to = block.data() + rows_at;
-  for (const auto& [first, second, third] : rows) {
-    const StoredField row{stored(*first), stored(*second), stored(*third)};
-    std::memcpy(to, &row, sizeof row);
-    to += sizeof row;
-  }
-  std::memcpy(to, spec.data(), spec.size());
+  std::memcpy(block.data() + kExtentsAt, header.fields.data(), images_at - kExtentsAt);
+  if (header.has_images) std::memcpy(block.data() + images_at, &header.images, sizeof header.images);
+  std::memcpy(block.data() + spec_at, spec.data(), spec.size());
   const std::uint32_t crc = header_crc(block);
   std::memcpy(block.data() + kHeaderCrcAt, &crc, sizeof crc);
   return block;
@@ -191,13 +144,13 @@ std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block) {
 }
 
 ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
-  StoredBegin begin;
-  std::memcpy(&begin, block.data(), sizeof begin);
-  if (std::memcmp(begin.magic, kMagic, sizeof kMagic) != 0) {
+  StoredFields stored;
+  std::memcpy(&stored, block.data(), sizeof stored);
+  if (std::memcmp(stored.magic, StoredFields().magic, sizeof stored.magic) != 0) {
     throw DataError(file + " is not a shard: it does not begin with a shard's header (mnshard makes shards)");
   }
-  if (begin.version != kShardVersion) {
-    throw DataError(file + " has version " + std::to_string(begin.version) +
+  if (stored.version != kShardVersion) {
+    throw DataError(file + " has version " + std::to_string(stored.version) +
                     " of the shard format, this program reads " + std::to_string(kShardVersion) +
                     ": make the shards again with this version's mnshard");
   }
@@ -206,7 +159,7 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   if (crc != header_crc(block)) {
     throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or recreate it");
   }
-  ShardHeader header = decode_fields(block, file);
+  ShardHeader header = decode_fields(stored, block, file);
   check_counts(header, file);
   check_extents(header, file);
   return header;
