@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 
 #include <sys/stat.h>
@@ -76,9 +75,9 @@ void pass_over(const fs::path& file, ImageList& list) {
 std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list,
                         SizeLookup& images) {
   if (!seen.insert(fs::canonical(list.root / folder)).second) return 0;
-  const FolderNames names(list.root / folder);
+  const FolderNames names = list_names(list.root / folder);
   std::int64_t count = 0;
-  for (const char* name : names.files()) {
+  for (const std::string& name : names.files) {
     if (named_as_image(name)) {
       images.add({(folder / name).generic_string(), label, 0});
       ++count;
@@ -86,7 +85,7 @@ std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs:
       pass_over(list.root / folder / name, list);
     }
   }
-  for (const char* name : names.folders()) count += add_images(folder / name, label, seen, list, images);
+  for (const std::string& name : names.folders) count += add_images(folder / name, label, seen, list, images);
   return count;
 }
 
@@ -100,13 +99,13 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   ImageList list;
   list.root = source;
   SizeLookup images(list.root, source, threads, plan);
-  const FolderNames names(source);
-  for (const char* name : names.files()) pass_over(source / name, list);
-  for (const char* name : names.folders()) {
+  const FolderNames names = list_names(source);
+  for (const std::string& name : names.files) pass_over(source / name, list);
+  for (const std::string& name : names.folders) {
     std::set<fs::path> seen = {fs::canonical(source)};
     ImageList own{.root = list.root};  // collects facts about this class for an error text
     if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, own, images) == 0) {
-      throw DataError(std::string("class ") + name + " in " + source.string() + empty_class_text(own));
+      throw DataError("class " + name + " in " + source.string() + empty_class_text(own));
     }
     if (list.passed_over == 0) list.first_passed_over = own.first_passed_over;
     list.passed_over += own.passed_over;

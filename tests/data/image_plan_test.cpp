@@ -89,10 +89,9 @@ TEST(FolderNamesTest, NamesAreSortedAndHiddenOnesLeftOut) {
   fs::create_directories(folder.path() / ".git");
   fs::create_directory_symlink("z", folder.path() / "link");
   fs::create_symlink("nowhere", folder.path() / "gone");
-  const FolderNames names(folder.path());
-  const auto strings = [](const auto& from) { return std::vector<std::string>(from.begin(), from.end()); };
-  EXPECT_EQ(strings(names.files()), (std::vector<std::string>{"A", "a10", "a9", "b", "gone", "ü"}));
-  EXPECT_EQ(strings(names.folders()), (std::vector<std::string>{"link", "z"}));
+  const FolderNames names = list_names(folder.path());
+  EXPECT_EQ(names.files, (std::vector<std::string>{"A", "a10", "a9", "b", "gone", "ü"}));
+  EXPECT_EQ(names.folders, (std::vector<std::string>{"link", "z"}));
 }
 
 }  // namespace
