@@ -65,7 +65,7 @@ struct ImageConversion {
   std::int64_t left_out = 0;        ///< if complete, number of files that all processes and earlier runs left out
   std::vector<std::string> errors;  ///< a line for each file that this call left out
   std::vector<std::string> empty_classes;  ///< classes without a sample, because files were left out
-  std::string warning;                     ///< warning of DeepImages for the images that this call converted
+  std::string warning;                     ///< ImageProblems::warning() of the images that this call converted
 
   /// The table of the dataset, if it is complete.
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }

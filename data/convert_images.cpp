@@ -51,7 +51,7 @@ class ImagesConversion final : public Conversion {
         root_(root_of(source)),
         options_(options),
         division_{options.shuffle, options.seed, options.output.shard_bytes},
-        left_out_(options.images.skip_bad) {}
+        problems_(options.images.skip_bad) {}
 
   [[nodiscard]] json request() const override {
     return {{"converter", "images"},
@@ -106,7 +106,7 @@ class ImagesConversion final : public Conversion {
                           {"converter", "mnshard images"},
                           {"source", fs::absolute(root_).string()},
                           {"shuffle_seed", division_.shuffle ? std::to_string(division_.seed) : "none"}};
-    ImageIntake intake(options_.images, deep_);
+    ImageIntake intake(options_.images, problems_);
     for (const ImageFile& file : plan_->images_of(unit)) {
       add(file, intake, content);
       part.advance(1);
@@ -125,8 +125,7 @@ class ImagesConversion final : public Conversion {
   [[nodiscard]] std::int64_t missing_in(const ShardTable& table) const {
     return plan_ ? plan_->size() - table.num_samples() : 0;
   }
-  [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
-  [[nodiscard]] std::string warning() const { return deep_.warning(); }
+  [[nodiscard]] const ImageProblems& problems() const { return problems_; }
 
  private:
   void add(const ImageFile& file, ImageIntake& intake, ShardContent& content) {
@@ -139,9 +138,9 @@ class ImagesConversion final : public Conversion {
       // leaving the file out might lose a good image.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
       const std::string began = ": it was listed when the conversion began; to list again, remove ";
-      left_out_.add(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));
+      problems_.leave_out(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));
     } catch (const DataError& error) {
-      left_out_.add(path.string() + ": " + error.what());
+      problems_.leave_out(path.string() + ": " + error.what());
     }
   }
 
@@ -149,8 +148,7 @@ class ImagesConversion final : public Conversion {
   fs::path root_;
   ImageConvertOptions options_;
   ImageDivision division_;
-  LeftOut left_out_;
-  DeepImages deep_;
+  ImageProblems problems_;
   SampleSpec spec_;
   std::optional<ImagePlan> plan_;
 };
@@ -162,8 +160,8 @@ ImageConversion convert_images(const fs::path& source, const ImageConvertOptions
   ImageConversion result;
   result.conversion = run_conversion(conversion, options.output);
   if (result.conversion.complete) result.left_out = conversion.missing_in(result.conversion.tables[0]);
-  result.errors = conversion.errors();
-  result.warning = conversion.warning();
+  result.errors = conversion.problems().errors();
+  result.warning = conversion.problems().warning();
   if (result.left_out > 0) result.empty_classes = empty_classes(result.table());
   return result;
 }

@@ -65,7 +65,7 @@ class TarConversion final : public Conversion {
       : Conversion({{options.output.out, options.output.split}}),
         tars_(std::move(tars)),
         options_(options),
-        left_out_(options.images.skip_bad) {}
+        problems_(options.images.skip_bad) {}
 
   [[nodiscard]] json request() const override {
     std::uint64_t hash = 0;
@@ -130,7 +130,7 @@ class TarConversion final : public Conversion {
     const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
 
     WebReader reader = reader_of(scratch_, unit);
-    ImageIntake intake(options_.images, deep_);
+    ImageIntake intake(options_.images, problems_);
     WebSample sample;
     bool more = end > 0 && reader.next(sample);
     for (std::size_t i = 0; i < shards; ++i) {
@@ -167,8 +167,7 @@ class TarConversion final : public Conversion {
   /// Number of samples that were left out, counted by check().
   [[nodiscard]] std::int64_t left_out() const { return sum_of_notes_; }
 
-  [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
-  [[nodiscard]] std::string warning() const { return deep_.warning(); }
+  [[nodiscard]] const ImageProblems& problems() const { return problems_; }
 
  private:
   static constexpr const char* kFillName = "fill";
@@ -251,7 +250,7 @@ class TarConversion final : public Conversion {
       intake.add(sample.image, sample.label, sample.key, content);
       return true;
     } catch (const DataError& error) {
-      left_out_.add(tars_[unit].string() + ": sample " + sample.key + ": " + error.what());
+      problems_.leave_out(tars_[unit].string() + ": sample " + sample.key + ": " + error.what());
       return false;
     }
   }
@@ -259,8 +258,7 @@ class TarConversion final : public Conversion {
   std::vector<fs::path> tars_;
   fs::path scratch_;
   ImageConvertOptions options_;
-  LeftOut left_out_;
-  DeepImages deep_;
+  ImageProblems problems_;
   std::int64_t sum_of_notes_ = 0;
   std::vector<std::string> class_names_;
   std::vector<std::size_t> firsts_ = {0};  // [tars + 1] number of each tar file's first shard
@@ -273,8 +271,8 @@ ImageConversion convert_tar(const std::vector<std::string>& sources, const Image
   ImageConversion result;
   result.conversion = run_conversion(conversion, options.output);
   result.left_out = conversion.left_out();
-  result.errors = conversion.errors();
-  result.warning = conversion.warning();
+  result.errors = conversion.problems().errors();
+  result.warning = conversion.problems().warning();
   if (result.left_out > 0 && result.conversion.complete) result.empty_classes = empty_classes(result.table());
   return result;
 }

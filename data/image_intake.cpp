@@ -90,14 +90,14 @@ class ImageIntake::JpegWriter {
   unsigned long size_ = 0;
 };
 
-ImageIntake::ImageIntake(const ImageOptions& options, DeepImages& deep)
-    : options_(options), deep_(deep), writer_(std::make_unique<JpegWriter>()) {}
+ImageIntake::ImageIntake(const ImageOptions& options, ImageProblems& problems)
+    : options_(options), problems_(problems), writer_(std::make_unique<JpegWriter>()) {}
 ImageIntake::~ImageIntake() = default;
 
 void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key,
                       ShardContent& content) {
   const ImageHeader header = decoder_.open(bytes);
-  if (header.bits > 8) deep_.add(key);
+  if (header.bits > 8) problems_.add_deep(key);
   if (is_longer(header)) {
     const Image& image = resized(header);
     content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
@@ -150,31 +150,28 @@ std::vector<std::string> empty_classes(const ShardTable& table) {
   return names;
 }
 
-void DeepImages::add(std::string_view key) {
-  const std::lock_guard lock(mutex_);
-  // Threads add images in any order. The warning has the smallest name, so it is deterministic.
-  if (count_++ == 0 || key < first_) first_ = key;
-}
-
-std::string DeepImages::warning() const {
-  const std::lock_guard lock(mutex_);
-  if (count_ == 0) return {};
-  return "images of 16 bits a value: " + std::to_string(count_) + ", the first " + first_ +
-         "; training gets their high 8 bits (mnshard npy and index keep all bits)";
-}
-
-void LeftOut::add(const std::string& what) {
+void ImageProblems::leave_out(const std::string& what) {
   if (!skip_bad_) throw DataError(what + " (--on-error skip leaves such files out)");
   const std::lock_guard lock(mutex_);
-  errors_.push_back(what);
+  errors_.insert(what);
 }
 
-std::vector<std::string> LeftOut::errors() const {
+std::vector<std::string> ImageProblems::errors() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> sorted = errors_;
-  // Threads add errors in any order; sorting makes the result deterministic.
-  std::sort(sorted.begin(), sorted.end());
-  return sorted;
+  return {errors_.begin(), errors_.end()};
+}
+
+void ImageProblems::add_deep(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  // Threads add images in any order. The warning has the smallest name, so it is deterministic.
+  if (deep_++ == 0 || key < first_deep_) first_deep_ = key;
+}
+
+std::string ImageProblems::warning() const {
+  const std::lock_guard lock(mutex_);
+  if (deep_ == 0) return {};
+  return "images of 16 bits a value: " + std::to_string(deep_) + ", the first " + first_deep_ +
+         "; training gets their high 8 bits (mnshard npy and index keep all bits)";
 }
 
 }  // namespace mn::data

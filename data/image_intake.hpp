@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,26 +32,33 @@ struct ImageOptions {
 /// decoder holds up to 3 bytes for each pixel.
 inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
 
-/// Counts this process's images with more than 8 bits in a value. Training gets the high 8 bits of such values.
-/// Thread-safe.
-class DeepImages {
+/// What this process has to report about images: the images left out, and those with more than 8 bits in a value, of
+/// which training gets the high 8 bits. Thread-safe.
+class ImageProblems {
  public:
-  void add(std::string_view key);
+  explicit ImageProblems(bool skip_bad) : skip_bad_(skip_bad) {}
+  /// Records an image that was left out, with the reason. Throws a DataError with this text if `skip_bad` is false.
+  void leave_out(const std::string& what);
+  /// A line for each image that was left out, sorted.
+  [[nodiscard]] std::vector<std::string> errors() const;
+  /// Records an image with more than 8 bits in a value.
+  void add_deep(std::string_view key);
   /// A warning with the number of these images and the name that sorts first; empty if there are no such images.
   [[nodiscard]] std::string warning() const;
 
  private:
+  bool skip_bad_;
   mutable std::mutex mutex_;
-  std::int64_t count_ = 0;
-  std::string first_;
+  std::multiset<std::string> errors_;
+  std::int64_t deep_ = 0;
+  std::string first_deep_;
 };
 
 /// Checks images, and resizes large images if ImageOptions::resize is set. Reuses its memory from image to image. Use
 /// an object from one thread at a time.
 class ImageIntake {
  public:
-  /// `deep` counts the images with more than 8 bits in a value.
-  ImageIntake(const ImageOptions& options, DeepImages& deep);
+  ImageIntake(const ImageOptions& options, ImageProblems& problems);
   ~ImageIntake();
   ImageIntake(const ImageIntake&) = delete;
   ImageIntake& operator=(const ImageIntake&) = delete;
@@ -66,7 +74,7 @@ class ImageIntake {
   [[nodiscard]] const Image& resized(const ImageHeader& header);
 
   ImageOptions options_;
-  DeepImages& deep_;
+  ImageProblems& problems_;
   ImageDecoder decoder_{kMaxResizedPixels};
   Resizer resizer_;
   std::unique_ptr<JpegWriter> writer_;
@@ -81,19 +89,5 @@ class ImageIntake {
 /// The classes without a sample: their names, or their numbers if the classes have no names. Reads the labels of all
 /// shards.
 [[nodiscard]] std::vector<std::string> empty_classes(const ShardTable& table);
-
-/// The images that this process left out. Thread-safe.
-class LeftOut {
- public:
-  explicit LeftOut(bool skip_bad) : skip_bad_(skip_bad) {}
-  /// Records an image that was left out, with the reason. Throws a DataError with this text if `skip_bad` is false.
-  void add(const std::string& what);
-  [[nodiscard]] std::vector<std::string> errors() const;
-
- private:
-  bool skip_bad_;
-  mutable std::mutex mutex_;
-  std::vector<std::string> errors_;
-};
 
 }  // namespace mn::data
