@@ -12,7 +12,6 @@
 #include "data/convert.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -99,33 +98,10 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_by
   return words;
 }
 
-/// Writes for each word its length (int64), its bytes, and its count (int64).
-void write_counts(const fs::path& path, const WordCounts& counts) {
-  std::string text;
-  const auto add = [&](std::int64_t number) { text.append(reinterpret_cast<const char*>(&number), sizeof number); };
-  for (const auto& [word, count] : counts) {
-    add(std::ssize(word));
-    text += word;
-    add(count);
-  }
-  write_file(path, text);
-}
-
+/// Adds the counts that TokenConversion::count() wrote to a file.
 void add_counts(const fs::path& path, WordCounts& counts) {
-  const std::string text = read_file(path);
-  std::size_t at = 0;
-  const auto next = [&] {
-    std::int64_t number = 0;
-    std::memcpy(&number, text.data() + at, sizeof number);
-    at += sizeof number;
-    return number;
-  };
-  while (at < text.size()) {
-    const auto length = static_cast<std::size_t>(next());
-    std::int64_t& count = counts[text.substr(at, length)];
-    at += length;
-    count += next();
-  }
+  const json added = parse_cbor(read_file(path), path.string());
+  for (const auto& [word, count] : added.items()) counts[word] += count.get<std::int64_t>();
 }
 
 class TokenConversion final : public FixedConversion {
@@ -212,8 +188,11 @@ class TokenConversion final : public FixedConversion {
   }
 
   void count(const TokenScratch& tokens, std::size_t piece) const {
-    const auto counts = options_.vocabulary == "characters" ? count_characters : count_words;
-    write_counts(tokens.words(piece), counts(file_of(tokens, piece), tokens.pieces[piece], options_.any_bytes));
+    const auto count_in = options_.vocabulary == "characters" ? count_characters : count_words;
+    const json counts = count_in(file_of(tokens, piece), tokens.pieces[piece], options_.any_bytes);
+    std::string bytes;  // CBOR, because words need not be UTF-8
+    json::to_cbor(counts, bytes);
+    write_file(tokens.words(piece), bytes);
   }
 
   void write_vocabulary(const TokenScratch& tokens) const {
