@@ -159,22 +159,23 @@ void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) 
   all = std::max(all, most);
 }
 
-OutputShards shards_of_output(const Outputs& outputs, std::size_t i, const std::vector<json>& results) {
-  OutputShards all{.shards = std::vector<ShardInfo>(outputs[i].shards)};
-  for (const json& result : results) {
-    all.most = std::max(all.most, result.at("most").at(i).get<std::int64_t>());
-    for (const json& sign : result.at("shards")) {
-      const std::size_t shard = sign.at(0);
-      if (outputs.of_shard(shard) == i) all.shards[shard - outputs.first(i)] = from_sign(sign, outputs.file(shard));
+std::vector<ShardTable> tables_of(const Conversion& conversion, const std::vector<json>& results) {
+  const Outputs outputs(conversion.outputs());
+  std::vector<ShardTable> tables;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    std::vector<ShardInfo> shards(outputs[i].shards);
+    std::int64_t most = -1;
+    for (const json& result : results) {
+      most = std::max(most, result.at("most").at(i).get<std::int64_t>());
+      for (const json& sign : result.at("shards")) {
+        const std::size_t shard = sign.at(0);
+        if (outputs.of_shard(shard) == i) shards[shard - outputs.first(i)] = from_sign(sign, outputs.file(shard));
+      }
     }
+    tables.emplace_back(fs::absolute(outputs[i].folder).string(), outputs[i].split, conversion.spec(i, most),
+                        std::move(shards));
   }
-  return all;
-}
-
-std::int64_t kept_shards(const std::vector<json>& results) {
-  std::int64_t shards = 0;
-  for (const json& result : results) shards += result.at("kept").get<std::int64_t>();
-  return shards;
+  return tables;
 }
 
 }  // namespace mn::data

@@ -117,12 +117,6 @@ class Outputs {
   std::vector<std::size_t> firsts_ = {0};
 };
 
-/// An output's shards and largest class, combined from the results of all processes.
-struct OutputShards {
-  std::vector<ShardInfo> shards;  ///< [shards of the output]; the file name of a missing shard is empty
-  std::int64_t most = -1;         ///< −1: no class
-};
-
 /// This process's part of a conversion: all units whose number modulo the number of processes is the process's rank.
 class ConversionPart {
  public:
@@ -131,7 +125,7 @@ class ConversionPart {
   /// Makes the missing shards of this process's units, on several threads. Throws the first failure of a thread.
   void run();
 
-  /// The result of this process's part as JSON. shards_of_output() and kept_shards() read it in any process.
+  /// The result of this process's part, for tables_of() in any process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 
@@ -163,11 +157,9 @@ class ConversionPart {
   std::int64_t done_ = 0;
 };
 
-/// The shards of output `i`, from the results of all processes.
-[[nodiscard]] OutputShards shards_of_output(const Outputs& outputs, std::size_t i,
-                                            const std::vector<nlohmann::json>& results);
-/// Number of shards, of all processes, that an earlier run made.
-[[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
+/// The table of each output, from the results of all processes. The file name of a missing shard is empty.
+[[nodiscard]] std::vector<ShardTable> tables_of(const Conversion& conversion,
+                                                const std::vector<nlohmann::json>& results);
 
 struct ConversionResult {
   bool complete = false;           ///< this process finished last, and wrote the manifests

@@ -176,17 +176,6 @@ void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoa
   board.follow(0, [&] { return folder.is_claimed(); });
 }
 
-std::vector<ShardTable> make_tables(const Conversion& conversion, const std::vector<json>& results) {
-  const Outputs outputs(conversion.outputs());
-  std::vector<ShardTable> tables;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    OutputShards all = shards_of_output(outputs, i, results);
-    tables.emplace_back(fs::absolute(outputs[i].folder).string(), outputs[i].split, conversion.spec(i, all.most),
-                        std::move(all.shards));
-  }
-  return tables;
-}
-
 std::vector<ShardTable> read_tables(const Conversion& conversion) {
   std::vector<ShardTable> tables;
   for (const Output& output : conversion.outputs()) tables.push_back(read_manifest(output.folder));
@@ -231,8 +220,8 @@ ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& op
   if (was_complete) {
     result.tables = read_tables(conversion);
   } else {
-    result.tables = make_tables(conversion, *results);
-    result.kept_shards = kept_shards(*results);
+    result.tables = tables_of(conversion, *results);
+    for (const json& each : *results) result.kept_shards += each.at("kept").get<std::int64_t>();
     publish(conversion, result.tables);
   }
   folder.leave();
