@@ -164,13 +164,11 @@ void h5_write_attribute(hid_t object, const char* name, const std::string& text)
   h5_check(H5Awrite(attribute.get(), type.get(), text.c_str()), what);
 }
 
-void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers) {
+void h5_write_attribute(hid_t object, const char* name, std::int64_t number) {
   const std::string what = std::string("cannot write attribute ") + name;
-  const hsize_t count = numbers.size();
-  const H5 space(count > 1 ? H5Screate_simple(1, &count, nullptr) : H5Screate(count == 1 ? H5S_SCALAR : H5S_NULL),
-                 what);
+  const H5 space(H5Screate(H5S_SCALAR), what);
   const H5 attribute(H5Acreate2(object, name, H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), what);
-  if (count > 0) h5_check(H5Awrite(attribute.get(), H5T_NATIVE_INT64, numbers.data()), what);
+  h5_check(H5Awrite(attribute.get(), H5T_NATIVE_INT64, &number), what);
 }
 
 std::string h5_read_text(hid_t object, const char* name) {
@@ -183,13 +181,14 @@ std::string h5_read_text(hid_t object, const char* name) {
   return trimmed(text.data(), length);
 }
 
-std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
+std::int64_t h5_read_number(hid_t object, const char* name) {
   const std::string what = std::string("attribute ") + name;
   const H5 source = attribute(object, name);
   const H5 space(H5Aget_space(source.get()), what);
-  std::vector<std::int64_t> numbers(elements(space, what));
-  if (!numbers.empty()) h5_check(H5Aread(source.get(), H5T_NATIVE_INT64, numbers.data()), what);
-  return numbers;
+  if (elements(space, what) != 1) throw DataError("its attribute \"" + std::string(name) + "\" is not one number");
+  std::int64_t number = 0;
+  h5_check(H5Aread(source.get(), H5T_NATIVE_INT64, &number), what);
+  return number;
 }
 
 H5 h5_dataset_creation(const std::string& what) {

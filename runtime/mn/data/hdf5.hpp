@@ -73,9 +73,10 @@ class H5Lock {
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
-void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers);
+void h5_write_attribute(hid_t object, const char* name, std::int64_t number);
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
-[[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
+/// Reads an attribute that is one number. Throws DataError for any other attribute.
+[[nodiscard]] std::int64_t h5_read_number(hid_t object, const char* name);
 
 /// Settings to create a dataset that records no times, so that equal content gives equal files.
 [[nodiscard]] H5 h5_dataset_creation(const std::string& what);

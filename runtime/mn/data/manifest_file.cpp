@@ -64,12 +64,6 @@ std::vector<std::int64_t> read_column(hid_t file, const char* name) {
   return column;
 }
 
-std::int64_t read_number(hid_t file, const char* name) {
-  const auto numbers = h5_read_numbers(file, name);
-  if (numbers.size() != 1) throw DataError(std::string("its attribute \"") + name + "\" is not one number");
-  return numbers[0];
-}
-
 /// The JSON document in the HDF5 dataset kFields, for spec_of_table().
 json spec_document(hid_t file) {
   std::vector<std::uint8_t> text(h5_count(file, kFields));
@@ -88,19 +82,16 @@ ShardTable read_table(hid_t file, const std::string& folder) {
   columns.uuids.resize(h5_count(file, "uuid"));
   h5_read_array(file, "uuid", columns.uuids);
   return {folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns),
-          checked_block_samples(read_number(file, kBlockSamples))};
+          checked_block_samples(h5_read_number(file, kBlockSamples))};
 }
 
 void write_table(hid_t file, const ShardTable& table) {
   const Columns columns = columns_of(table.shards());
-  const auto number = [&](const char* name, std::int64_t value) {
-    h5_write_attribute(file, name, std::span(&value, 1));
-  };
   h5_write_attribute(file, "format", std::string(kFormat));
-  number("version", kShardManifest);
+  h5_write_attribute(file, "version", kShardManifest);
   h5_write_attribute(file, "split", table.split());
-  number("total_samples", table.num_samples());
-  number(kBlockSamples, table.block_samples());
+  h5_write_attribute(file, "total_samples", table.num_samples());
+  h5_write_attribute(file, kBlockSamples, table.block_samples());
   const std::string spec = json_text(to_json(table.spec()));
   const hsize_t bytes = spec.size();
   h5_write_array(file, kFields, spec, std::span(&bytes, 1));

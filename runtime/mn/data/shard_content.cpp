@@ -180,13 +180,12 @@ std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
 }
 
 void write_attributes(hid_t file, const ShardContent& content, const ShardHeader& header) {
-  const std::int64_t numbers[] = {kShardVersion, content.size()};
   h5_write_attribute(file, "format", std::string("mn-shard"));
-  h5_write_attribute(file, "version", std::span(numbers).first(1));
-  h5_write_attribute(file, "num_samples", std::span(numbers).last(1));
+  h5_write_attribute(file, "version", kShardVersion);
+  h5_write_attribute(file, "num_samples", content.size());
   h5_write_attribute(file, "uuid", to_string(header.uuid));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
-  h5_write_attribute(file, "block_samples", std::span(&header.block_samples, 1));
+  h5_write_attribute(file, "block_samples", header.block_samples);
   h5_write_attribute(file, "fields", json_text(to_json(header.spec).at("fields")));
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
