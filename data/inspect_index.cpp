@@ -1,20 +1,20 @@
 #include "data/inspect.hpp"
 
-#include <atomic>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/hdf5_table.hpp>
+#include <mn/data/open_files.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/commands.hpp"
 #include "data/index_files.hpp"
+#include "data/run_tasks.hpp"
 
 namespace mn::data {
 namespace {
@@ -50,15 +50,16 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
 
 /// Reads a block of values. Throws DataError if the block can't be read, or if the values are to be classes and one of
 /// them is not a class.
-void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
-  const auto values = reader.load_block(block.field, block.number);
+void verify_block(OpenFiles& files, const Hdf5Table& table, const Block& block) {
+  const auto file = files.open(block.file).file;
+  const auto values = file->load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];
   if (field.num_classes == 0) return;
   const ClassRange range = range_of(field.dtype, *values);
   if (range.is_in(field.num_classes)) return;
-  const std::int64_t first = block.number * reader.block_samples(block.field);
+  const std::int64_t first = block.number * table.files()[block.file].arrays[block.field].block_samples(field);
   throw DataError(table.path(block.file).string() + ": among samples " + std::to_string(first) + " to " +
-                  std::to_string(first + reader.samples_in(block.field, block.number) - 1) + " a " + field.name +
+                  std::to_string(first + file->samples_in(block.field, block.number) - 1) + " a " + field.name +
                   " is " + range.outlier() + ", which is not a class");
 }
 
@@ -94,29 +95,18 @@ int info_index(const std::filesystem::path& folder) {
 }
 
 int verify_index(const std::filesystem::path& folder, int threads) {
-  const Hdf5Table table = open_index(folder);
+  const auto opened = std::make_shared<const Hdf5Table>(open_index(folder));
+  const Hdf5Table& table = *opened;
+  OpenFiles files(opened, {}, std::make_shared<IoCounters>());
   const std::vector<Block> blocks = blocks_of(table);
   std::vector<std::string> errors(blocks.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    std::shared_ptr<const Hdf5Reader> reader;
-    std::size_t open_file = 0;
-    for (std::size_t i = next++; i < blocks.size(); i = next++) {
-      try {
-        // Blocks are listed file by file, so the next block of a thread mostly lies in the file that the thread has
-        // open.
-        if (!reader || open_file != blocks[i].file) reader = open_indexed(table, open_file = blocks[i].file);
-        judge_classes(*reader, table, blocks[i]);
-      } catch (const DataError& error) {
-        errors[i] = error.what();
-      }
+  run_tasks(blocks.size(), threads, [&](std::size_t i) {
+    try {
+      verify_block(files, table, blocks[i]);
+    } catch (const DataError& error) {
+      errors[i] = error.what();
     }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (int i = 1; i < threads; ++i) workers.emplace_back(work);
-    work();
-  }
+  });
   std::erase(errors, "");
   for (const std::string& error : errors) std::cout << "DAMAGED " << error << "\n";
   std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
