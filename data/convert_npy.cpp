@@ -1,10 +1,10 @@
 #include "data/convert.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
+#include <mn/data/classes.hpp>
 
 #include "data/fixed_conversion.hpp"
 #include "data/npy.hpp"
@@ -19,28 +19,6 @@ DType stored_dtype(const NpyArray& array) {
   if (const auto dtype = dtype_named(name)) return *dtype;
   throw DataError(array.name() + " holds " + name + ", which shards do not: convert it with numpy's astype, e.g. to " +
                   "float32");
-}
-
-template <class T>
-std::int64_t widened(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return static_cast<std::int64_t>(value);  // a uint64 above int64's maximum becomes negative, which is no class
-}
-
-/// Reads an integer of numpy's kind b, i or u.
-std::int64_t integer_at(const std::byte* at, const NpyHeader& header) {
-  const bool is_signed = header.kind == 'i';
-  switch (header.item_bytes) {
-    case 1:
-      return is_signed ? widened<std::int8_t>(at) : widened<std::uint8_t>(at);
-    case 2:
-      return is_signed ? widened<std::int16_t>(at) : widened<std::uint16_t>(at);
-    case 4:
-      return is_signed ? widened<std::int32_t>(at) : widened<std::uint32_t>(at);
-    default:
-      return is_signed ? widened<std::int64_t>(at) : widened<std::uint64_t>(at);
-  }
 }
 
 class NpySamples final : public SampleSource {
@@ -81,15 +59,14 @@ class NpySamples final : public SampleSource {
 
  private:
   [[nodiscard]] std::vector<std::int64_t> read_labels(std::int64_t first, std::int64_t last) const {
-    std::vector<std::int64_t> labels;
-    const std::size_t item = labels_.header().item_bytes;
-    std::vector<std::byte> stored((last - first) * item);
+    const NpyHeader& header = labels_.header();
+    std::vector<std::byte> stored((last - first) * header.item_bytes);
     labels_.read_rows(first, last, stored);
-    for (std::size_t at = 0; at < stored.size(); at += item) {
-      labels.push_back(integer_at(stored.data() + at, labels_.header()));
-      if (labels_.header().kind != 'u' || labels.back() >= 0) continue;
-      const std::int64_t sample = first + std::ssize(labels) - 1;
-      throw wrong_label(name(), sample, std::to_string(static_cast<std::uint64_t>(labels.back())));
+    const DType dtype = header.kind == 'b' ? DType::kUInt8 : dtype_named(header.dtype()).value();
+    std::vector<std::int64_t> labels = integers_of(dtype, stored);
+    const auto wrong = std::ranges::find_if(labels, [](std::int64_t label) { return label < 0; });
+    if (header.kind == 'u' && wrong != labels.end()) {  // a uint64 above int64's maximum
+      throw wrong_label(name(), first + (wrong - labels.begin()), std::to_string(static_cast<std::uint64_t>(*wrong)));
     }
     return labels;
   }

@@ -1,10 +1,11 @@
-/// Finds the range of a field's values, to check that the values are class numbers.
+/// The integers of a field's values, and their range, to check that the values are class numbers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mn/core/buffer.hpp>
 
@@ -26,5 +27,9 @@ struct ClassRange {
 /// The smallest and the largest of the integers in `bytes`; ClassRange() if `bytes` is empty. In `least` and `most`,
 /// int64's maximum stands for all larger values.
 [[nodiscard]] ClassRange range_of(DType dtype, std::span<const std::byte> bytes);
+
+/// The integers in `bytes`, of dtype `dtype`. A uint64 above int64's maximum becomes negative. Throws ArgumentError if
+/// the dtype is not an integer.
+[[nodiscard]] std::vector<std::int64_t> integers_of(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace mn::data

@@ -30,17 +30,46 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   return {narrowed(least), narrowed(most), static_cast<std::uint64_t>(std::max<T>(most, 0))};
 }
 
+/// Calls use(T()) with the element type T of an integer dtype. Throws ArgumentError for all other dtypes.
+template <class Use>
+auto for_integer_type(DType dtype, const Use& use) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return use(std::uint8_t());
+    case DType::kInt8:
+      return use(std::int8_t());
+    case DType::kInt16:
+      return use(std::int16_t());
+    case DType::kInt32:
+      return use(std::int32_t());
+    case DType::kInt64:
+      return use(std::int64_t());
+    case DType::kUInt16:
+      return use(std::uint16_t());
+    case DType::kUInt32:
+      return use(std::uint32_t());
+    case DType::kUInt64:
+      return use(std::uint64_t());
+    default:
+      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
+  }
+}
+
 }  // namespace
 
 ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
-  using Range = std::pair<DType, ClassRange (*)(std::span<const std::byte>)>;
-  constexpr Range kRanges[] = {{DType::kUInt8, range_as<std::uint8_t>},   {DType::kInt8, range_as<std::int8_t>},
-                               {DType::kInt16, range_as<std::int16_t>},   {DType::kInt32, range_as<std::int32_t>},
-                               {DType::kInt64, range_as<std::int64_t>},   {DType::kUInt64, range_as<std::uint64_t>},
-                               {DType::kUInt16, range_as<std::uint16_t>}, {DType::kUInt32, range_as<std::uint32_t>}};
-  const auto found = std::ranges::find(kRanges, dtype, &Range::first);
-  if (found != std::end(kRanges)) return found->second(bytes);
-  throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
+  return for_integer_type(dtype, [&](auto zero) { return range_as<decltype(zero)>(bytes); });
+}
+
+std::vector<std::int64_t> integers_of(DType dtype, std::span<const std::byte> bytes) {
+  return for_integer_type(dtype, [&](auto value) {
+    std::vector<std::int64_t> integers;
+    for (std::size_t at = 0; at + sizeof value <= bytes.size(); at += sizeof value) {
+      std::memcpy(&value, bytes.data() + at, sizeof value);
+      integers.push_back(static_cast<std::int64_t>(value));
+    }
+    return integers;
+  });
 }
 
 }  // namespace data

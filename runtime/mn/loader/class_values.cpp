@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/classes.hpp>
 
 namespace mn {
 namespace {
@@ -25,39 +26,14 @@ std::size_t class_field(const SampleSpec& spec) {
   return static_cast<std::size_t>(found - spec.fields.begin());
 }
 
-template <class T>
-void convert(const RawColumn& column, std::int64_t* out) {
-  std::ranges::transform(column.values<T>(), out, [](T value) { return static_cast<std::int64_t>(value); });
-}
-
-void convert(DType dtype, const RawColumn& column, std::int64_t* out) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return convert<std::uint8_t>(column, out);
-    case DType::kInt8:
-      return convert<std::int8_t>(column, out);
-    case DType::kInt16:
-      return convert<std::int16_t>(column, out);
-    case DType::kInt32:
-      return convert<std::int32_t>(column, out);
-    case DType::kUInt16:
-      return convert<std::uint16_t>(column, out);
-    case DType::kUInt32:
-      return convert<std::uint32_t>(column, out);
-    case DType::kUInt64:
-      return convert<std::uint64_t>(column, out);
-    default:
-      return convert<std::int64_t>(column, out);
-  }
-}
-
 /// Reads the classes of samples `first` to `last` − 1 into their places in `classes`.
 void read_part(const Dataset& dataset, std::int64_t first, std::int64_t last, std::vector<std::int64_t>& classes) {
   const std::size_t field = class_field(dataset.spec());
   for (; first < last; first += kSamplesOfARead) {
     std::vector<std::int64_t> indices(std::min(kSamplesOfARead, last - first));
     std::iota(indices.begin(), indices.end(), first);
-    convert(dataset.spec()[field].dtype, dataset.read_field(indices, field), &classes[first]);
+    const RawColumn column = dataset.read_field(indices, field);
+    std::ranges::copy(data::integers_of(dataset.spec()[field].dtype, column.bytes), &classes[first]);
   }
 }
 
