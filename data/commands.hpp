@@ -71,10 +71,10 @@ struct CommandForm {
 
 struct Command {
   const char* name;
-  std::vector<CommandForm> forms;
   std::size_t least;  ///< fewest arguments
   std::size_t most;   ///< most arguments
   int (*run)(Arguments, const Settings&);
+  std::vector<CommandForm> forms;
 };
 
 /// Null if there is no such command.
