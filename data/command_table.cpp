@@ -120,10 +120,10 @@ const std::vector<OptionRow>& option_rows() {
        }},
       {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
-         options.add_list("field", settings.fields, "NAME",
-                          whose +
-                              "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write "
-                              "(default: the first)");
+         options.add_list(
+             "field", settings.fields, "NAME",
+             whose +
+                 "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (default: the first)");
        }},
   };
   return kRows;
@@ -206,8 +206,7 @@ std::string manual_page() {
       ".TH MNSHARD 1\n.SH NAME\nmnshard \\- make, describe and check datasets in shards\n.SH SYNOPSIS\n"
       "mnshard COMMAND ... [options]\n.SH DESCRIPTION\nA shard is an HDF5 file of samples that any rank of a job reads "
       "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion is resumable: run "
-      "the "
-      "same command again. Under a launcher (srun, mpiexec), its processes convert together.\n.SH COMMANDS\n";
+      "the same command again. Under a launcher (srun, mpiexec), its processes convert together.\n.SH COMMANDS\n";
   for (const Command& command : all_commands()) {
     for (const CommandForm& form : command.forms) page += manual_item(call_of(command, form), form.purpose);
   }

@@ -45,8 +45,7 @@ ElementType element_type_of(const H5& type, const std::string& name) {
   }
   throw DataError(
       name + " holds " + type_text(type.get()) +
-      "; integers of 8 to 64 bits, float16, float32, float64 and h5py's bool are taken: write it again as one "
-      "of them");
+      "; integers of 8 to 64 bits, float16, float32, float64 and h5py's bool are taken: write it again as one of them");
 }
 
 std::vector<hsize_t> dims_of(hid_t dataset, const std::string& name) {

@@ -8,10 +8,9 @@ namespace mn::data {
 struct ZstdFile::State {};
 
 ZstdFile::ZstdFile(const std::filesystem::path& path) {
-  throw DataError(
-      path.string() +
-      " is packed by zstd, and mn was built without libzstd: install it (libzstd-dev) and build mn again, or "
-      "unpack the file with `zstd -d`");
+  throw DataError(path.string() +
+                  " is packed by zstd, and mn was built without libzstd: install it (libzstd-dev) and build mn again, "
+                  "or unpack the file with `zstd -d`");
 }
 ZstdFile::~ZstdFile() = default;
 ZstdFile::ZstdFile(ZstdFile&&) noexcept = default;

@@ -11,13 +11,12 @@ int main() {
                "mnreport OUT ... [options]\n.SH DESCRIPTION\nMakes a page of HTML, without outside assets, of the "
                "folders that jobs wrote with \\-\\-out. One folder: state, results, what to look at, curves, times and "
                "options. Several: a table, the best run first, and curves on top of each other; folders without a log "
-               "are left out. With \\-\\-calls it says instead which ranks of a job that hung or died wait for "
-               "which.\n"
+               "are left out. With \\-\\-calls it says instead which ranks of a job that hung or died wait for which.\n"
                ".SH OPTIONS\n"
             << mn::report::make_options(settings).manual() << ".SH EXIT STATUS\n"
             << mn::manual_item("0", "the page is written, or the calls are described")
             << mn::manual_item("1", "a log is absent or damaged, or the page cannot be written")
             << mn::manual_item("2", "usage")
-            << ".SH EXAMPLES\n.nf\nmnreport result\nmnreport runs/* \\-\\-output comparison.html\nmnreport "
-               "\\-\\-calls result\n.fi\n";
+            << ".SH EXAMPLES\n.nf\nmnreport result\nmnreport runs/* \\-\\-output comparison.html\nmnreport \\-\\-calls "
+               "result\n.fi\n";
 }

@@ -239,11 +239,10 @@ std::optional<SamplerStep> PartSampler::do_next() {
 
 void PartSampler::do_check_mid_epoch(const nlohmann::json& state) const {
   if (state.at("ranks") == options().ranks && state.at("batchsize") == options().batchsize) return;
-  throw DataError(
-      "the state to resume from was taken in mid-epoch by " + state.at("ranks").dump() + " ranks with batch size " +
-      state.at("batchsize").dump() +
-      " over data in the ranks' memory: resume with equal ranks and batch size, resume from the end of an epoch, "
-      "or use shards (mnshard makes them), which resume with any number of ranks");
+  throw DataError("the state to resume from was taken in mid-epoch by " + state.at("ranks").dump() +
+                  " ranks with batch size " + state.at("batchsize").dump() +
+                  " over data in the ranks' memory: resume with equal ranks and batch size, resume from the end of an "
+                  "epoch, or use shards (mnshard makes them), which resume with any number of ranks");
 }
 
 }  // namespace mn

@@ -122,8 +122,7 @@ Vocabulary Vocabulary::of_merges(std::vector<Merge> merges) {
     if (possible) made.texts_.push_back(made.text(merge.first) + made.text(merge.second));
     if (!possible || made.texts_.back().size() > kMaxBytes) {
       throw ArgumentError("merge " + std::to_string(next - kBytes) +
-                          " of a vocabulary is not of two earlier tokens, "
-                          "or not new, or too long");
+                          " of a vocabulary is not of two earlier tokens, or not new, or too long");
     }
   }
   made.merges_ = std::move(merges);

@@ -41,8 +41,7 @@ const DrawOptions& checked(const DrawOptions& options, std::int64_t samples) {
   if (drawn == 0 && samples > 0) throw UsageError("drawing by weight needs a sample with a weight above 0");
   if (!options.replacement && drawn < draws) {
     throw UsageError("an epoch of " + std::to_string(draws) +
-                     " draws without replacement needs as many samples with a "
-                     "weight above 0, but there are " +
+                     " draws without replacement needs as many samples with a weight above 0, but there are " +
                      std::to_string(drawn) + ": draw fewer, or with replacement");
   }
   return options;

@@ -10,8 +10,7 @@ std::unique_ptr<FormatDecoder> make_tiff_decoder() {
     const ImageHeader& open(std::span<const std::byte>) override {
       throw DataError(
           "a TIFF, and mn was built without libtiff 4.5 or newer: install it (libtiff-dev) and build mn again, convert "
-          "the "
-          "image to JPEG or PNG, or leave it out");
+          "the image to JPEG or PNG, or leave it out");
     }
     Box decode(const Region&, int, int, Image&) override { return {}; }  // never called: open() throws
   };
