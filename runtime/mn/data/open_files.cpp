@@ -59,6 +59,41 @@ Budget& budget() {
   return of_process;
 }
 
+/// While a file is being opened, an object of this class counts as an open file.
+struct Opening {
+  Opening() {
+    const std::lock_guard lock(budget().mutex);
+    ++budget().opening;
+    budget().close_down_to(std::max<std::int64_t>(budget().most - budget().opening, 0));
+  }
+  ~Opening() {
+    const std::lock_guard lock(budget().mutex);
+    --budget().opening;
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
+
+/// Whether the error says that the process or the system has too many open files. If so, nothing is wrong with the
+/// file itself.
+bool is_exhausted(const FileError& error) { return error.error_number() == EMFILE || error.error_number() == ENFILE; }
+
+/// Closes half of the files in the caches. False if there was no file to close.
+bool close_half() {
+  const std::lock_guard lock(budget().mutex);
+  const std::int64_t open = budget().open_files();
+  budget().close_down_to(open / 2);
+  return open > 0;
+}
+
+FileError advised(const FileError& error) {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return {std::string(error.what()) + ": the program itself holds all " + std::to_string(limit.rlim_cur) +
+              " files that this process may open; raise `ulimit -n`",
+          error.error_number()};
+}
+
 }  // namespace
 
 std::int64_t default_cache_bytes() { return std::min(kMaxCacheBytes, memory_of_rank() / 4); }
@@ -81,34 +116,16 @@ FileBudget::~FileBudget() {
   budget().resize();
 }
 
-FileBudget::Room::Room() {
-  const std::lock_guard lock(budget().mutex);
-  ++budget().opening;
-  budget().close_down_to(std::max<std::int64_t>(budget().most - budget().opening, 0));
-}
-
-FileBudget::Room::~Room() {
-  const std::lock_guard lock(budget().mutex);
-  --budget().opening;
-}
-
-bool FileBudget::is_exhausted(const FileError& error) noexcept {
-  return error.error_number() == EMFILE || error.error_number() == ENFILE;
-}
-
-bool FileBudget::close_half() {
-  const std::lock_guard lock(budget().mutex);
-  const std::int64_t open = budget().open_files();
-  budget().close_down_to(open / 2);
-  return open > 0;
-}
-
-FileError FileBudget::advised(const FileError& error) {
-  rlimit limit = {};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return {std::string(error.what()) + ": the program itself holds all " + std::to_string(limit.rlim_cur) +
-              " files that this process may open; raise `ulimit -n`",
-          error.error_number()};
+std::shared_ptr<const StoredFile> FileBudget::with_room(const Open& open) {
+  const Opening counted;
+  while (true) {
+    try {
+      return open();
+    } catch (const FileError& error) {
+      if (!is_exhausted(error)) throw;
+      if (!close_half()) throw advised(error);
+    }
+  }
 }
 
 OpenFiles::OpenFiles(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options,
@@ -140,7 +157,7 @@ OpenFiles::Opened OpenFiles::open(std::size_t file) {
         return {get(key_of_copy(file), file, [&] { return stage_->copy_of(file); }), true};
       } catch (const DataError& error) {
         const auto* of_file = dynamic_cast<const FileError*>(&error);
-        if (of_file != nullptr && FileBudget::is_exhausted(*of_file)) throw;  // the copy is not at fault
+        if (of_file != nullptr && is_exhausted(*of_file)) throw;  // the copy is not at fault
         stage_->drop(file, error.what());
       }
     }

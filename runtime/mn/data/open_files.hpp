@@ -60,37 +60,12 @@ class FileBudget {
   FileBudget(const FileBudget&) = delete;
   FileBudget& operator=(const FileBudget&) = delete;
 
+  using Open = std::function<std::shared_ptr<const StoredFile>()>;
   /// Returns the result of open() as soon as there is room for a file. Throws the errors of open(); if the system
   /// refuses to open a file and the caches have no file to close, the FileError tells the remedy.
-  template <class Open>
-  [[nodiscard]] auto with_room(const Open& open) {
-    const Room room;
-    while (true) {
-      try {
-        return open();
-      } catch (const FileError& error) {
-        if (!is_exhausted(error)) throw;
-        if (!close_half()) throw advised(error);
-      }
-    }
-  }
-
-  /// Whether the error says that the process or the system has too many open files. If so, nothing is wrong with the
-  /// file itself.
-  [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
+  [[nodiscard]] std::shared_ptr<const StoredFile> with_room(const Open& open);
 
  private:
-  /// While a file is being opened, an object of this class counts as an open file.
-  struct Room {
-    Room();
-    ~Room();
-    Room(const Room&) = delete;
-    Room& operator=(const Room&) = delete;
-  };
-  /// Closes half of the files in the caches. False if there was no file to close.
-  [[nodiscard]] static bool close_half();
-  [[nodiscard]] static FileError advised(const FileError& error);
-
   LruCache<StoredFile>& cache_;
 };
 
