@@ -1,3 +1,10 @@
+// Affine maps interpolate bilinearly, with black around the image, as torchvision's affine and rotate do for tensors.
+//
+// (1) The source image is surrounded by a frame of black pixels, and every point is clamped to the framed image, so no
+//     pixel needs a test.
+// (2) Sums run in a fixed order, in float32 without fused multiply-add, so every CPU gives equal bits.
+//
+// Cost of a map: one copy of the image, and for each target pixel 12 multiplications of vectors of four values.
 // Source of the operations: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
 #include <mn/image/operations.hpp>
 
@@ -80,7 +87,7 @@ Affine rotation(double degrees) {
 
 }  // namespace
 
-void Warper::pad(const Image& in) {
+void ImageOperator::pad(const Image& in) {
   const std::size_t stride = std::size_t{4} * (in.width + 3);
   padded_.assign(stride * (in.height + 3), 0);
   for (int y = 0; y < in.height; ++y) {
@@ -94,38 +101,33 @@ void Warper::pad(const Image& in) {
   }
 }
 
-void Warper::warp(const Image& in, const Affine& source, Image& out) {
-  assert(&in != &out);
-  pad(in);
-  out.resize(in.width, in.height);
-  offsets_.resize(in.width);
-  right_.resize(in.width);
-  below_.resize(in.width);
-  wide_.resize(std::size_t{3} * in.width + 1);
-  const double center_x = (in.width - 1) / 2.0;
-  const double center_y = (in.height - 1) / 2.0;
-  const int stride = 4 * (in.width + 3);
-  for (int y = 0; y < in.height; ++y) {
+void ImageOperator::warp(const Affine& source, Image& image) {
+  pad(image);
+  changed_.resize(image.width, image.height);
+  offsets_.resize(image.width);
+  right_.resize(image.width);
+  below_.resize(image.width);
+  wide_.resize(std::size_t{3} * image.width + 1);
+  const double center_x = (image.width - 1) / 2.0;
+  const double center_y = (image.height - 1) / 2.0;
+  const int stride = 4 * (image.width + 3);
+  for (int y = 0; y < image.height; ++y) {
     const double x_first = source.xx * -center_x + source.xy * (y - center_y) + source.x0;
     const double y_first = source.yx * -center_x + source.yy * (y - center_y) + source.y0;
     const RowPlaces row = {.x_start = static_cast<float>(x_first + center_x + 1),  // 1 for the frame
                            .x_step = static_cast<float>(source.xx),
-                           .x_most = static_cast<float>(in.width + 1),
+                           .x_most = static_cast<float>(image.width + 1),
                            .y_start = static_cast<float>(y_first + center_y + 1),
                            .y_step = static_cast<float>(source.yx),
-                           .y_most = static_cast<float>(in.height + 1),
+                           .y_most = static_cast<float>(image.height + 1),
                            .stride = stride};
-    find_places(row, in.width, offsets_.data(), right_.data(), below_.data());
+    find_places(row, image.width, offsets_.data(), right_.data(), below_.data());
     assert(std::ranges::all_of(offsets_, [&](int at) {  // (1)
       return at >= 0 && static_cast<std::size_t>(at) + stride + 8 <= padded_.size();
     }));
-    blend_neighbors(padded_.data(), stride, in.width, offsets_.data(), right_.data(), below_.data(), wide_.data());
-    to_bytes(wide_.data(), 3 * in.width, out.row(y));
+    blend_neighbors(padded_.data(), stride, image.width, offsets_.data(), right_.data(), below_.data(), wide_.data());
+    to_bytes(wide_.data(), 3 * image.width, changed_.row(y));
   }
-}
-
-void ImageOperator::warp(const Affine& source, Image& image) {
-  warper_.warp(image, source, changed_);
   std::swap(image, changed_);
 }
 

@@ -20,30 +20,6 @@ struct Affine {
   double y0 = 0;
 };
 
-/// Applies affine maps with bilinear interpolation and black around the image, as torchvision's affine and rotate do
-/// for tensors. Reuses its memory; only one thread at a time may use an object.
-///
-/// (1) The source image is surrounded by a frame of black pixels, and every point is clamped to the framed image, so no
-///     pixel needs a test.
-/// (2) Sums run in a fixed order, in float32 without fused multiply-add, so every CPU gives equal bits.
-///
-/// Cost: one copy of the image, and for each target pixel 12 multiplications of vectors of four values.
-class Warper {
- public:
-  /// Writes the mapped image to `out`, which gets the size of `in`. `out` must not be `in`.
-  void warp(const Image& in, const Affine& source, Image& out);
-
- private:
-  void pad(const Image& in);
-
-  std::vector<std::uint16_t>
-      padded_;                // (height + 3, width + 3, 4): the image with black around it, and room for one more value
-  std::vector<int> offsets_;  // [pixel of a row] index of the upper left neighbor in padded_
-  std::vector<float> right_;  // [pixel of a row] share of the right neighbors
-  std::vector<float> below_;  // [pixel of a row] share of the lower neighbors
-  std::vector<std::int32_t> wide_;  // a target row before rounding to bytes
-};
-
 /// The kind of an operation. The notes tell what ImageOperation's `amount` means for each kind. A factor of 1 changes
 /// no pixel.
 enum class OperationKind : std::uint8_t {
@@ -79,8 +55,13 @@ class ImageOperator {
 
  private:
   void warp(const Affine& source, Image& image);
+  void pad(const Image& in);
 
-  Warper warper_;
+  std::vector<std::uint16_t> padded_;  // (height + 3, width + 3, 4): the framed image, and room for one more value
+  std::vector<int> offsets_;           // [pixel of a row] index of the upper left neighbor in padded_
+  std::vector<float> right_;           // [pixel of a row] share of the right neighbors
+  std::vector<float> below_;           // [pixel of a row] share of the lower neighbors
+  std::vector<std::int32_t> wide_;     // a target row before rounding to bytes
   Image changed_;
 };
 
