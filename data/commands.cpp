@@ -176,16 +176,13 @@ int run_extract(Arguments arguments, const Settings& settings) {
   char* end = nullptr;
   const long long index = std::strtoll(arguments[1].c_str(), &end, 10);
   if (arguments[1].empty() || *end != '\0') throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
-  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder)) {
-    return extract_index(folder, index, settings);
-  }
-  const ShardTable table = table_of(arguments[0]);
+  const auto table = read_table(find_dataset(arguments[0]));
   const std::size_t field =
-      settings.fields.empty() ? 0 : field_position(table.spec(), settings.fields.back(), "--field");
-  const auto sample = extract_sample(table, index, field);
+      settings.fields.empty() ? 0 : field_position(table->spec(), settings.fields.back(), "--field");
+  const auto sample = extract_sample(*table, index, field);
   write_sample(sample.bytes, settings.out);
   std::cerr << "sample " << index << ": " << sample.bytes.size() << " bytes"
-            << (sample.label < 0 ? " of " + table.spec()[field].name : ", label " + std::to_string(sample.label))
+            << (sample.label < 0 ? " of " + table->spec()[field].name : ", label " + std::to_string(sample.label))
             << (sample.key.empty() ? "" : ", from " + sample.key) << "\n";
   return 0;
 }

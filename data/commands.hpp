@@ -60,9 +60,6 @@ int info_index(const std::filesystem::path& folder);
 /// Runs `mnshard verify` for a folder with a manifest of indexed HDF5 files: reads and decodes all blocks, and checks
 /// the filters' checksums.
 int verify_index(const std::filesystem::path& folder, int threads);
-/// Runs `mnshard extract` for a folder with a manifest of indexed HDF5 files: writes a field of a sample to
-/// settings.out, or to standard output if settings.out is empty.
-int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
 
 struct CommandForm {
   const char* arguments;

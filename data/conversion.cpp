@@ -56,7 +56,7 @@ bool has_label(const SampleSpec& spec) {
          spec[1].sample_bytes() == sizeof(std::int64_t);
 }
 
-std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
+std::int64_t label_of(const StoredFile& shard, std::int64_t sample) {
   std::int64_t label = 0;
   std::memcpy(&label, shard.read_sample(1, sample).data(), sizeof label);
   return label;

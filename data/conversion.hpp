@@ -94,7 +94,7 @@ class Conversion {
 /// Whether the samples are data and a label, as labeled() describes them.
 [[nodiscard]] bool has_label(const SampleSpec& spec);
 /// The label of a sample; has_label() must be true for the shard's spec.
-[[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
+[[nodiscard]] std::int64_t label_of(const StoredFile& shard, std::int64_t sample);
 
 /// Facts about a source file for request(): path, size and time of change; null if the file is missing.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);

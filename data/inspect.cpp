@@ -45,9 +45,9 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
         what += " of samples " + std::to_string(first) + " to " + std::to_string(last - 1);
       } else {
         if (reader.num_fields() <= 2) what = "its checksum";
-        source = reader.source_text(first);
+        source = reader.source_of(first);
       }
-      if (!source.empty()) source = ": the sample is" + source;
+      if (!source.empty()) source = ": the sample is from " + source;
       result.damage.push_back({reader.path(), first, what + " differs" + source});
     }
   }
@@ -110,12 +110,6 @@ VerifyReport verify_dataset(const ShardTable& table, int threads,
   return report;
 }
 
-void check_sample_number(std::int64_t index, std::int64_t samples) {
-  if (index >= 0 && index < samples) return;
-  throw UsageError("there is no sample " + std::to_string(index) + ": the dataset has " + std::to_string(samples) +
-                   ", counted from 0");
-}
-
 std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option) {
   try {
     return spec.position(name);
@@ -131,14 +125,16 @@ void write_sample(std::span<const std::byte> sample, const std::string& out) {
   if (!std::cout) throw DataError("cannot write the sample to standard output");
 }
 
-ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field) {
-  check_sample_number(index, table.num_samples());
-  const auto [shard, sample] = table.locate(index);
-  const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
-  ExtractedSample result;
-  if (is_labeled(table.spec())) result.label = label_of(reader, sample);
-  if (reader.header().has_images) result.key = reader.read_keys()[sample];
-  result.bytes = reader.read_sample(field, sample);
+ExtractedSample extract_sample(const StoredTable& table, std::int64_t index, std::size_t field) {
+  if (index < 0 || index >= table.num_samples()) {
+    throw UsageError("there is no sample " + std::to_string(index) + ": the dataset has " +
+                     std::to_string(table.num_samples()) + ", counted from 0");
+  }
+  const auto [number, sample] = table.locate(index);
+  table.check_unchanged(number);
+  const auto file = table.open(number, File(table.path(number), File::Mode::kRead), std::make_shared<IoCounters>());
+  ExtractedSample result{.bytes = file->read_sample(field, sample), .key = file->source_of(sample)};
+  if (is_labeled(table.spec())) result.label = label_of(*file, sample);
   return result;
 }
 

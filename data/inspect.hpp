@@ -1,4 +1,4 @@
-/// Verifies datasets that consist of shards, and extracts samples from the shards.
+/// Verifies datasets that consist of shards, and extracts samples from files of datasets.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,6 @@ struct VerifyReport {
 [[nodiscard]] VerifyReport verify_dataset(const ShardTable& table, int threads,
                                           const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-/// Throws UsageError if a dataset of `samples` samples has no sample `index`.
-void check_sample_number(std::int64_t index, std::int64_t samples);
 /// The position of field `name`, which the user named by the option `option`. If there is no such field, throws a
 /// UsageError that begins with the option.
 [[nodiscard]] std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option);
@@ -47,6 +45,6 @@ struct ExtractedSample {
 };
 /// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, and DataError if the
 /// sample is damaged.
-[[nodiscard]] ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field = 0);
+[[nodiscard]] ExtractedSample extract_sample(const StoredTable& table, std::int64_t index, std::size_t field = 0);
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-#include "data/inspect.hpp"
+#include "data/commands.hpp"
 
 #include <iostream>
 #include <memory>
@@ -10,9 +10,7 @@
 #include <mn/data/classes.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/open_files.hpp>
-#include <mn/data/stored_dataset.hpp>
 
-#include "data/commands.hpp"
 #include "data/index_files.hpp"
 #include "data/run_tasks.hpp"
 
@@ -113,19 +111,6 @@ int verify_index(const std::filesystem::path& folder, int threads) {
             << " files: " << (errors.empty() ? "all can be read" : std::to_string(errors.size()) + " chunks damaged")
             << "\n";
   return errors.empty() ? 0 : 1;
-}
-
-int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
-  const StoredDataset dataset(std::make_shared<const Hdf5Table>(open_index(folder)));
-  check_sample_number(sample, dataset.size());
-  const std::size_t field =
-      settings.fields.empty() ? 0 : field_position(dataset.spec(), settings.fields.back(), "--field");
-  RawSamples out;
-  dataset.read(std::span(&sample, 1), out);
-  const auto& bytes = out.columns[field].bytes;
-  write_sample(bytes, settings.out);
-  std::cerr << "sample " << sample << ": " << bytes.size() << " bytes of " << dataset.spec()[field].name << "\n";
-  return 0;
 }
 
 }  // namespace mn::data

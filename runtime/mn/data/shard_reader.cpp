@@ -162,18 +162,6 @@ void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t 
                   static_cast<std::uint64_t>(end - begin));
 }
 
-std::vector<std::byte> ShardReader::read_sample(std::size_t field, std::int64_t sample) const {
-  std::vector<std::byte> bytes(length(field, sample));
-  if (is_small(field)) {
-    copy_small(field, sample, bytes.data());
-    return bytes;
-  }
-  const auto block = load_block(field, block_of(field, sample));
-  const auto begin = block->begin() + offset_in_block(field, sample);
-  std::copy(begin, begin + std::ssize(bytes), bytes.begin());
-  return bytes;
-}
-
 std::int64_t ShardReader::index_bytes() const noexcept {
   const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
   std::size_t total = bytes(block_begins_);
@@ -193,10 +181,9 @@ std::vector<std::string> ShardReader::read_keys() const {
   return keys;
 }
 
-std::string ShardReader::source_text(std::int64_t sample) const {
+std::string ShardReader::source_of(std::int64_t sample) const {
   try {
-    const std::string key = header_.has_images ? read_keys()[static_cast<std::size_t>(sample)] : "";
-    return key.empty() ? "" : " from " + key;
+    return header_.has_images ? read_keys()[static_cast<std::size_t>(sample)] : "";
   } catch (const DataError&) {
     return {};
   }
@@ -205,9 +192,11 @@ std::string ShardReader::source_text(std::int64_t sample) const {
 std::string ShardReader::damage(std::size_t field, std::int64_t block) const {
   const std::int64_t first = first_sample(block);
   const std::int64_t last = first_sample(block + 1) - 1;
-  const std::string samples = first == last
-                                  ? "sample " + std::to_string(first) + source_text(first) + " is"
-                                  : "samples " + std::to_string(first) + " to " + std::to_string(last) + " are";
+  std::string samples = "samples " + std::to_string(first) + " to " + std::to_string(last) + " are";
+  if (first == last) {
+    const std::string source = source_of(first);
+    samples = "sample " + std::to_string(first) + (source.empty() ? "" : " from " + source) + " is";
+  }
   return path() + ": " + samples + " damaged (the checksum of " + header_.spec.fields[field].name +
          " differs): `mnshard verify` lists all such samples; copy the shard again or recreate it";
 }

@@ -69,11 +69,9 @@ class ShardReader final : public StoredFile {
     return crc32c(bytes) == fields_[field].crcs[block];
   }
   [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
-  [[nodiscard]] std::string source_text(std::int64_t sample) const override;
+  [[nodiscard]] std::string source_of(std::int64_t sample) const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
-  /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
-  [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
   /// Reads a part of the shard for a tool, such as mnshard. Throws DataError if the part's checksum differs.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
   /// Reads the names of the sources of all samples; empty unless the samples are images with a class.

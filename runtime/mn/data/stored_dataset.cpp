@@ -32,12 +32,12 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   return folders;
 }
 
-std::shared_ptr<const StoredTable> table_in(const std::filesystem::path& folder) {
+}  // namespace
+
+std::shared_ptr<const StoredTable> read_table(const std::filesystem::path& folder) {
   if (has_hdf5_manifest(folder)) return std::make_shared<const Hdf5Table>(read_hdf5_manifest(folder));
   return std::make_shared<const ShardTable>(read_manifest(folder));
 }
-
-}  // namespace
 
 std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
   const auto folders = candidates(name_or_path, installed);
@@ -56,7 +56,7 @@ StoredDataset::StoredDataset(std::shared_ptr<const StoredTable> table, const Sto
 OpenFiles& StoredDataset::opened() const {
   const std::lock_guard lock(mutex_);
   if (!opened_) {
-    auto table = table_in(find_dataset(name_, options_.installed));
+    auto table = read_table(find_dataset(name_, options_.installed));
     table->check_all();
     opened_ = std::make_unique<OpenFiles>(std::move(table), options_, counters_);
   }
@@ -72,7 +72,8 @@ std::string StoredDataset::do_where(std::int64_t index) const {
   const auto [file, sample] = stored_table().locate(index);
   const std::string text = stored_table().path(file).string() + ": sample " + std::to_string(sample);
   try {
-    return text + opened().open(file).file->source_text(sample);
+    const std::string source = opened().open(file).file->source_of(sample);
+    return source.empty() ? text : text + " from " + source;
   } catch (const DataError&) {  // the caller reports the sample's error, not this one
     return text;
   }

@@ -1,12 +1,14 @@
 /// An open file of a dataset: a shard, or an ordinary HDF5 file.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/data/raw_samples.hpp>
@@ -52,9 +54,9 @@ class StoredFile {
   [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
   /// The error text for a damaged block: names the file and the samples, and may add a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
-  /// Text for messages: " from NAME", where NAME is the image file or archive member from which the sample was made.
-  /// Empty if the open file does not record NAME, or can't be read.
-  [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
+  /// The name of the image file or archive member from which the sample was made. Empty if the open file does not
+  /// record it, or can't be read.
+  [[nodiscard]] virtual std::string source_of(std::int64_t /*sample*/) const { return {}; }
   /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
@@ -63,6 +65,17 @@ class StoredFile {
     auto bytes = std::make_shared<ByteBuffer>(block_bytes(field, block));
     read_blocks(field, block, 1, *bytes);
     if (!is_good(field, block, *bytes)) throw DataError(damage(field, block));
+    return bytes;
+  }
+  /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
+  [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const {
+    std::vector<std::byte> bytes(length(field, sample));
+    if (is_small(field)) {
+      copy_small(field, sample, bytes.data());
+    } else {
+      const auto block = load_block(field, block_of(field, sample));
+      std::copy_n(block->begin() + offset_in_block(field, sample), bytes.size(), bytes.begin());
+    }
     return bytes;
   }
 
