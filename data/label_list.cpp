@@ -5,7 +5,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <optional>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -20,9 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Cells = std::vector<std::string>;
-using ClassNumbers = std::map<std::string, std::int32_t, std::less<>>;
 
-constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kBlanks = " \t\r\n";
 
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -37,10 +35,7 @@ std::optional<std::int32_t> number_in(std::string_view text) {
   return whole && label >= 0 ? std::optional(label) : std::nullopt;
 }
 
-[[noreturn]] void no_label(const std::string& where, std::string_view text, const std::string& remedy = {}) {
-  throw DataError(where + ": \"" + std::string(text) + "\" is not a label (a whole number from 0 to 2147483647)" +
-                  remedy);
-}
+constexpr const char* kNotLabel = " is not a label (a whole number from 0 to 2147483647)";
 
 /// Parses a line "path label". The path may have spaces.
 ListedImage parse_line(const std::string& line, std::int64_t number, const std::string& where) {
@@ -48,7 +43,7 @@ ListedImage parse_line(const std::string& line, std::int64_t number, const std::
   if (space == std::string::npos || space == 0)
     throw DataError(where + ": \"" + line + "\" is not of the form \"path label\"");
   const auto label = number_in(std::string_view(line).substr(space + 1));
-  if (!label) no_label(where, std::string_view(line).substr(space + 1));
+  if (!label) throw DataError(where + ": \"" + line.substr(space + 1) + "\"" + kNotLabel);
   return {line.substr(0, line.find_last_not_of(" \t", space) + 1), *label, number};
 }
 
@@ -85,8 +80,7 @@ std::size_t column_in(const Cells& header, std::string_view name, const std::str
 class CsvList {
  public:
   CsvList(const fs::path& list, const ListOptions& options)
-      : rows_(list), folder_(list.parent_path()), columns_(options.columns) {
-    for (const std::string& name : options.class_names) numbers_.emplace(name, static_cast<int>(numbers_.size()));
+      : rows_(list), folder_(list.parent_path()), columns_(options.columns), labels_(options.class_names) {
     if (!columns_.empty() && std::ranges::count(columns_, ',') != 1) {
       throw UsageError("--columns \"" + columns_ + "\" is not of the form PATH,LABEL");
     }
@@ -120,7 +114,7 @@ class CsvList {
       throw DataError(rows_.where() + ": " + std::to_string(first.size()) + " columns (" + join(first) +
                       "): choose path and label with --columns PATH,LABEL");
     }
-    return !find_label(first[label_]) && !is_image(first[path_]);
+    return !labels_.find(first[label_]) && !is_image(first[path_]);
   }
 
   /// Whether a cell of the first row is the path of an image, and not the name of a column.
@@ -129,23 +123,15 @@ class CsvList {
     return named_as_image(cell) || fs::is_regular_file(folder_ / cell, error);
   }
 
-  [[nodiscard]] std::optional<std::int32_t> find_label(std::string_view cell) const {
-    if (const auto number = number_in(trimmed(cell))) return number;
-    const auto named = numbers_.find(trimmed(cell));
-    return named == numbers_.end() ? std::nullopt : std::optional(named->second);
-  }
-
-  [[nodiscard]] std::int32_t label_of(std::string_view cell) const {
-    const auto label = find_label(cell);
-    if (!label)
-      no_label(rows_.where(), cell, numbers_.empty() ? ": --classes FILE numbers names" : ", nor a class of --classes");
-    return *label;
+  [[nodiscard]] std::int32_t label_of(const std::string& cell) const {
+    if (const auto label = labels_.find(cell)) return *label;
+    throw DataError(rows_.where() + ": \"" + cell + "\"" + labels_.expected());
   }
 
   CsvReader rows_;
   fs::path folder_;
   std::string columns_;
-  ClassNumbers numbers_;
+  Labels labels_;
   std::size_t path_ = 0;
   std::size_t label_ = 1;
 };
@@ -156,6 +142,21 @@ bool is_csv(const fs::path& list) {
 }
 
 }  // namespace
+
+Labels::Labels(const std::vector<std::string>& class_names) {
+  for (const std::string& name : class_names) numbers_.emplace(name, static_cast<std::int32_t>(numbers_.size()));
+}
+
+std::optional<std::int32_t> Labels::find(std::string_view text) const {
+  text = trimmed(text);
+  if (const auto number = number_in(text)) return number;
+  const auto named = numbers_.find(text);
+  return named == numbers_.end() ? std::nullopt : std::optional(named->second);
+}
+
+std::string Labels::expected() const {
+  return kNotLabel + std::string(numbers_.empty() ? ": --classes FILE numbers names" : ", nor a class of --classes");
+}
 
 void for_each_listed(const fs::path& list, const ListOptions& options, const std::function<void(ListedImage)>& use) {
   if (is_csv(list)) return CsvList(list, options).read(use);

@@ -4,10 +4,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mn::data {
+
+/// The labels of images: numbers from 0 to 2147483647, or names of classes.
+class Labels {
+ public:
+  /// `class_names` has the names of the classes, label 0 first; empty: labels are numbers.
+  explicit Labels(const std::vector<std::string>& class_names);
+  /// The label in a text, which may have blanks around it. No value if the text is not a label.
+  [[nodiscard]] std::optional<std::int32_t> find(std::string_view text) const;
+  /// The end of the error text for a text that is not a label.
+  [[nodiscard]] std::string expected() const;
+
+ private:
+  std::map<std::string, std::int32_t, std::less<>> numbers_;  // label of each class name
+};
 
 struct ListedImage {
   std::string key;         ///< path, as written in the list

@@ -1,8 +1,6 @@
 #include "data/webdataset.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <string_view>
 
 #include <mn/core/error.hpp>
@@ -49,20 +47,6 @@ std::string json_label(const std::string& text, const std::vector<std::string>& 
     value = json(value[key]);
   }
   return value.is_string() ? value.get<std::string>() : json_text(value);
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
-/// Parses a whole number, which may have blanks around it; no value if the text is not a number.
-std::optional<std::int64_t> parse_label(std::string_view text) {
-  text = trimmed(text);
-  std::int64_t label = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(label) : std::nullopt;
 }
 
 }  // namespace
@@ -134,15 +118,11 @@ void WebReader::add_label(const TarMember& member, WebSample& sample) {
     sample.error = "its ." + members_.label + ": " + error.what();
     return;
   }
-  auto label = parse_label(text);
-  const auto named = std::ranges::find(members_.class_names, trimmed(text));
-  if (!label && named != members_.class_names.end()) label = named - members_.class_names.begin();
-  if (label && *label >= 0 && *label <= std::numeric_limits<std::int32_t>::max()) {
-    sample.label = static_cast<std::int32_t>(*label);
+  if (const auto label = labels_.find(text)) {
+    sample.label = *label;
   } else {
     const std::string found = text.size() <= 64 ? " " + json_quoted(utf8_text(text)) : "";
-    sample.error = "its ." + members_.label + found + " is not a label (a whole number from 0 to 2147483647)" +
-                   (members_.class_names.empty() ? ": --classes FILE numbers names" : ", nor a class of --classes");
+    sample.error = "its ." + members_.label + found + labels_.expected();
   }
 }
 

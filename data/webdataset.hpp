@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/label_list.hpp"
 #include "data/tar.hpp"
 
 namespace mn::data {
@@ -43,7 +44,7 @@ class WebReader {
  public:
   /// Errors call the file `name`, or `path` if `name` is empty.
   explicit WebReader(const std::filesystem::path& path, WebMembers members = {}, std::string name = {})
-      : tar_(path, std::move(name)), members_(std::move(members)) {}
+      : tar_(path, std::move(name)), members_(std::move(members)), labels_(members_.class_names) {}
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }
   /// Reads the next sample into `sample`, and reuses its memory. False at the end.
   bool next(WebSample& sample);
@@ -57,6 +58,7 @@ class WebReader {
 
   TarReader tar_;
   WebMembers members_;
+  Labels labels_;
   std::optional<TarMember> ahead_;
   bool has_begun_ = false;
   bool has_image_ = false;  // whether the current sample has an image
