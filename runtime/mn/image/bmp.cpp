@@ -25,20 +25,13 @@ constexpr std::uint32_t kInfoHeaderBytes = 40;
   throw DataError("a BMP " + what + ", which is not decoded: save it as a PNG");
 }
 
-/// Reads little-endian numbers of a file. Throws DataError if a number lies beyond the file's end.
-class Numbers {
- public:
-  explicit Numbers(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  [[nodiscard]] std::uint32_t at(std::uint64_t offset, int bytes) const {
-    if (offset + bytes > bytes_.size()) damaged("it ends too early");
-    std::uint32_t value = 0;
-    for (int i = bytes; i-- > 0;) value = value << 8 | std::to_integer<std::uint32_t>(bytes_[offset + i]);
-    return value;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
+/// The little-endian number at `offset` of a file. Throws DataError if the number lies beyond the file's end.
+std::uint32_t number_at(std::span<const std::byte> file, std::uint64_t offset, int bytes) {
+  if (offset + bytes > file.size()) damaged("it ends too early");
+  std::uint32_t value = 0;
+  for (int i = bytes; i-- > 0;) value = value << 8 | std::to_integer<std::uint32_t>(file[offset + i]);
+  return value;
+}
 
 /// Which bits of a pixel hold one of its colors.
 struct Channel {
@@ -56,23 +49,22 @@ class BmpDecoder final : public FormatDecoder {
  public:
   const ImageHeader& open(std::span<const std::byte> bytes) override {
     bytes_ = bytes;
-    const Numbers numbers(bytes);
-    info_bytes_ = numbers.at(kFileHeaderBytes, 4);
-    pixels_at_ = numbers.at(10, 4);
+    info_bytes_ = number_at(bytes_, kFileHeaderBytes, 4);
+    pixels_at_ = number_at(bytes_, 10, 4);
     is_core_ = info_bytes_ == kCoreHeaderBytes;
     if (!is_core_ && info_bytes_ < kInfoHeaderBytes) damaged("a header of " + std::to_string(info_bytes_) + " bytes");
     const int side_bytes = is_core_ ? 2 : 4;
     const std::size_t sides_at = kFileHeaderBytes + 4;
-    const std::int64_t width = static_cast<std::int32_t>(numbers.at(sides_at, side_bytes));
-    const std::int64_t height = static_cast<std::int32_t>(numbers.at(sides_at + side_bytes, side_bytes));
+    const std::int64_t width = static_cast<std::int32_t>(number_at(bytes_, sides_at, side_bytes));
+    const std::int64_t height = static_cast<std::int32_t>(number_at(bytes_, sides_at + side_bytes, side_bytes));
     if (width < 1 || height == 0 || height == INT32_MIN) damaged("it has no width or height");
     is_top_down_ = height < 0;
-    bits_ = numbers.at(sides_at + 2 * side_bytes + 2, 2);
+    bits_ = number_at(bytes_, sides_at + 2 * side_bytes + 2, 2);
     header_ = {.format = ImageFormat::kBmp,
                .width = static_cast<int>(width),
                .height = static_cast<int>(is_top_down_ ? -height : height),
                .components = 3};
-    read_colors(numbers, is_core_ ? 0 : numbers.at(kFileHeaderBytes + 16, 4));
+    read_colors(is_core_ ? 0 : number_at(bytes_, kFileHeaderBytes + 16, 4));
     return header_;
   }
 
@@ -90,37 +82,39 @@ class BmpDecoder final : public FormatDecoder {
   /// Number of bytes of a row, a multiple of 4.
   [[nodiscard]] std::uint64_t stride() const { return (std::uint64_t{bits_} * header_.width + 31) / 32 * 4; }
 
-  void read_colors(const Numbers& numbers, std::uint32_t compression) {
+  void read_colors(std::uint32_t compression) {
     enum : std::uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kMasks = 3, kMasksAndAlpha = 6 };
     if (compression == kRle8 || compression == kRle4) not_decoded("compressed by RLE");
     const bool has_masks = compression == kMasks || compression == kMasksAndAlpha;
     if (compression != kNone && !has_masks) not_decoded("compressed in the way " + std::to_string(compression));
-    if (bits_ == 1 || bits_ == 4 || bits_ == 8) return read_palette(numbers);
+    if (bits_ == 1 || bits_ == 4 || bits_ == 8) return read_palette();
     if (bits_ != 16 && bits_ != 24 && bits_ != 32) not_decoded("of " + std::to_string(bits_) + " bits a pixel");
     constexpr Channel kMasks16[] = {{0x7C00}, {0x3E0}, {0x1F}}, kMasks32[] = {{0xFF0000}, {0xFF00}, {0xFF}};
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       channels_[c] = bits_ == 16 ? kMasks16[c] : kMasks32[c];
       // In a file with a header of 40 bytes, the masks follow the header. A longer header holds the masks at the same
       // offset.
-      if (has_masks && bits_ != 24) channels_[c].mask = numbers.at(kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
+      if (has_masks && bits_ != 24)
+        channels_[c].mask = number_at(bytes_, kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
     }
   }
 
-  void read_palette(const Numbers& numbers) {
-    const std::uint32_t in_file = is_core_ ? 0 : numbers.at(kFileHeaderBytes + 32, 4);
+  void read_palette() {
+    const std::uint32_t in_file = is_core_ ? 0 : number_at(bytes_, kFileHeaderBytes + 32, 4);
     const std::uint32_t most = 1U << bits_;
     if (in_file > most) damaged("a palette of " + std::to_string(in_file) + " colors");
     const int color_bytes = is_core_ ? 3 : 4;
     palette_ = {};
     for (std::uint32_t i = 0; i < (in_file == 0 ? most : in_file); ++i) {
-      palette_[i] = numbers.at(std::uint64_t{kFileHeaderBytes} + info_bytes_ + std::uint64_t{i} * color_bytes, 3);
+      palette_[i] =
+          number_at(bytes_, std::uint64_t{kFileHeaderBytes} + info_bytes_ + std::uint64_t{i} * color_bytes, 3);
     }
   }
 
   void decode_row(std::uint64_t at, int first, std::uint8_t* to, int count) const {
     for (int x = first; x < first + count; ++x, to += 3) {
       if (bits_ > 8) {
-        const std::uint32_t pixel = pixel_at(at + std::uint64_t{bits_} / 8 * x);
+        const std::uint32_t pixel = number_at(bytes_, at + std::uint64_t{bits_} / 8 * x, static_cast<int>(bits_ / 8));
         for (std::size_t c = 0; c < channels_.size(); ++c) to[c] = channels_[c].of(pixel);
         continue;
       }
@@ -131,12 +125,6 @@ class BmpDecoder final : public FormatDecoder {
       to[1] = static_cast<std::uint8_t>(color >> 8);
       to[2] = static_cast<std::uint8_t>(color);
     }
-  }
-
-  [[nodiscard]] std::uint32_t pixel_at(std::uint64_t at) const {
-    std::uint32_t pixel = 0;
-    for (unsigned i = 0; i < bits_ / 8; ++i) pixel |= std::to_integer<std::uint32_t>(bytes_[at + i]) << 8 * i;
-    return pixel;
   }
 
   std::span<const std::byte> bytes_;

@@ -20,22 +20,15 @@ std::size_t integer_bytes(std::uint32_t type) {
   return type == kLong || type == kSignedLong ? 4 : 0;
 }
 
-/// Reads numbers of a TIFF structure in the structure's byte order. Returns no value beyond the structure's end.
-class Tiff {
- public:
-  explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}
-
-  [[nodiscard]] std::optional<std::uint32_t> number(std::size_t at, std::size_t size) const {
-    if (at > bytes_.size() || size > bytes_.size() - at) return std::nullopt;
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes_[at + (big_endian_ ? i : size - 1 - i)];
-    return value;
-  }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  bool big_endian_;
-};
+/// The number of `size` bytes at offset `at` of a TIFF structure, in the structure's byte order. No value beyond the
+/// structure's end.
+std::optional<std::uint32_t> number(std::span<const std::uint8_t> tiff, std::size_t at, std::size_t size) {
+  if (at > tiff.size() || size > tiff.size() - at) return std::nullopt;
+  const bool is_big_endian = tiff[0] == 'M';
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < size; ++i) value = value << 8 | tiff[at + (is_big_endian ? i : size - 1 - i)];
+  return value;
+}
 
 }  // namespace
 
@@ -44,17 +37,16 @@ int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept {
   return read_tiff_orientation(app1.subspan(kExif.size()));
 }
 
-int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept {
-  const Tiff tiff(bytes);
-  if (tiff.number(2, 2) != 42u) return 1;
-  const auto directory = tiff.number(4, 4);
-  const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;
+int read_tiff_orientation(std::span<const std::uint8_t> tiff) noexcept {
+  if (number(tiff, 2, 2) != 42u) return 1;
+  const auto directory = number(tiff, 4, 4);
+  const auto entries = directory ? number(tiff, *directory, 2) : std::nullopt;
   if (!entries) return 1;
   for (std::size_t i = 0; i < *entries; ++i) {
     const std::size_t entry = std::size_t{*directory} + 2 + i * kEntryBytes;
-    const std::size_t value_bytes = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
-    if (tiff.number(entry, 2) != kOrientationTag || value_bytes == 0) continue;
-    const std::uint32_t value = tiff.number(entry + 8, value_bytes).value_or(1);
+    const std::size_t value_bytes = integer_bytes(number(tiff, entry + 2, 2).value_or(0));
+    if (number(tiff, entry, 2) != kOrientationTag || value_bytes == 0) continue;
+    const std::uint32_t value = number(tiff, entry + 8, value_bytes).value_or(1);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
