@@ -32,10 +32,6 @@ namespace {
 
 using Notes = ChunkedFile::Notes;
 
-struct DriverInfo {
-  Notes* notes;
-};
-
 /// An open file of the driver. libhdf5 fills in the base class; the driver makes and frees the object.
 struct OpenFile : H5FD_t {
   OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
@@ -49,9 +45,9 @@ OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
 const OpenFile& open_file(const H5FD_t* file) { return *static_cast<const OpenFile*>(file); }
 
 H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
-  const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
+  const auto* notes = static_cast<Notes* const*>(H5Pget_driver_info(access));
   try {
-    return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
+    return notes == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), *notes);
     // A driver can only return null. The reason is not lost, because ChunkedFile's constructor opens the file once
     // before libhdf5 does, and throws an error with the reason.
   } catch (const std::exception&) {
@@ -94,7 +90,7 @@ const H5FD_class_t& driver_class() {
     driver.name = "mn_chunks";
     driver.maxaddr = (haddr_t{1} << 63) - 1;
     driver.fc_degree = H5F_CLOSE_WEAK;
-    driver.fapl_size = sizeof(DriverInfo);
+    driver.fapl_size = sizeof(Notes*);
     driver.open = open_driver;
     driver.close = close_driver;
     driver.get_eoa = [](const H5FD_t* file, H5FD_mem_t) { return open_file(file).end; };
@@ -125,8 +121,8 @@ ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
   (void)File(path, File::Mode::kRead);  // throws an error with the reason if the file can't be read
   driver_ = H5(H5FDregister(&driver_class()), what);
   const H5 access = h5_file_access(what);
-  const DriverInfo info{notes_.get()};
-  h5_check(H5Pset_driver(access.get(), driver_.get(), &info), what);
+  const Notes* notes = notes_.get();
+  h5_check(H5Pset_driver(access.get(), driver_.get(), &notes), what);
   try {
     file_ = H5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
   } catch (const DataError& error) {

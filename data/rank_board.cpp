@@ -47,7 +47,7 @@ class RelayedError final : public Error {
   int exit_code_;
 };
 
-bool has_failed(const json& sign) { return !sign.is_null() && sign.value("state", "") == "failed"; }
+bool has_failed(const json& sign) { return sign.value("state", "") == "failed"; }
 
 void pass_on_failure(const json& sign) {
   if (has_failed(sign)) throw RelayedError(sign.at("what"), sign.at("exit_code"));
@@ -94,14 +94,14 @@ void RankBoard::post(json sign) const {
   write_file(path_of(me_.rank), json_text(sign));
 }
 
-/// Reads the sign of a rank. Null if the rank has no sign, or if the sign belongs to another job.
+/// Reads the sign of a rank. An empty object if the rank has no sign, or if the sign belongs to another job.
 json RankBoard::sign_of(int rank) const {
   try {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
     const bool ours = sign.value("job", "") == me_.job && sign.value("size", 0) == me_.size;
-    return ours ? sign : json();
+    return ours ? sign : json::object();
   } catch (const DataError&) {  // the file is absent
-    return {};
+    return json::object();
   }
 }
 
@@ -113,7 +113,7 @@ void RankBoard::lead(const std::function<void()>& plan) {
 
 bool RankBoard::has_led() const {
   const json sign = sign_of(0);
-  return !sign.is_null() && sign.value("led", false) && !has_failed(sign);
+  return sign.value("led", false) && !has_failed(sign);
 }
 
 void RankBoard::work_together(const std::function<void()>& part) {
@@ -123,10 +123,7 @@ void RankBoard::work_together(const std::function<void()>& part) {
   post({{"state", "waiting"}});
   for (int step = 1; step < me_.size; ++step) {
     const int rank = (me_.rank + step) % me_.size;
-    follow(rank, [&] {
-      const json sign = sign_of(rank);
-      return !sign.is_null() && sign.value("rounds", std::int64_t{0}) >= rounds;
-    });
+    follow(rank, [&] { return sign_of(rank).value("rounds", std::int64_t{0}) >= rounds; });
   }
 }
 
@@ -147,7 +144,8 @@ void RankBoard::work(const std::function<void()>& part) {
     // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case report the
     // other rank's failure.
     for (int rank = 0; rank < me_.size; ++rank) {
-      const json sign = rank == me_.rank ? json() : sign_of(rank);
+      if (rank == me_.rank) continue;
+      const json sign = sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
       pass_on_failure(sign);
     }
@@ -162,13 +160,13 @@ void RankBoard::work(const std::function<void()>& part) {
 
 void RankBoard::follow(int rank, const std::function<bool()>& is_done) {
   auto last_change = steady_clock::now();
-  json last;
+  json last = json::object();
   for (auto pause = kShortestPause; !is_done(); pause = std::min(pause + pause / 8, kLongestPause)) {
     const json sign = sign_of(rank);
     pass_on_failure(sign);
     if (sign != last) last_change = steady_clock::now();
     last = sign;
-    const auto limit = last.is_null() ? patience_.until_begun : patience_.since_sign;
+    const auto limit = last.empty() ? patience_.until_begun : patience_.since_sign;
     if (steady_clock::now() - last_change > limit) {
       const std::string other = "rank " + std::to_string(rank);
       throw DataError(other + " of " + std::to_string(me_.size) + " gave no sign in " + folder_.string() + " for " +
@@ -187,7 +185,7 @@ std::optional<std::vector<json>> RankBoard::finish(const json& result) {
   for (int step = 1; step < me_.size; ++step) {
     const int rank = (me_.rank + step) % me_.size;
     json sign = sign_of(rank);
-    if (sign.is_null() || sign.value("state", "") != "finished") return std::nullopt;
+    if (sign.value("state", "") != "finished") return std::nullopt;
     results[rank] = std::move(sign["result"]);
   }
   std::error_code none;

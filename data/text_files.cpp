@@ -65,28 +65,6 @@ std::size_t check_characters(const fs::path& file, std::string_view text, std::i
   return text.size();
 }
 
-/// Checks consecutive parts of a text with check_characters().
-class TextCheck {
- public:
-  TextCheck(const fs::path& file, std::int64_t begin) : file_(file), at_(begin) {}
-
-  void take(std::string_view text) {
-    cut_off_ += text;
-    const std::size_t checked = check_characters(file_, cut_off_, at_, kForce);
-    cut_off_.erase(0, checked);
-    at_ += static_cast<std::int64_t>(checked);
-  }
-  /// Call it after the last part: throws DataError if the text ends within a character.
-  void finish() const {
-    if (!cut_off_.empty()) throw DataError(file_.string() + " ends within a character of UTF-8" + kForce, true);
-  }
-
- private:
-  const fs::path& file_;
-  std::int64_t at_;      // offset of cut_off_ in the file
-  std::string cut_off_;  // bytes of a character whose rest is in the next part
-};
-
 }  // namespace
 
 void check_text(const fs::path& file, std::string_view head, std::string_view remedy) {
@@ -130,9 +108,16 @@ void read_text(const fs::path& path, const TextPiece& piece, bool any_bytes,
                const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use) {
   std::string rest;
-  TextCheck check(path, piece.begin);
+  std::string cut_off;  // bytes of a character whose rest is in the next part
+  std::int64_t cut_off_at = piece.begin;
+  const auto check = [&](std::string_view text) {
+    cut_off += text;
+    const std::size_t checked = check_characters(path, cut_off, cut_off_at, kForce);
+    cut_off.erase(0, checked);
+    cut_off_at += static_cast<std::int64_t>(checked);
+  };
   const auto take = [&](std::string_view text) {
-    if (!any_bytes) check.take(text);
+    if (!any_bytes) check(text);
     rest += text;
     const std::size_t end = complete(rest);
     use(std::string_view(rest).substr(0, end));
@@ -147,7 +132,7 @@ void read_text(const fs::path& path, const TextPiece& piece, bool any_bytes,
       take(text_at(file, at, std::min(kReadBytes, piece.end - at)));
     }
   }
-  if (!any_bytes) check.finish();
+  if (!cut_off.empty()) throw DataError(path.string() + " ends within a character of UTF-8" + kForce, true);
   use(rest);
 }
 

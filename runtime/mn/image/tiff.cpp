@@ -79,13 +79,11 @@ int map_source(thandle_t handle, void** base, toff_t* size) {
 
 void unmap_nothing(thandle_t, void*, toff_t) {}
 
-/// Keeps libtiff's first error, because later errors follow from the first.
-struct TiffMessage {
-  std::array<char, 200> text = {};
-};
+/// libtiff's first error. Only the first is kept, because later errors follow from it.
+using TiffMessage = std::array<char, 200>;
 
 int keep_error(TIFF*, void* user, const char*, const char* format, std::va_list arguments) {
-  auto& text = static_cast<TiffMessage*>(user)->text;
+  auto& text = *static_cast<TiffMessage*>(user);
   if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, arguments);
   return 1;
 }
@@ -172,7 +170,7 @@ class TiffDecoder final : public FormatDecoder {
  private:
   [[noreturn]] void fail(const char* why = "") {
     close();
-    const char* first = message_.text[0] != '\0' ? message_.text.data() : why;
+    const char* first = message_[0] != '\0' ? message_.data() : why;
     throw DataError(std::string("damaged TIFF, or of a kind that is not decoded: ") +
                     (*first != '\0' ? first : "libtiff cannot read it"));
   }
@@ -231,7 +229,7 @@ class TiffDecoder final : public FormatDecoder {
 
   TIFF* tiff_ = nullptr;
   TiffSource source_;
-  TiffMessage message_;
+  TiffMessage message_ = {};
   std::vector<std::uint32_t> raster_;
   ImageHeader header_;
 };
