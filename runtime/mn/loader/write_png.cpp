@@ -1,16 +1,15 @@
 #include <mn/loader/write_png.hpp>
 
 #include <algorithm>
-#include <span>
 #include <sstream>
 
 #include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/zeros.h>
+#include <png.h>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/image/png_writer.hpp>
 
 namespace mn {
 namespace {
@@ -36,13 +35,36 @@ at::Tensor pixels_of(const at::Tensor& image) {
   return values.permute({1, 2, 0}).contiguous();
 }
 
+png_uint_32 format_of(std::int64_t channels) {
+  switch (channels) {
+    case 1:
+      return PNG_FORMAT_GRAY;
+    case 3:
+      return PNG_FORMAT_RGB;
+    case 4:
+      return PNG_FORMAT_RGBA;
+    default:
+      throw ArgumentError("a PNG has 1, 3 or 4 channels; got " + std::to_string(channels));
+  }
+}
+
 }  // namespace
 
 std::string encode_png(const at::Tensor& image) {
   const at::Tensor pixels = pixels_of(image);
-  const std::span values(pixels.const_data_ptr<std::uint8_t>(), static_cast<std::size_t>(pixels.numel()));
-  return data::encode_png(values, static_cast<int>(pixels.size(1)), static_cast<int>(pixels.size(0)),
-                          static_cast<int>(pixels.size(2)));
+  png_image png = {};
+  png.version = PNG_IMAGE_VERSION;
+  png.format = format_of(pixels.size(2));
+  png.width = static_cast<png_uint_32>(pixels.size(1));
+  png.height = static_cast<png_uint_32>(pixels.size(0));
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
+  std::string bytes(size, '\0');
+  // libpng's simplified interface reports errors in `png`, without a longjmp.
+  if (png_image_write_to_memory(&png, bytes.data(), &size, 0, pixels.const_data_ptr(), 0, nullptr) == 0) {
+    throw Error(std::string("libpng cannot encode an image: ") + png.message);
+  }
+  bytes.resize(size);
+  return bytes;
 }
 
 void write_png(const at::Tensor& image, const std::filesystem::path& path) { write_file(path, encode_png(image)); }
