@@ -42,14 +42,11 @@ json content(const ShardTable& table) {
 
 }  // namespace
 
-ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards)
-    : ShardTable(std::move(folder), std::move(split), spec, std::move(shards), default_block_samples(spec)) {}
-
-ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
-                       std::int64_t block_samples)
-    : StoredTable(std::move(folder), std::move(split), std::move(spec)),
+ShardTable::ShardTable(std::string folder, std::string split, SampleSpec samples, std::vector<ShardInfo> shards,
+                       std::optional<std::int64_t> block_samples)
+    : StoredTable(std::move(folder), std::move(split), std::move(samples)),
       shards_(std::move(shards)),
-      block_samples_(block_samples) {
+      block_samples_(block_samples.value_or(default_block_samples(spec()))) {
   for (const ShardInfo& shard : shards_) add_file(shard.num_samples);
 }
 

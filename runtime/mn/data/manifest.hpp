@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,9 @@ inline constexpr const char* kDatasetManifest = "manifest.h5";
 class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
-  /// Makes a table of shards with blocks of default_block_samples(spec) samples.
-  ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
+  /// Without `block_samples`, a block has default_block_samples(spec) samples.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
-             std::int64_t block_samples);
+             std::optional<std::int64_t> block_samples = {});
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
   /// The number of samples in a block, which is equal in all shards. If blocks are cut by bytes (has_block_table()),

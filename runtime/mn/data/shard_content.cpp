@@ -241,19 +241,16 @@ std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes)
   return wanted > block ? wanted / block * block : std::max(wanted, std::int64_t{1});
 }
 
-ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content) {
-  return write_shard(path, content, default_block_samples(content.spec));
-}
-
-ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content, std::int64_t block_samples) {
-  ShardHeader header{.block_samples = block_samples,
+ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content,
+                      std::optional<std::int64_t> block_samples) {
+  ShardHeader header{.block_samples = block_samples.value_or(default_block_samples(content.spec)),
                      .spec = without_classes(content.spec),
                      .num_samples = static_cast<std::uint64_t>(content.size()),
                      .fields = std::vector<FieldExtents>(content.spec.fields.size()),
                      .has_images = are_images(content.spec)};
   check_lengths(content, header);
   const Derived derived = derive(content, header);
-  if (has_block_table(header.spec, block_samples)) header.block_begins.bytes = derived.block_begins.size() * 8;
+  if (has_block_table(header.spec, header.block_samples)) header.block_begins.bytes = derived.block_begins.size() * 8;
   const auto parts = contents_of(content, header, derived);
   header.uuid = uuid_of(content, header, derived);
 

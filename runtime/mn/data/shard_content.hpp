@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,8 +46,8 @@ struct ShardContent {
 
 /// Writes the shard `file` and publishes it atomically. The shard's uuid is a function of the content. Thread-safe. If
 /// writing fails, throws DataError with the system's reason (a full disk, …) and leaves no file behind.
-ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, std::int64_t block_samples);
-/// Writes a shard with blocks of default_block_samples(spec) samples.
-ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
+/// Without `block_samples`, a block has default_block_samples(spec) samples.
+ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content,
+                      std::optional<std::int64_t> block_samples = {});
 
 }  // namespace mn::data
