@@ -100,29 +100,13 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
   }
 }
 
-using Bytes32 __attribute__((vector_size(32), aligned(1), may_alias)) = std::uint8_t;
-
-/// Finds the least and the greatest value of each channel. Works in runs of 96 values: 96 is a multiple of a pixel's 3
-/// values and of a vector's 32.
-MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint8_t* least, std::uint8_t* most) {
-  constexpr std::size_t kVectors = 3, kLanes = sizeof(Bytes32), kRun = kVectors * kLanes;
-  Bytes32 low[kVectors] = {~Bytes32{}, ~Bytes32{}, ~Bytes32{}};
-  Bytes32 high[kVectors] = {};
-  std::size_t first = 0;
-  for (; first + kRun <= count; first += kRun) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const Bytes32 x = *reinterpret_cast<const Bytes32*>(values + first + v * kLanes);
-      low[v] = x < low[v] ? x : low[v];
-      high[v] = x > high[v] ? x : high[v];
+/// Finds the least and the greatest value of each channel.
+MN_SIMD void find_range(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* least, std::uint8_t* most) {
+  for (std::size_t i = 0; i < pixels; ++i, rgb += 3) {
+    for (int c = 0; c < 3; ++c) {
+      least[c] = std::min(least[c], rgb[c]);
+      most[c] = std::max(most[c], rgb[c]);
     }
-  }
-  for (std::size_t i = 0; i < kRun; ++i) {
-    least[i % 3] = std::min(least[i % 3], low[i / kLanes][i % kLanes]);
-    most[i % 3] = std::max(most[i % 3], high[i / kLanes][i % kLanes]);
-  }
-  for (std::size_t i = first; i < count; ++i) {
-    least[i % 3] = std::min(least[i % 3], values[i]);
-    most[i % 3] = std::max(most[i % 3], values[i]);
   }
 }
 
@@ -213,7 +197,7 @@ void solarize(Image& image, double threshold) {
 void autocontrast(Image& image) {
   std::uint8_t least[3] = {255, 255, 255};
   std::uint8_t most[3] = {0, 0, 0};
-  find_range(image.pixels.data(), image.pixels.size(), least, most);
+  find_range(image.pixels.data(), pixels_of(image), least, most);
   Tables tables;
   for (int c = 0; c < 3; ++c) {
     const bool flat = most[c] == least[c];
