@@ -1,5 +1,5 @@
 /// The interface of converters, and run_conversion(), by which any number of processes make the shards of a dataset
-/// together. A converter makes shard n from n and the sources alone, so it does not matter which process makes a shard.
+/// together. A converter makes shard n from n and the sources alone, in whichever process.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,7 @@ struct Output {
 
 class ConversionPart;
 
-/// A round of the plan: tasks that the processes share and run in any order. Each task leaves its result in the scratch
-/// folder.
+/// Tasks of the plan that the processes share and run in any order. Each task leaves its result in the scratch folder.
 struct PlanRound {
   std::size_t tasks;
   std::function<void(std::size_t task)> run;  ///< runs a task; several threads call it

@@ -1,4 +1,3 @@
-// Finds by libhdf5 where the fields lie in HDF5 files. Training then reads the fields without libhdf5 and its lock.
 #include "data/index_files.hpp"
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-// Locks the output folder of a conversion.
-//
 // A process without other ranks locks the file exclusively. The ranks of a job share the lock: the first rank locks
 // exclusively, writes the job's name into the file, and changes the lock to a shared lock.
 //

@@ -1,5 +1,3 @@
-// Lets ranks communicate by files.
-//
 // The file rank-R holds the sign of rank R, a JSON document with the job and its size, the number of rounds of
 // work_together() that the rank has finished, whether lead() has returned on rank 0, and a state:
 //
@@ -94,7 +92,6 @@ void RankBoard::post(json sign) const {
   write_file(path_of(me_.rank), json_text(sign));
 }
 
-/// Reads the sign of a rank. An empty object if the rank has no sign, or if the sign belongs to another job.
 json RankBoard::sign_of(int rank) const {
   try {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");

@@ -47,6 +47,7 @@ class RankBoard {
   void post(nlohmann::json sign) const;
   /// Runs `part`, and writes a sign each second meanwhile. If `part` fails, writes the failure as the sign.
   void work(const std::function<void()>& part);
+  /// The sign of a rank. An empty object if the rank has no sign, or if the sign belongs to another job.
   [[nodiscard]] nlohmann::json sign_of(int rank) const;
 
   std::filesystem::path folder_;

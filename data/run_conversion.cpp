@@ -5,8 +5,7 @@
 // it has finished. The last rank, which sees the signs of all ranks, writes the manifests.
 //
 // (1) Shards and manifests depend on the request and the sources alone, not on processes, threads or interruptions.
-// (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; files of
-//     another conversion are never touched.
+// (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again.
 // (3) A manifest exists only if all of its shards exist.
 // (4) In each process the first failure stops all threads, and run_conversion() throws it. Other processes finish their
 //     parts, and no manifest appears.
@@ -71,7 +70,7 @@ class ConversionFolder {
   /// Throws UsageError if the output folders hold other files and the mark of this conversion is missing. If the mark
   /// exists, removes the temporary files of a killed run.
   void check_free() const {
-    if (is_claimed()) {  // resume: remove the temporary files of a killed run
+    if (is_claimed()) {
       for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);
       return;
     }

@@ -1,7 +1,5 @@
-// Reads an indexed HDF5 file at the addresses of its index, without libhdf5 and its global lock.
-//
-// A block of a chunked field is all chunks of one range of samples (a row of the grid of chunks). The calling thread
-// reads each chunk by one pread, undoes the filters, and copies the chunk's part of each sample into the block.
+// The calling thread reads each chunk of a block by one pread, undoes the filters, and copies the chunk's part of each
+// sample into the block.
 //
 // (1) All addresses lie inside the file: Hdf5Table has compared them with the file's recorded length, and
 //     check_unchanged() has checked that the file still has this length.

@@ -54,7 +54,7 @@ struct Hdf5File {
 };
 
 /// An open HDF5 file of an Hdf5Table. A block of a chunked field is all chunks of one range of samples (a row of the
-/// grid of chunks). A block of a contiguous field is about 64 KiB of samples. Thread-safe.
+/// grid of chunks). Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
   /// `bytes` is the file that `facts` describes, or a copy of the file. `spec` and `facts` must outlive the reader.

@@ -3,9 +3,6 @@
 // (1) In a parsed table all addresses lie inside the files as they were when they were indexed, the chunks cover
 //     exactly the samples, and mn can undo all filters. So readers need no further checks.
 // (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor encoding may change.
-//
-// Memory: one byte for each chunk, or four to six bytes if chunks are compressed. One rank reads the table and sends it
-// to all ranks.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>

@@ -1,10 +1,6 @@
-// The shard table in memory, and as a message between ranks: CBOR with the spec, the columns and the folder.
-//
 // (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints: neither keys nor
 //     encoding may change.
 // (2) In a parsed table all columns have the same length, counts can't overflow, and file names have no folder.
-//
-// Cost: one rank reads about 100 bytes for each shard; locate() is a binary search.
 #include <mn/data/manifest.hpp>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-/// The shard table lists the shards of a dataset. On disk the table is manifest.h5: an HDF5 file after a user block of
-/// 512 bytes, which has a magic number, a version, and the CRC32C and length of the HDF5 file. Between ranks the table
+/// The shard table lists the shards of a dataset. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it
 /// is sent as a CBOR document.
 #pragma once
 
@@ -67,8 +66,7 @@ void write_manifest(const ShardTable& table);
 inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
 inline constexpr const char* kBlockSamples = "block_samples";  // name of an attribute in manifest.h5
 
-/// The shards of a table as columns, which have one value for each shard. manifest.h5 and the message between ranks
-/// have this form.
+/// The shards of a table as columns, with one value for each shard: the form in manifest.h5 and between ranks.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;

@@ -4,7 +4,7 @@
 // any byte is written. The user block at the beginning of the file records these addresses.
 //
 // (1) A reader sees the whole file or no file: the shard is written under a temporary name and published by rename(2).
-// (2) Equal content gives equal bytes and an equal uuid, because a shard has no times and no random numbers.
+// (2) Equal content gives equal bytes, because a shard has no times and no random numbers.
 // (3) Only the layout of a file takes the HDF5 lock. Several threads at once can write checksums and samples without
 //     the lock.
 // (4) Any failure removes the temporary file.

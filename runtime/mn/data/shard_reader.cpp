@@ -1,5 +1,3 @@
-// Reads a shard by pread at the addresses of its user block, without libhdf5 and its global lock.
-//
 // (1) A header is used only after decode_header() has accepted it. A shard that a manifest lists must also have the CRC
 //     and uuid recorded there.
 // (2) The constructor reads small fields, blocks' checksums and offsets, and compares each part with its CRC.

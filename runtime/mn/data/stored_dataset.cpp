@@ -1,4 +1,3 @@
-// Opens datasets that lie in files: open_dataset() by a name, open_table() by a table.
 #include <mn/data/stored_dataset.hpp>
 
 #include <mn/core/environment.hpp>

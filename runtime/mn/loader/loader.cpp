@@ -1,9 +1,5 @@
-// The implementation of DataLoader. Worker threads make batches ahead; next() hands them out in the order of the
-// sampler's steps.
-//
-// The calling thread asks the sampler for steps and queues a slot for each step. A slot holds the step and later its
-// batch. Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_
-// is ready.
+// The calling thread asks the sampler for steps and queues a slot for each step. Workers take slots from todo_ and make
+// their batches with maker_; next() waits until the front slot of queue_ is ready.
 //
 // (1) A batch is a function of its step alone, not of the number of workers or of batches made ahead.
 // (2) The sampler runs on the calling thread only, and is ahead of the batches handed out. So state() uses the position
@@ -44,8 +40,7 @@
 namespace mn {
 namespace {
 
-/// An entry of the queue, with the batch of one step. A worker makes the batch; next() hands batches out in the queue's
-/// order.
+/// The batch of one step.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   std::int64_t order = 0;           // number of slots queued before this slot
@@ -170,8 +165,7 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Divides the time that next() has waited, since `begin`, among the phases of the batch: waits_for_ gets the part of
-  /// the time in which the batch was in each phase.
+  /// Divides the time that next() has waited, since `begin`, among the phases of the batch.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;

@@ -1,11 +1,5 @@
-// Makes batches from tensors in memory: for each step, index_select picks the rows of the samples that the sampler
-// names.
-//
-// (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
-// (2) A PositionSampler makes the steps, so the samples of a step do not depend on the number of ranks.
-//
-// Cost: the constructor hashes the samples and does two allreduces, or it broadcasts the samples. Later no messages are
-// sent.
+// For each step, index_select() picks the rows of the samples that the sampler names. The constructor hashes the samples
+// and does two allreduces, or it broadcasts the samples; later no messages are sent.
 #include <mn/loader/tensor_dataset.hpp>
 
 #include <cstddef>
@@ -52,7 +46,7 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   return TensorDataset(std::move(fields), std::move(names));
 }
 
-/// Collective, invariant 1: returns samples that are equal on all ranks. These are the given samples if every rank has
+/// Collective: returns samples that are equal on all ranks. These are the given samples if every rank has
 /// them, or rank 0's samples if only rank 0 has some. Throws ArgumentError on every rank if the given samples differ.
 TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
   std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
