@@ -17,57 +17,38 @@
 namespace mn {
 namespace {
 
-/// Image augmenters for the threads of one batch. A finished augmenter is kept for the next image, because it owns
-/// memory; there are never more augmenters than threads.
-class Augmenters {
- public:
-  using Augmenter = std::unique_ptr<data::ImageAugmenter>;
-  explicit Augmenters(std::function<Augmenter()> make) : make_(std::move(make)) {}
-
-  /// Calls use(augmenter). No other thread uses the augmenter during the call.
-  template <class Use>
-  void lend(const Use& use) {
-    Augmenter own = take();
-    use(*own);
-    const std::lock_guard lock(mutex_);
-    spare_.push_back(std::move(own));
-  }
-
- private:
-  Augmenter take() {
-    const std::lock_guard lock(mutex_);
-    if (spare_.empty()) return make_();
-    Augmenter last = std::move(spare_.back());
-    spare_.pop_back();
-    return last;
-  }
-
-  std::function<Augmenter()> make_;
-  std::mutex mutex_;
-  std::vector<Augmenter> spare_;
-};
+using MakeAugmenter = std::function<std::unique_ptr<data::ImageAugmenter>()>;
 
 /// Calls make(augmenter, encoded, index, room) for each sample of a batch. `room` is the place of the sample in `out`,
 /// `values` elements long. If a sample cannot be decoded, its place is filled with zeros, and the sample is added to
 /// `damaged`, in order.
 template <class Value, class Make>
-void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
+void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, const MakeAugmenter& make_augmenter,
                     std::size_t values, Value* out, const Make& make) {
   std::mutex mutex;
   std::map<std::int64_t, std::string> failed;
+  // An augmenter is kept for the next image, because it owns memory. There are never more augmenters than threads.
+  std::vector<std::unique_ptr<data::ImageAugmenter>> spare;
   batch.for_each(batch.samples.size(), [&](std::int64_t i) {
     const std::span room(out + static_cast<std::size_t>(i) * values, values);
+    std::unique_lock lock(mutex);
+    if (spare.empty()) spare.push_back(make_augmenter());
+    auto augmenter = std::move(spare.back());
+    spare.pop_back();
+    lock.unlock();
+    std::string error;
     try {
-      augmenters.lend([&](data::ImageAugmenter& augmenter) {
-        make(augmenter, batch.samples.sample(0, i), batch.indices[i], room);
-      });
-    } catch (const DataError& error) {
+      make(*augmenter, batch.samples.sample(0, i), batch.indices[i], room);
+    } catch (const DataError& thrown) {
+      error = thrown.what();
       std::fill(room.begin(), room.end(), Value{});
-      const std::lock_guard lock(mutex);
-      // True if the sample is in the list already, because it could not be read.
-      const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
-      if (!is_listed) failed[i] = error.what();
     }
+    lock.lock();
+    spare.push_back(std::move(augmenter));
+    if (error.empty()) return;
+    // True if the sample is in the list already, because it could not be read.
+    const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
+    if (!is_listed) failed[i] = error;
   });
   for (const auto& [position, what] : failed) damaged.push_back({position, what});
 }
@@ -78,15 +59,15 @@ constexpr std::int64_t kErasedChannel = 3;  // channel of bytes_transform()'s re
 /// kErasedChannel.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    Augmenters augmenters([&] {
+    const auto make_augmenter = [&] {
       return std::make_unique<data::ImageAugmenter>(crop, data::Normalization(), data::PixelLayout::kNhwc, augment);
-    });
+    };
     const std::int64_t channels = augment.erasing > 0 ? kErasedChannel + 1 : 3;
     at::Tensor result =
         at::empty({batch.samples.size(), crop.size, crop.size, channels}, batch.memory.dtype(at::kByte));
     const auto size = static_cast<std::size_t>(crop.size);
     const auto values = size * size * static_cast<std::size_t>(channels);
-    for_each_image(batch, damaged, augmenters, values, result.data_ptr<std::uint8_t>(),
+    for_each_image(batch, damaged, make_augmenter, values, result.data_ptr<std::uint8_t>(),
                    [&](data::ImageAugmenter& augmenter, std::span<const std::byte> encoded, std::int64_t index,
                        std::span<std::uint8_t> room) {
                      data::AugmentChoices choices;
@@ -130,11 +111,13 @@ Transform image_transform(const data::CropOptions& crop, const data::Normalizati
                           data::PixelLayout layout, const data::AugmentOptions& augment) {
   (void)data::ImageAugmenter(crop, normalization, layout, augment);  // throws if the options are wrong
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    Augmenters augmenters([&] { return std::make_unique<data::ImageAugmenter>(crop, normalization, layout, augment); });
+    const auto make_augmenter = [&] {
+      return std::make_unique<data::ImageAugmenter>(crop, normalization, layout, augment);
+    };
     const bool planes = layout == data::PixelLayout::kNchw;
     at::Tensor result = at::empty({batch.samples.size(), 3, crop.size, crop.size}, batch.memory.dtype(at::kFloat),
                                   planes ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-    for_each_image(batch, damaged, augmenters, std::size_t{3} * crop.size * crop.size, result.data_ptr<float>(),
+    for_each_image(batch, damaged, make_augmenter, std::size_t{3} * crop.size * crop.size, result.data_ptr<float>(),
                    [&](data::ImageAugmenter& augmenter, std::span<const std::byte> encoded, std::int64_t index,
                        std::span<float> room) { augmenter(encoded, batch.seed, batch.epoch, index, room); });
     return result;
