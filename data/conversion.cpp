@@ -69,6 +69,18 @@ Conversion::Conversion(std::vector<Output> outputs) : outputs_(std::move(outputs
   }
 }
 
+std::pair<std::size_t, std::size_t> Conversion::locate(std::size_t shard) const {
+  std::size_t output = 0;
+  for (; shard >= outputs_[output].shards; ++output) shard -= outputs_[output].shards;
+  return {output, shard};
+}
+
+fs::path Conversion::path_of(std::size_t shard) const {
+  const auto [output, number] = locate(shard);
+  const auto& [folder, split, shards] = outputs_[output];
+  return folder / shard_file_name(split, number, shards);
+}
+
 json source_facts(const fs::path& file) {
   try {
     const auto [changed, bytes] = modified_and_bytes(file);
@@ -78,23 +90,8 @@ json source_facts(const fs::path& file) {
   }
 }
 
-Outputs::Outputs(const std::vector<Output>& outputs) : outputs_(outputs) {
-  for (const Output& output : outputs) firsts_.push_back(firsts_.back() + output.shards);
-}
-
-std::size_t Outputs::of_shard(std::size_t shard) const {
-  return std::upper_bound(firsts_.begin(), firsts_.end(), shard) - firsts_.begin() - 1;
-}
-
-std::string Outputs::file(std::size_t shard) const {
-  const std::size_t i = of_shard(shard);
-  return shard_file_name(outputs_[i].split, shard - firsts_[i], outputs_[i].shards);
-}
-
-fs::path Outputs::path(std::size_t shard) const { return outputs_[of_shard(shard)].folder / file(shard); }
-
 ConversionPart::ConversionPart(Conversion& conversion, const ConvertOptions& options)
-    : conversion_(conversion), options_(options), outputs_(conversion.outputs()), most_(outputs_.size(), -1) {
+    : conversion_(conversion), options_(options), most_(conversion.outputs().size(), -1) {
   const auto size = static_cast<std::size_t>(options.me.size);
   for (std::size_t unit = options.me.rank; unit < conversion.units(); unit += size) units_.push_back(unit);
   for (const std::size_t unit : units_) {
@@ -104,7 +101,7 @@ ConversionPart::ConversionPart(Conversion& conversion, const ConvertOptions& opt
 }
 
 void ConversionPart::run() {
-  for (std::size_t i = 0; i < outputs_.size(); ++i) fs::create_directories(outputs_[i].folder);
+  for (const Output& output : conversion_.outputs()) fs::create_directories(output.folder);
   run_tasks(units_.size(), options_.threads, stop_, [&](std::size_t i) { conversion_.convert(units_[i], *this); });
 }
 
@@ -115,7 +112,7 @@ json ConversionPart::result() const {
 }
 
 bool ConversionPart::wants(std::size_t shard) {
-  const fs::path path = outputs_.path(shard);
+  const fs::path path = conversion_.path_of(shard);
   if (!fs::exists(path)) return true;
   const ShardState state = state_of(shard, path);
   if (state == ShardState::kForeign) {
@@ -126,7 +123,7 @@ bool ConversionPart::wants(std::size_t shard) {
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
   // Invariant 2: the shard is added to the result only now, because write_shard() returns after the file is published.
-  note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
+  note(shard, write_shard(conversion_.path_of(shard), content), largest_class(content.spec, content.samples.columns));
 }
 
 void ConversionPart::advance(std::int64_t steps) {
@@ -155,25 +152,24 @@ void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) 
   const std::lock_guard lock(mutex_);
   assert(!made_.contains(shard));  // invariant 1: the result names each shard once
   made_[shard] = std::move(info);
-  std::int64_t& all = most_[outputs_.of_shard(shard)];
+  std::int64_t& all = most_[conversion_.locate(shard).first];
   all = std::max(all, most);
 }
 
 std::vector<ShardTable> tables_of(const Conversion& conversion, const std::vector<json>& results) {
-  const Outputs outputs(conversion.outputs());
   std::vector<ShardTable> tables;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::vector<ShardInfo> shards(outputs[i].shards);
+  for (const auto& [folder, split, count] : conversion.outputs()) {
+    const std::size_t i = tables.size();
+    std::vector<ShardInfo> shards(count);
     std::int64_t most = -1;
     for (const json& result : results) {
       most = std::max(most, result.at("most").at(i).get<std::int64_t>());
       for (const json& sign : result.at("shards")) {
-        const std::size_t shard = sign.at(0);
-        if (outputs.of_shard(shard) == i) shards[shard - outputs.first(i)] = from_sign(sign, outputs.file(shard));
+        const auto [output, number] = conversion.locate(sign.at(0));
+        if (output == i) shards[number] = from_sign(sign, shard_file_name(split, number, count));
       }
     }
-    tables.emplace_back(fs::absolute(outputs[i].folder).string(), outputs[i].split, conversion.spec(i, most),
-                        std::move(shards));
+    tables.emplace_back(fs::absolute(folder).string(), split, conversion.spec(i, most), std::move(shards));
   }
   return tables;
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mn/core/json.hpp>
@@ -63,6 +64,10 @@ class Conversion {
   /// equal to that of the interrupted run.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
+  /// The output of a shard, and the shard's number in the output. Call it after open().
+  [[nodiscard]] std::pair<std::size_t, std::size_t> locate(std::size_t shard) const;
+  /// The file of a shard. Call it after open().
+  [[nodiscard]] std::filesystem::path path_of(std::size_t shard) const;
   /// Called on one rank. Looks at the sources, and leaves files in `scratch` for plan_rounds() and open(). Throws if
   /// there is nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
@@ -98,24 +103,6 @@ class Conversion {
 /// Facts about a source file for request(): path, size and time of change; null if the file is missing.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
 
-/// Finds output and file of a shard by the shard's number among the shards of all outputs. Made after
-/// Conversion::open().
-class Outputs {
- public:
-  explicit Outputs(const std::vector<Output>& outputs);
-  [[nodiscard]] std::size_t size() const { return outputs_.size(); }
-  [[nodiscard]] const Output& operator[](std::size_t i) const { return outputs_[i]; }
-  /// Number of the first shard of output `i`.
-  [[nodiscard]] std::size_t first(std::size_t i) const { return firsts_[i]; }
-  [[nodiscard]] std::size_t of_shard(std::size_t shard) const;
-  [[nodiscard]] std::string file(std::size_t shard) const;
-  [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
-
- private:
-  const std::vector<Output>& outputs_;
-  std::vector<std::size_t> firsts_ = {0};
-};
-
 /// This process's part of a conversion: all units whose number modulo the number of processes is the process's rank.
 class ConversionPart {
  public:
@@ -143,7 +130,6 @@ class ConversionPart {
 
   Conversion& conversion_;
   const ConvertOptions& options_;
-  Outputs outputs_;
   std::vector<std::size_t> units_;
   std::int64_t total_ = 0;
   std::int64_t shards_ = 0;
