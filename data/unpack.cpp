@@ -8,8 +8,6 @@
 #include <mn/core/file_kind.hpp>
 #include <mn/data/gzip_file.hpp>
 
-#include "data/zstd_file.hpp"
-
 namespace mn::data {
 namespace {
 
@@ -17,18 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kGzip = "\x1F\x8B";
 constexpr std::string_view kZstd = "\x28\xB5\x2F\xFD";
-
-template <class Packed>
-void copy(Packed packed, const fs::path& to) {
-  constexpr std::size_t kPiece = 4 << 20;
-  AtomicFile out(to);
-  std::vector<std::byte> piece(kPiece);
-  for (std::size_t bytes = kPiece; bytes == kPiece;) {
-    bytes = packed.read(piece);
-    out.write(std::span(piece).first(bytes));
-  }
-  out.commit();
-}
 
 std::string begin_of(const fs::path& file) { return begin_of_file(File(file, File::Mode::kRead)); }
 
@@ -40,11 +26,16 @@ bool is_packed(const fs::path& file) {
 }
 
 void unpack(const fs::path& file, const fs::path& unpacked) {
-  if (begin_of(file).starts_with(kZstd)) {
-    copy(ZstdFile(file), unpacked);
-  } else {
-    copy(GzipFile(file), unpacked);
+  if (begin_of(file).starts_with(kZstd)) return unpack_zstd(file, unpacked);
+  constexpr std::size_t kPiece = 4 << 20;
+  GzipFile packed(file);
+  AtomicFile out(unpacked);
+  std::vector<std::byte> piece(kPiece);
+  for (std::size_t bytes = kPiece; bytes == kPiece;) {
+    bytes = packed.read(piece);
+    out.write(std::span(piece).first(bytes));
   }
+  out.commit();
 }
 
 }  // namespace mn::data

@@ -11,5 +11,7 @@ namespace mn::data {
 /// Writes the unpacked content of `file` to `unpacked`, and waits until `unpacked` is on stable storage. If `file` is
 /// damaged, or if it is a zstd file and this build lacks libzstd, throws a DataError that names `file`.
 void unpack(const std::filesystem::path& file, const std::filesystem::path& unpacked);
+/// Does the work of unpack() for a zstd file.
+void unpack_zstd(const std::filesystem::path& file, const std::filesystem::path& unpacked);
 
 }  // namespace mn::data

@@ -7,7 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/image/format_decoder.hpp>
 
-#include "data/zstd_file.hpp"
+#include "data/unpack.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
@@ -22,7 +22,7 @@ TEST(AbsentDecoders, NameTheLibraryAndTheRemedy) {
   EXPECT_THAT(of_webp, StartsWith("a WebP, and mn was built without libwebp: install it (libwebp-dev)"));
   EXPECT_THAT(of_tiff, StartsWith("a TIFF, and mn was built without libtiff"));
   EXPECT_THAT(of_tiff, HasSubstr("libtiff-dev"));
-  const std::string of_zstd = test::message_of<DataError>([] { ZstdFile("a.tar.zst"); });
+  const std::string of_zstd = test::message_of<DataError>([] { unpack_zstd("a.tar.zst", "a.tar"); });
   EXPECT_THAT(of_zstd,
               StartsWith("a.tar.zst is packed by zstd, and mn was built without libzstd: install it (libzstd-dev)"));
 }
