@@ -51,28 +51,6 @@ void pass_on_failure(const json& sign) {
   if (has_failed(sign)) throw RelayedError(sign.at("what"), sign.at("exit_code"));
 }
 
-/// Calls sign(0), sign(1), … on a thread, one call each second, until this object is destroyed. Errors of sign() are
-/// ignored.
-class Heartbeat {
- public:
-  explicit Heartbeat(std::function<void(std::int64_t)> sign)
-      : thread_([this, sign = std::move(sign)](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          for (std::int64_t beat = 0; !stop.stop_requested(); ++beat) {
-            try {
-              sign(beat);
-            } catch (const Error&) {
-            }
-            wake_.wait_for(lock, stop, kBeat, [] { return false; });
-          }
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;  // last: uses the other members
-};
-
 }  // namespace
 
 RankBoard::RankBoard(std::filesystem::path folder, JobRank me, Patience patience)
@@ -124,6 +102,22 @@ void RankBoard::work_together(const std::function<void()>& part) {
   }
 }
 
+void RankBoard::work_with_beat(const std::function<void()>& part) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  const std::jthread heartbeat([&](const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    for (std::int64_t beat = 0; !stop.stop_requested(); ++beat) {
+      try {
+        post({{"state", "planning"}, {"beat", beat}});
+      } catch (const Error&) {  // the next beat tries again
+      }
+      wake.wait_for(lock, stop, kBeat, [] { return false; });
+    }
+  });
+  part();
+}
+
 void RankBoard::work(const std::function<void()>& part) {
   if (me_.size == 1) return part();
   const auto fail = [&](const std::string& what, int exit_code) {
@@ -135,8 +129,7 @@ void RankBoard::work(const std::function<void()>& part) {
     }
   };
   try {
-    const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
-    part();
+    work_with_beat(part);
   } catch (const Error& error) {
     // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case report the
     // other rank's failure.

@@ -45,7 +45,9 @@ class RankBoard {
  private:
   [[nodiscard]] std::filesystem::path path_of(int rank) const;
   void post(nlohmann::json sign) const;
-  /// Runs `part`, and writes a sign each second meanwhile. If `part` fails, writes the failure as the sign.
+  /// Runs `part`, and writes a sign each second meanwhile.
+  void work_with_beat(const std::function<void()>& part);
+  /// Does the same. If `part` fails, writes the failure as the sign.
   void work(const std::function<void()>& part);
   /// The sign of a rank. An empty object if the rank has no sign, or if the sign belongs to another job.
   [[nodiscard]] nlohmann::json sign_of(int rank) const;
