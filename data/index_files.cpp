@@ -30,9 +30,9 @@ struct ElementType {
 };
 
 ElementType element_type_of(const H5& type, const std::string& name) {
-  for (const DType dtype :
-       {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt16, DType::kUInt32,
-        DType::kUInt64, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBool}) {
+  for (std::size_t number = 0; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (dtype == DType::kBFloat16) continue;  // HDF5 has no such type
     for (const bool is_swapped : {false, true}) {
       const H5 candidate = h5_element_type(dtype);
       if (is_swapped) {

@@ -140,6 +140,15 @@ H5 h5_file_access(const std::string& what) {
   return access;
 }
 
+H5 h5_create_file(const std::filesystem::path& path, hsize_t user_block, hsize_t alignment) {
+  const std::string what = "cannot create " + path.string();
+  const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
+  h5_check(H5Pset_userblock(creation.get(), user_block), what);
+  const H5 access = h5_file_access(what);
+  h5_check(H5Pset_alignment(access.get(), alignment, alignment), what);
+  return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what};
+}
+
 H5 h5_open_bytes(std::string_view bytes, const std::string& what) {
   constexpr std::size_t kIncrement = 64 << 10;
   const H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
@@ -228,7 +237,8 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   return strings;
 }
 
-void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape) {
+void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::vector<hsize_t> shape) {
+  if (shape.empty()) shape = {data.count};
   const std::string what = std::string("cannot write ") + name;
   const H5 space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), what);
   const H5 creation = h5_dataset_creation(what);

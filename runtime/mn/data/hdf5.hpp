@@ -1,6 +1,7 @@
 /// An owner of HDF5 handles, and the few HDF5 calls that shards and manifests need.
 #pragma once
 
+#include <filesystem>
 #include <mutex>
 #include <span>
 #include <string>
@@ -66,6 +67,8 @@ class H5Lock {
 /// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: each of
 /// mn's files has one writer and gets its name by rename(2) when it is complete.
 [[nodiscard]] H5 h5_file_access(const std::string& what);
+/// Creates a file with a user block of `user_block` bytes. Its datasets begin at multiples of `alignment`.
+[[nodiscard]] H5 h5_create_file(const std::filesystem::path& path, hsize_t user_block, hsize_t alignment = 1);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
 /// Opens a dataset that lies in the same file as `group`; follows no link to another file. After an error throws a
@@ -86,11 +89,19 @@ void h5_write_attribute(hid_t object, const char* name, std::int64_t number);
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
 
-/// Writes a whole dataset of numbers; `shape` counts elements.
-void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape);
+/// Writes a whole dataset of numbers. `shape` counts elements; without it, the dataset has one dimension.
+void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::vector<hsize_t> shape = {});
 /// Reads a whole dataset of numbers into `data`. Throws DataError unless the dataset has the dtype of `data`, and
 /// `data.count` elements.
 void h5_read_array(hid_t group, const char* name, BufferView data);
 [[nodiscard]] std::int64_t h5_count(hid_t group, const char* name);
+/// Reads a whole dataset into a vector or string. Throws DataError unless the dataset has the dtype of its elements.
+template <class Values>
+[[nodiscard]] Values h5_read_all(hid_t group, const char* name) {
+  Values values;
+  values.resize(h5_count(group, name));
+  h5_read_array(group, name, values);
+  return values;
+}
 
 }  // namespace mn::data

@@ -58,29 +58,15 @@ void check_seal(const std::string& file, std::uint32_t version) {
   if (seal != seal_of(file, seal.version)) throw DataError("its checksum or length differs");
 }
 
-std::vector<std::int64_t> read_column(hid_t file, const char* name) {
-  std::vector<std::int64_t> column(h5_count(file, name));
-  h5_read_array(file, name, column);
-  return column;
-}
-
-/// The JSON document in the HDF5 dataset kFields, for spec_of_table().
-json spec_document(hid_t file) {
-  std::vector<std::uint8_t> text(h5_count(file, kFields));
-  h5_read_array(file, kFields, text);
-  return parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, kTableName);
-}
-
 ShardTable read_table(hid_t file, const std::string& folder) {
+  using Numbers = std::vector<std::int64_t>;
   if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
-  SampleSpec spec = spec_of_table(spec_document(file));
-  Columns columns;
-  columns.files = h5_read_strings(file, "file");
-  columns.num_samples = read_column(file, "num_samples");
-  columns.bytes = read_column(file, "bytes");
-  columns.header_crcs = read_column(file, "header_crc");
-  columns.uuids.resize(h5_count(file, "uuid"));
-  h5_read_array(file, "uuid", columns.uuids);
+  SampleSpec spec = spec_of_table(parse_json(h5_read_all<std::string>(file, kFields), kTableName));
+  const Columns columns{.files = h5_read_strings(file, "file"),
+                        .num_samples = h5_read_all<Numbers>(file, "num_samples"),
+                        .bytes = h5_read_all<Numbers>(file, "bytes"),
+                        .uuids = h5_read_all<std::vector<std::uint8_t>>(file, "uuid"),
+                        .header_crcs = h5_read_all<Numbers>(file, "header_crc")};
   return {folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns),
           checked_block_samples(h5_read_number(file, kBlockSamples))};
 }
@@ -92,16 +78,12 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_attribute(file, "split", table.split());
   h5_write_attribute(file, "total_samples", table.num_samples());
   h5_write_attribute(file, kBlockSamples, table.block_samples());
-  const std::string spec = json_text(to_json(table.spec()));
-  const hsize_t bytes = spec.size();
-  h5_write_array(file, kFields, spec, std::span(&bytes, 1));
-  const hsize_t n = columns.files.size();
-  const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
+  h5_write_array(file, kFields, json_text(to_json(table.spec())));
   h5_write_strings(file, "file", columns.files);
-  h5_write_array(file, "num_samples", columns.num_samples, std::span(&n, 1));
-  h5_write_array(file, "bytes", columns.bytes, std::span(&n, 1));
-  h5_write_array(file, "header_crc", columns.header_crcs, std::span(&n, 1));
-  h5_write_array(file, "uuid", columns.uuids, uuid_shape);
+  h5_write_array(file, "num_samples", columns.num_samples);
+  h5_write_array(file, "bytes", columns.bytes);
+  h5_write_array(file, "header_crc", columns.header_crcs);
+  h5_write_array(file, "uuid", columns.uuids, {columns.files.size(), sizeof(Uuid)});
 }
 
 /// Makes a manifest and publishes it; write(file) fills the HDF5 file.
@@ -110,11 +92,7 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
   TemporaryFile temporary(std::filesystem::path(folder) / kDatasetManifest);
   {
     const H5Lock lock;
-    const std::string what = "cannot create " + temporary.path().string();
-    const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
-    h5_check(H5Pset_userblock(creation.get(), kSealBytes), what);
-    const H5 access = h5_file_access(what);
-    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what);
+    H5 file = h5_create_file(temporary.path(), kSealBytes);
     write(file.get());
     file.close("cannot write " + temporary.path().string());
   }
@@ -158,10 +136,8 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
 }
 
 void write_hdf5_manifest(const Hdf5Table& table) {
-  const std::string text = table.serialize();
-  const hsize_t bytes = text.size();
   publish_manifest(table.folder(), kIndexManifest,
-                   [&](hid_t file) { h5_write_array(file, kIndex, text, std::span(&bytes, 1)); });
+                   [&](hid_t file) { h5_write_array(file, kIndex, table.serialize()); });
 }
 
 bool has_hdf5_manifest(const std::filesystem::path& folder) {
@@ -180,9 +156,7 @@ Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder) {
     check_seal(bytes, kIndexManifest);
     const H5Lock lock;
     const H5 file = h5_open_bytes(bytes, "cannot open it");
-    std::string text(h5_count(file.get(), kIndex), '\0');
-    h5_read_array(file.get(), kIndex, text);
-    return Hdf5Table::parse(text, folder.string());
+    return Hdf5Table::parse(h5_read_all<std::string>(file.get(), kIndex), folder.string());
   });
 }
 

@@ -54,11 +54,6 @@ std::string problem_of_shape(const FieldSpec& field) {
   return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but not uint8 without a shape" : "";
 }
 
-bool is_integer(DType dtype) {
-  return dtype == DType::kUInt8 || dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32 ||
-         dtype == DType::kInt64 || dtype == DType::kUInt64 || dtype == DType::kUInt16 || dtype == DType::kUInt32;
-}
-
 std::string problem_of_classes(const FieldSpec& field) {
   if (field.num_classes < kCountClasses || field.num_classes > data::kMaxClasses)
     return std::to_string(field.num_classes) + " classes";
@@ -66,7 +61,7 @@ std::string problem_of_classes(const FieldSpec& field) {
   if (names != 0 && names != field.num_classes) {
     return std::to_string(names) + " names for " + std::to_string(field.num_classes) + " classes";
   }
-  const bool can_be = is_integer(field.dtype) && field.kind != FieldKind::kEncoded;
+  const bool can_be = !is_float(field.dtype) && field.dtype != DType::kBool && field.kind != FieldKind::kEncoded;
   return field.num_classes != 0 && !can_be ? "classes that are not integers" : "";
 }
 

@@ -153,15 +153,6 @@ std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& he
   return parts;
 }
 
-H5 create_file(const std::filesystem::path& path) {
-  const std::string what = "cannot create " + path.string();
-  const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
-  h5_check(H5Pset_userblock(creation.get(), kUserBlockBytes), what);
-  const H5 access = h5_file_access(what);
-  h5_check(H5Pset_alignment(access.get(), kAlignment, kAlignment), what);
-  return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what};
-}
-
 /// Allocates a contiguous dataset, which pwrite fills later. Returns its address in the file.
 std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
   const std::string what = "cannot make room for " + name;
@@ -194,7 +185,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
 void lay_out(const std::filesystem::path& path, const ShardContent& content, const std::vector<Part>& parts,
              ShardHeader& header) {
   const H5Lock lock;
-  H5 file = create_file(path);
+  H5 file = h5_create_file(path, kUserBlockBytes, kAlignment);
   write_attributes(file.get(), content, header);
   (void)H5(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
   const auto parts_in_file = parts_of(header);
