@@ -1,5 +1,5 @@
-/// The shard table lists the shards of a dataset. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it
-/// is sent as a CBOR document.
+/// The shard table lists the shards of a dataset. On disk the table is manifest.h5 (manifest_file.cpp); between ranks
+/// the table is a CBOR document.
 #pragma once
 
 #include <cstdint>
