@@ -11,31 +11,26 @@ namespace {
 
 constexpr int kEnd = std::ifstream::traits_type::eof();
 
-char separator_of(std::string_view head) {
-  std::int64_t commas = 0, semicolons = 0, tabs = 0;
+char separator_of(std::string_view line) {
+  constexpr std::string_view kSeparators = ",;\t";
+  std::size_t counts[kSeparators.size()] = {};
   bool is_quoted = false;
-  for (const char c : head.substr(0, head.find_first_of("\r\n"))) {
+  for (const char c : line.substr(0, line.find('\r'))) {
     is_quoted ^= c == '"';
-    if (is_quoted) continue;
-    commas += c == ',' ? 1 : 0;
-    semicolons += c == ';' ? 1 : 0;
-    tabs += c == '\t' ? 1 : 0;
+    const std::size_t at = kSeparators.find(c);
+    if (!is_quoted && at != std::string_view::npos) ++counts[at];
   }
-  if (semicolons > commas) return tabs > semicolons ? '\t' : ';';
-  return tabs > commas ? '\t' : ',';
+  return kSeparators[static_cast<std::size_t>(std::ranges::max_element(counts) - counts)];
 }
 
 }  // namespace
 
-CsvReader::CsvReader(const std::filesystem::path& path) : path_(path), file_(path) {
-  if (!file_) throw DataError("cannot open " + path.string());
-  std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
-  file_.read(head.data(), kHeadBytes);
-  head.resize(static_cast<std::size_t>(file_.gcount()));
-  check_names(path, head);
-  separator_ = separator_of(head);
+CsvReader::CsvReader(const std::filesystem::path& path) : path_(path), file_(open_list(path)) {
+  std::string line;
+  std::getline(file_, line);
+  separator_ = separator_of(line);
   file_.clear();
-  file_.seekg(head.starts_with("\xef\xbb\xbf") ? 3 : 0);  // the byte order mark of some editors
+  file_.seekg(line.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
 }
 
 std::string CsvReader::where() const { return path_.string() + ":" + std::to_string(line_); }

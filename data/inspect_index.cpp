@@ -1,4 +1,4 @@
-#include "data/commands.hpp"
+#include "data/inspect.hpp"
 
 #include <iostream>
 #include <memory>
@@ -11,6 +11,7 @@
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/open_files.hpp>
 
+#include "data/commands.hpp"
 #include "data/index_files.hpp"
 #include "data/run_tasks.hpp"
 

@@ -47,22 +47,13 @@ ListedImage parse_line(const std::string& line, std::int64_t number, const std::
   return {line.substr(0, line.find_last_not_of(" \t", space) + 1), *label, number};
 }
 
-/// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
-/// some editors. Throws DataError if the file is not text, or is text in UTF-16 or UTF-32.
+/// Calls use(line, number, "FILE:NUMBER") for each line of a list, without trailing blanks and byte order mark.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
-  std::ifstream lines(path);
-  if (!lines) throw DataError("cannot open " + path.string());
-  if (fs::is_regular_file(path)) {  // a pipe can be read only once
-    std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
-    lines.read(head.data(), kHeadBytes);
-    check_names(path, std::string_view(head).substr(0, static_cast<std::size_t>(lines.gcount())));
-    lines.clear();
-    lines.seekg(0);
-  }
+  std::ifstream lines = open_list(path);
   std::string line;
   for (std::int64_t number = 1; std::getline(lines, line); ++number) {
-    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     line.erase(line.find_last_not_of(" \t\r") + 1);
     use(line, number, path.string() + ":" + std::to_string(number));
   }

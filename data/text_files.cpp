@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kForce = "; --encoding any takes any bytes";
 constexpr std::int64_t kReadBytes = 4 << 20;
+constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes at a file's beginning that are checked before work begins
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -65,8 +66,7 @@ std::size_t check_characters(const fs::path& file, std::string_view text, std::i
   return text.size();
 }
 
-}  // namespace
-
+/// Throws DataError unless `head`, the beginning of a file, is UTF-8 text. `remedy` ends the message.
 void check_text(const fs::path& file, std::string_view head, std::string_view remedy) {
   if (const auto kind = kind_of_file(head); kind && !kind->is_text) {
     throw DataError(file.string() + " is not UTF-8 text but " + kind->name + ": " + kind->remedy + std::string(remedy),
@@ -75,9 +75,21 @@ void check_text(const fs::path& file, std::string_view head, std::string_view re
   (void)check_characters(file, head, 0, remedy);
 }
 
-void check_names(const fs::path& file, std::string_view head) {
-  const auto kind = kind_of_file(head);
-  if ((kind && !kind->is_text) || head.find('\0') != std::string_view::npos) check_text(file, head);
+}  // namespace
+
+std::ifstream open_list(const fs::path& path) {
+  std::ifstream list(path);
+  if (!list) throw DataError("cannot open " + path.string());
+  if (fs::is_regular_file(path)) {  // a pipe can be read only once
+    std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
+    list.read(head.data(), kHeadBytes);
+    head.resize(static_cast<std::size_t>(list.gcount()));
+    const auto kind = kind_of_file(head);
+    if ((kind && !kind->is_text) || head.find('\0') != std::string::npos) check_text(path, head, {});
+    list.clear();
+    list.seekg(0);
+  }
+  return list;
 }
 
 std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_t piece_bytes, bool any_bytes) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -24,13 +25,12 @@ struct TextPiece {
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
-/// Throws DataError unless `head`, the beginning of a file, is UTF-8 text. `remedy` ends the message.
-void check_text(const std::filesystem::path& file, std::string_view head, std::string_view remedy = {});
-/// Throws a DataError as check_text() does if `head` is the beginning of another kind of file, or of text in UTF-16 or
-/// UTF-32. Accepts all other bytes, because the file may be a list of file names, which may have any bytes.
-void check_names(const std::filesystem::path& file, std::string_view head);
-/// Number of bytes at the beginning of a file that are given to check_text().
-inline constexpr std::int64_t kHeadBytes = 64 << 10;
+/// Opens a list of file names or class names. Throws DataError if the list can't be opened. Unless it is a pipe, also
+/// throws one if it is another kind of file, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names
+/// may have any bytes.
+[[nodiscard]] std::ifstream open_list(const std::filesystem::path& path);
+/// The byte order mark with which some editors begin UTF-8 text.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// Reads a piece and calls use(text) for consecutive parts of the piece, of some MiB each. complete(text) must return
 /// the length of the beginning of `text` whose tokens do not depend on what follows. Each part but the last ends after
