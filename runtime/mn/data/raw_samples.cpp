@@ -33,26 +33,15 @@ ClassRange range_as(std::span<const std::byte> bytes) {
 /// Calls use(T()) with the element type T of an integer dtype. Throws ArgumentError for all other dtypes.
 template <class Use>
 auto for_integer_type(DType dtype, const Use& use) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return use(std::uint8_t());
-    case DType::kInt8:
-      return use(std::int8_t());
-    case DType::kInt16:
-      return use(std::int16_t());
-    case DType::kInt32:
-      return use(std::int32_t());
-    case DType::kInt64:
-      return use(std::int64_t());
-    case DType::kUInt16:
-      return use(std::uint16_t());
-    case DType::kUInt32:
-      return use(std::uint32_t());
-    case DType::kUInt64:
-      return use(std::uint64_t());
-    default:
-      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
-  }
+  if (dtype == DType::kUInt8) return use(std::uint8_t());
+  if (dtype == DType::kInt8) return use(std::int8_t());
+  if (dtype == DType::kInt16) return use(std::int16_t());
+  if (dtype == DType::kInt32) return use(std::int32_t());
+  if (dtype == DType::kInt64) return use(std::int64_t());
+  if (dtype == DType::kUInt16) return use(std::uint16_t());
+  if (dtype == DType::kUInt32) return use(std::uint32_t());
+  if (dtype == DType::kUInt64) return use(std::uint64_t());
+  throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
 }
 
 }  // namespace

@@ -169,18 +169,11 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
 }
 
 json Vocabulary::to_json() const {
-  json document;
-  switch (kind_) {
-    case Kind::kBytes:
-      document = {{"vocabulary", "bytes"}};
-      break;
-    case Kind::kCharacters:
-      document = {{"vocabulary", "characters"}, {"characters", texts_}};
-      if (ends_texts_) document["characters"].erase(document["characters"].size() - 1);
-      break;
-    case Kind::kMerges:
-      document = {{"vocabulary", "bpe"}, {"merges", merges_}};
-      break;
+  json document = {{"vocabulary", "bytes"}};
+  if (kind_ == Kind::kMerges) document = {{"vocabulary", "bpe"}, {"merges", merges_}};
+  if (kind_ == Kind::kCharacters) {
+    document = {{"vocabulary", "characters"}, {"characters", texts_}};
+    if (ends_texts_) document["characters"].erase(document["characters"].size() - 1);
   }
   if (ends_texts_) document["end_of_text"] = true;
   return document;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -55,17 +56,9 @@ ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorMana
 
 /// True for a warning of libjpeg after which libjpeg invents pixels.
 bool loses_data(int code) {
-  switch (code) {
-    case JWRN_ARITH_BAD_CODE:
-    case JWRN_HIT_MARKER:
-    case JWRN_HUFF_BAD_CODE:
-    case JWRN_JPEG_EOF:
-    case JWRN_MUST_RESYNC:
-    case JWRN_NOT_SEQUENTIAL:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int kLosses[] = {JWRN_ARITH_BAD_CODE, JWRN_HIT_MARKER,  JWRN_HUFF_BAD_CODE,
+                             JWRN_JPEG_EOF,       JWRN_MUST_RESYNC, JWRN_NOT_SEQUENTIAL};
+  return std::ranges::find(kLosses, code) != std::end(kLosses);
 }
 
 void on_message(j_common_ptr info, int level) {

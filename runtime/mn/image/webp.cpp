@@ -19,20 +19,11 @@ const std::uint8_t* bytes_of(std::span<const std::byte> bytes) {
 }
 
 [[noreturn]] void fail_webp(VP8StatusCode status) {
-  const auto what = [&] {
-    switch (status) {
-      case VP8_STATUS_NOT_ENOUGH_DATA:
-      case VP8_STATUS_SUSPENDED:
-        return "it ends too early";
-      case VP8_STATUS_OUT_OF_MEMORY:
-        return "there is not enough memory to decode it";
-      case VP8_STATUS_UNSUPPORTED_FEATURE:
-        return "it has a feature that libwebp does not know";
-      default:
-        return "its data is invalid";
-    }
-  }();
-  throw DataError(std::string("damaged WebP: ") + what);
+  std::string what = "its data is invalid";
+  if (status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED) what = "it ends too early";
+  if (status == VP8_STATUS_OUT_OF_MEMORY) what = "there is not enough memory to decode it";
+  if (status == VP8_STATUS_UNSUPPORTED_FEATURE) what = "it has a feature that libwebp does not know";
+  throw DataError("damaged WebP: " + what);
 }
 
 /// Reads EXIF's orientation from the chunk EXIF, a TIFF structure. In some files JPEG's mark "Exif" stands before the

@@ -36,16 +36,10 @@ at::Tensor pixels_of(const at::Tensor& image) {
 }
 
 png_uint_32 format_of(std::int64_t channels) {
-  switch (channels) {
-    case 1:
-      return PNG_FORMAT_GRAY;
-    case 3:
-      return PNG_FORMAT_RGB;
-    case 4:
-      return PNG_FORMAT_RGBA;
-    default:
-      throw ArgumentError("a PNG has 1, 3 or 4 channels; got " + std::to_string(channels));
-  }
+  if (channels == 1) return PNG_FORMAT_GRAY;
+  if (channels == 3) return PNG_FORMAT_RGB;
+  if (channels == 4) return PNG_FORMAT_RGBA;
+  throw ArgumentError("a PNG has 1, 3 or 4 channels; got " + std::to_string(channels));
 }
 
 }  // namespace
