@@ -92,14 +92,10 @@ NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& 
                     ": choose with --x and --y");
   }
   const std::string shown = file + ": " + name;
-  switch (member->method) {
-    case ZipMember::Method::kStored:
-      return {npz, member->begin, member->bytes, shown};
-    case ZipMember::Method::kDeflated:
-      break;
-    case ZipMember::Method::kOther:
-      throw DataError(shown + " is encrypted, or packed by another method than deflate: write it again with " +
-                      "numpy.savez or numpy.savez_compressed");
+  if (member->method == ZipMember::Method::kStored) return {npz, member->begin, member->bytes, shown};
+  if (member->method == ZipMember::Method::kOther) {
+    throw DataError(shown + " is encrypted, or packed by another method than deflate: write it again with " +
+                    "numpy.savez or numpy.savez_compressed");
   }
   const fs::path unpacked = scratch / ("member-" + std::to_string(member - members.begin()));
   if (planning) unzip(*npz, *member, unpacked);

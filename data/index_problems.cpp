@@ -156,26 +156,16 @@ LinkFault fault_of_links(hid_t file, const std::string& dataset) {
 }  // namespace
 
 std::string type_text(hid_t type) {
-  switch (H5Tget_class(type)) {
-    case H5T_INTEGER:
-      return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits_text(type);
-    case H5T_FLOAT:
-      return float_text(type);
-    case H5T_STRING:
-      return "text";
-    case H5T_COMPOUND:
-      return members_of(type) == Names{"r", "i"} ? "complex numbers" : "records of " + join(members_of(type));
-    case H5T_ENUM:
-      return "an enumeration of " + join(members_of(type));
-    case H5T_VLEN:
-      return "arrays of different lengths";
-    case H5T_ARRAY:
-      return "arrays within each element";
-    case H5T_REFERENCE:
-      return "references";
-    default:
-      return "elements of a type of its own";
-  }
+  const H5T_class_t kind = H5Tget_class(type);
+  if (kind == H5T_INTEGER) return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits_text(type);
+  if (kind == H5T_FLOAT) return float_text(type);
+  if (kind == H5T_STRING) return "text";
+  if (kind == H5T_ENUM) return "an enumeration of " + join(members_of(type));
+  if (kind == H5T_VLEN) return "arrays of different lengths";
+  if (kind == H5T_ARRAY) return "arrays within each element";
+  if (kind == H5T_REFERENCE) return "references";
+  if (kind != H5T_COMPOUND) return "elements of a type of its own";
+  return members_of(type) == Names{"r", "i"} ? "complex numbers" : "records of " + join(members_of(type));
 }
 
 std::string why_not_opened(hid_t file, const std::string& dataset) {

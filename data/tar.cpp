@@ -193,24 +193,19 @@ void TarReader::take_pax(std::string_view records, Extension& extension) const {
 }
 
 bool TarReader::take_extension(const TarHeader& header, const TarMember& member, Extension& extension) {
-  switch (header.type) {
-    case 'L': {
-      const std::string text = text_at(member.begin, member.bytes);
-      extension.name = text.substr(0, text.find('\0'));
-      return true;
-    }
-    case 'x':
-    case 'X':
-      take_pax(text_at(member.begin, member.bytes), extension);
-      return true;
-    case 'K':  // the long target of a link is not needed
-      return true;
-    case 'S':
-      reject_sparse(member.name);
-    default:
-      extension = {};
-      return false;
+  if (header.type == 'S') reject_sparse(member.name);
+  if (header.type == 'K') return true;  // the long target of a link is not needed
+  if (header.type == 'L') {
+    const std::string text = text_at(member.begin, member.bytes);
+    extension.name = text.substr(0, text.find('\0'));
+    return true;
   }
+  if (header.type == 'x' || header.type == 'X') {
+    take_pax(text_at(member.begin, member.bytes), extension);
+    return true;
+  }
+  extension = {};
+  return false;
 }
 
 std::optional<TarMember> TarReader::next() {

@@ -105,16 +105,11 @@ ByteBuffer without_checksum(ByteBuffer stored) {
 }
 
 ByteBuffer undo(std::int32_t filter, ByteBuffer stored, std::size_t element_bytes, std::size_t most) {
-  switch (static_cast<ChunkFilter>(filter)) {
-    case ChunkFilter::kDeflate:
-      return inflated(stored, most);
-    case ChunkFilter::kShuffle:
-      return unshuffled(stored, element_bytes);
-    case ChunkFilter::kFletcher32:
-      return without_checksum(std::move(stored));
-    case ChunkFilter::kLzf:
-      return unpacked_lzf(stored, most);
-  }
+  const auto kind = static_cast<ChunkFilter>(filter);
+  if (kind == ChunkFilter::kDeflate) return inflated(stored, most);
+  if (kind == ChunkFilter::kShuffle) return unshuffled(stored, element_bytes);
+  if (kind == ChunkFilter::kFletcher32) return without_checksum(std::move(stored));
+  if (kind == ChunkFilter::kLzf) return unpacked_lzf(stored, most);
   throw DataError("filter " + std::to_string(filter) + " can't be undone");
 }
 

@@ -10,34 +10,21 @@ namespace {
 
 constexpr int kErasingTries = 10;  // as in torchvision; after the last try nothing is erased
 
-/// The amount of a RandAugment operation for a strength in [0, 1]. The sign of the amount is drawn later.
-double amount_of(OperationKind kind, double strength, int size) {
-  switch (kind) {
-    case OperationKind::kShearX:
-    case OperationKind::kShearY:
-      return 0.3 * strength;
-    case OperationKind::kTranslateX:
-    case OperationKind::kTranslateY:
-      return std::floor(150.0 / 331 * size * strength);
-    case OperationKind::kRotate:
-      return 30 * strength;
-    case OperationKind::kBrightness:
-    case OperationKind::kSaturation:
-    case OperationKind::kContrast:
-    case OperationKind::kSharpness:
-      return 0.9 * strength;
-    case OperationKind::kPosterize:
-      return 8 - std::nearbyint(4 * strength);
-    case OperationKind::kSolarize:
-      return 255 * (1 - strength);
-    default:
-      return 0;
-  }
-}
-
 bool has_sign(OperationKind kind) { return kind >= OperationKind::kShearX && kind <= OperationKind::kSharpness; }
 
 bool is_factor(OperationKind kind) { return kind >= OperationKind::kBrightness && kind <= OperationKind::kSharpness; }
+
+/// The amount of a RandAugment operation for a strength in [0, 1]. The sign of the amount is drawn later.
+double amount_of(OperationKind kind, double strength, int size) {
+  using enum OperationKind;
+  if (kind == kShearX || kind == kShearY) return 0.3 * strength;
+  if (kind == kTranslateX || kind == kTranslateY) return std::floor(150.0 / 331 * size * strength);
+  if (kind == kRotate) return 30 * strength;
+  if (is_factor(kind)) return 0.9 * strength;
+  if (kind == kPosterize) return 8 - std::nearbyint(4 * strength);
+  if (kind == kSolarize) return 255 * (1 - strength);
+  return 0;
+}
 
 ImageOperation choose_operation(int size, double strength, SampleRandom& random) {
   const auto kind = static_cast<OperationKind>(random.below(kRandAugmentKinds));
