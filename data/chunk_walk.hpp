@@ -17,8 +17,6 @@ class ChunkedFile {
   /// Opens the file for reading. Throws a DataError with the reason if the file can't be opened.
   explicit ChunkedFile(const std::filesystem::path& path);
   ~ChunkedFile();
-  ChunkedFile(const ChunkedFile&) = delete;
-  ChunkedFile& operator=(const ChunkedFile&) = delete;
 
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
   /// The chunk of `dataset` whose first element has the indices `corner`, found in HDF5's index of chunks in O(log

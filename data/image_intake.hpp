@@ -60,8 +60,6 @@ class ImageIntake {
  public:
   ImageIntake(const ImageOptions& options, ImageProblems& problems);
   ~ImageIntake();
-  ImageIntake(const ImageIntake&) = delete;
-  ImageIntake& operator=(const ImageIntake&) = delete;
 
   /// Adds the image to the shard `content`. If the image is unusable, throws a DataError whose text lacks the image's
   /// name; the caller adds the name.

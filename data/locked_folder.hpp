@@ -16,8 +16,6 @@ class LockedFolder {
   /// Throws UsageError if another conversion has the lock. A rank of a job first waits a moment for another job to end.
   LockedFolder(std::filesystem::path folder, const JobRank& me);
   ~LockedFolder();
-  LockedFolder(const LockedFolder&) = delete;
-  LockedFolder& operator=(const LockedFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_; }
 

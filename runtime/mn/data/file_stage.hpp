@@ -39,8 +39,6 @@ class FileStage {
  public:
   FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);
   ~FileStage();
-  FileStage(const FileStage&) = delete;
-  FileStage& operator=(const FileStage&) = delete;
 
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// Opens the copy of a file; has_copy(file) must be true.

@@ -49,8 +49,6 @@ class H5Lock {
  public:
   H5Lock();
   ~H5Lock();
-  H5Lock(const H5Lock&) = delete;
-  H5Lock& operator=(const H5Lock&) = delete;
 
  private:
   std::lock_guard<std::mutex> lock_;

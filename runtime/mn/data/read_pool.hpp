@@ -19,8 +19,6 @@ class ReadPool {
   explicit ReadPool(int threads) : most_threads_(threads) {}
   /// Ends the pool's threads. No thread may be in run().
   ~ReadPool();
-  ReadPool(const ReadPool&) = delete;
-  ReadPool& operator=(const ReadPool&) = delete;
 
   /// Calls task(0) … task(n − 1) on this thread and the pool's threads, and returns when all calls have returned.
   /// `task` must not throw and must not call run().

@@ -63,8 +63,6 @@ class StageServer {
   /// Ends each transfer: after its next 256 KiB, or after kStagePieceTime if the receiver takes no data. Joins the
   /// threads.
   ~StageServer();
-  StageServer(const StageServer&) = delete;
-  StageServer& operator=(const StageServer&) = delete;
 
  private:
   void work(const std::stop_token& stop);

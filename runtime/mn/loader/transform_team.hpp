@@ -29,8 +29,6 @@ class TransformTeam {
   explicit TransformTeam(int threads) : threads_(threads) {}
   /// Stops the helpers. At this time no thread may be in run().
   ~TransformTeam();
-  TransformTeam(const TransformTeam&) = delete;
-  TransformTeam& operator=(const TransformTeam&) = delete;
 
   /// Calls transform(for_each) on the calling thread, but first waits until fewer than `threads` threads transform, and
   /// no batch of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
