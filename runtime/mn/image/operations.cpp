@@ -132,40 +132,24 @@ void ImageOperator::warp(const Affine& source, Image& image) {
 }
 
 void ImageOperator::apply(const ImageOperation& operation, Image& image) {
-  const double amount = operation.amount;
-  switch (operation.kind) {
-    case OperationKind::kIdentity:
-      return;
-    case OperationKind::kShearX:
-      return warp(shear(amount, 0, image), image);
-    case OperationKind::kShearY:
-      return warp(shear(0, amount, image), image);
-    case OperationKind::kTranslateX:
-      return warp({.x0 = -amount}, image);
-    case OperationKind::kTranslateY:
-      return warp({.y0 = -amount}, image);
-    case OperationKind::kRotate:
-      return warp(rotation(amount), image);
-    case OperationKind::kBrightness:
-      return adjust_brightness(image, amount);
-    case OperationKind::kSaturation:
-      return adjust_saturation(image, amount);
-    case OperationKind::kContrast:
-      return adjust_contrast(image, amount);
-    case OperationKind::kSharpness:
-      adjust_sharpness(image, amount, changed_);
-      return std::swap(image, changed_);
-    case OperationKind::kPosterize:
-      return posterize(image, static_cast<int>(amount));
-    case OperationKind::kSolarize:
-      return solarize(image, amount);
-    case OperationKind::kAutoContrast:
-      return autocontrast(image);
-    case OperationKind::kEqualize:
-      return equalize(image);
-    case OperationKind::kHue:
-      return adjust_hue(image, amount);
-  }
+  using enum OperationKind;
+  const auto [kind, amount] = operation;
+  if (kind == kShearX) return warp(shear(amount, 0, image), image);
+  if (kind == kShearY) return warp(shear(0, amount, image), image);
+  if (kind == kTranslateX) return warp({.x0 = -amount}, image);
+  if (kind == kTranslateY) return warp({.y0 = -amount}, image);
+  if (kind == kRotate) return warp(rotation(amount), image);
+  if (kind == kBrightness) return adjust_brightness(image, amount);
+  if (kind == kSaturation) return adjust_saturation(image, amount);
+  if (kind == kContrast) return adjust_contrast(image, amount);
+  if (kind == kPosterize) return posterize(image, static_cast<int>(amount));
+  if (kind == kSolarize) return solarize(image, amount);
+  if (kind == kAutoContrast) return autocontrast(image);
+  if (kind == kEqualize) return equalize(image);
+  if (kind == kHue) return adjust_hue(image, amount);
+  if (kind != kSharpness) return;  // kIdentity
+  adjust_sharpness(image, amount, changed_);
+  std::swap(image, changed_);
 }
 
 }  // namespace mn::data
