@@ -5,14 +5,6 @@
 
 namespace mn::data {
 
-ReadPool::~ReadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-}
-
 void ReadPool::run(std::size_t n, const std::function<void(std::size_t)>& task) {
   if (n <= 1) {
     for (std::size_t i = 0; i < n; ++i) task(i);
@@ -28,18 +20,16 @@ void ReadPool::run(std::size_t n, const std::function<void(std::size_t)>& task) 
 void ReadPool::start_thread() {
   if (static_cast<int>(threads_.size()) >= most_threads_) return;
   try {
-    threads_.emplace_back([this] { work(); });
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     ++idle_;
   } catch (const std::system_error&) {
     // If the system permits no more threads, the caller of run() and the existing threads do the work.
   }
 }
 
-void ReadPool::work() {
+void ReadPool::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
-    if (stop_) return;
+  while (wake_.wait(lock, stop, [&] { return !jobs_.empty(); })) {
     --idle_;
     while (!jobs_.empty()) call_next(*jobs_.front(), lock);
     ++idle_;

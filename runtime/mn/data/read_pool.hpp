@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -15,10 +16,9 @@ namespace mn::data {
 /// many requests at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts no thread. run() starts threads as needed, up to `threads`.
+  /// Starts no thread. run() starts threads as needed, up to `threads`. They end with the pool; then no thread may be in
+  /// run().
   explicit ReadPool(int threads) : most_threads_(threads) {}
-  /// Ends the pool's threads. No thread may be in run().
-  ~ReadPool();
 
   /// Calls task(0) … task(n − 1) on this thread and the pool's threads, and returns when all calls have returned.
   /// `task` must not throw and must not call run().
@@ -33,16 +33,15 @@ class ReadPool {
   };
 
   void start_thread();
-  void work();
+  void work(const std::stop_token& stop);
   void call_next(Job& job, std::unique_lock<std::mutex>& lock);
 
   int most_threads_;
   std::mutex mutex_;  // guards all members below, and the jobs
-  std::condition_variable wake_;
+  std::condition_variable_any wake_;
   std::condition_variable done_;
   std::deque<Job*> jobs_;  // jobs with tasks that have not begun
   std::size_t idle_ = 0;
-  bool stop_ = false;
   std::vector<std::jthread> threads_;  // last member: joined before the threads' data are destroyed
 };
 

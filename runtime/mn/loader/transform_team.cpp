@@ -5,14 +5,6 @@
 
 namespace mn {
 
-TransformTeam::~TransformTeam() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-}
-
 void TransformTeam::run(std::int64_t order, const std::function<void(const ForEach&)>& transform) {
   {
     std::unique_lock lock(mutex_);
@@ -61,16 +53,15 @@ void TransformTeam::for_each(std::int64_t order, std::int64_t n, const std::func
 
 void TransformTeam::start_helpers() {
   try {
-    while (static_cast<int>(helpers_.size()) < threads_ - 1) helpers_.emplace_back([this] { help(); });
+    while (static_cast<int>(helpers_.size()) < threads_ - 1)
+      helpers_.emplace_back([this](const std::stop_token& stop) { help(stop); });
   } catch (const std::system_error&) {  // invariant 3: no helpers are needed
   }
 }
 
-void TransformTeam::help() {
+void TransformTeam::help(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return stop_ || may_help(); });
-    if (stop_) return;
+  while (changed_.wait(lock, stop, [&] { return may_help(); })) {
     ++active_;
     assert(active_ <= threads_);  // invariant 1: at most `threads` threads transform
     do do_next(lock);

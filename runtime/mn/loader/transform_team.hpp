@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -26,9 +27,8 @@ namespace mn {
 /// Cost: if a transform shares its batch with other threads, the mutex is taken once for each sample.
 class TransformTeam {
  public:
+  /// The helpers end with the team; then no thread may be in run().
   explicit TransformTeam(int threads) : threads_(threads) {}
-  /// Stops the helpers. At this time no thread may be in run().
-  ~TransformTeam();
 
   /// Calls transform(for_each) on the calling thread, but first waits until fewer than `threads` threads transform, and
   /// no batch of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
@@ -47,7 +47,7 @@ class TransformTeam {
 
   void for_each(std::int64_t order, std::int64_t n, const std::function<void(std::int64_t)>& task);
   void start_helpers();
-  void help();
+  void help(const std::stop_token& stop);
   /// Transforms the next sample of the job of the lowest order. The mutex is not held during the transformation.
   void do_next(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool may_begin(std::int64_t order) const;
@@ -55,11 +55,10 @@ class TransformTeam {
 
   int threads_;
   std::mutex mutex_;  // guards all members below, and the jobs
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   int active_ = 0;                     // number of threads that transform now
   std::set<std::int64_t> waiting_;     // orders of the callers of run() that wait to begin
   std::map<std::int64_t, Job*> jobs_;  // jobs with samples that no thread has begun; the key is the batch's order
-  bool stop_ = false;
   std::vector<std::jthread> helpers_;  // last: joined before the members that the threads use
 };
 
