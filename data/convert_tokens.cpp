@@ -69,14 +69,7 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool a
       at += length;
     }
   };
-  const auto complete = [](std::string_view text) {
-    std::size_t end = text.size();  // leave out a character that is cut off at the end; a character has at most 4 bytes
-    for (std::size_t back = 1; back <= std::min<std::size_t>(4, text.size()); ++back) {
-      if (first_character(text.substr(text.size() - back)) == -2) end = text.size() - back;
-    }
-    return end;
-  };
-  read_text(file, piece, any_bytes, complete, take);
+  read_text(file, piece, any_bytes, complete_characters, take);
   return found;
 }
 

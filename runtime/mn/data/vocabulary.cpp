@@ -95,6 +95,13 @@ int first_character(std::string_view text) noexcept {
   return length;
 }
 
+std::size_t complete_characters(std::string_view text) noexcept {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    if (first_character(text.substr(text.size() - back)) == -2) return text.size() - back;
+  }
+  return text.size();
+}
+
 }  // namespace data
 
 Vocabulary::Vocabulary(Kind kind, std::vector<std::string> texts) : kind_(kind), texts_(std::move(texts)) {}
@@ -259,20 +266,14 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
 
 std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
-  std::size_t end = 0;
-  if (kind_ == Kind::kMerges) {
-    // The last two words are not complete: text that follows may lengthen the last word, or take away the last blank of
-    // the word before.
-    std::size_t before = 0;
-    for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
-      end = std::exchange(before, at);
-    }
-    return end;
+  if (kind_ == Kind::kCharacters) return data::complete_characters(text);
+  // The last two words are not complete: text that follows may lengthen the last word, or take away the last blank of
+  // the word before.
+  std::size_t end = 0, before = 0;
+  for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
+    end = std::exchange(before, at);
   }
-  while (end < text.size() && data::first_character(text.substr(end)) > 0) {
-    end += static_cast<std::size_t>(data::first_character(text.substr(end)));
-  }
-  return end < text.size() && data::first_character(text.substr(end)) == -1 ? text.size() : end;
+  return end;
 }
 
 }  // namespace mn

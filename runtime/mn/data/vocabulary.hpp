@@ -102,6 +102,8 @@ namespace data {
 /// Length in bytes of the first character (UTF-8) of a text: 0 if the text is empty, −1 if the text is not UTF-8, −2 if
 /// the text ends in the middle of the character.
 [[nodiscard]] int first_character(std::string_view text) noexcept;
+/// Length of a UTF-8 text without a character that is cut off at its end.
+[[nodiscard]] std::size_t complete_characters(std::string_view text) noexcept;
 
 }  // namespace data
 }  // namespace mn
