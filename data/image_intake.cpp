@@ -98,7 +98,8 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
                       ShardContent& content) {
   const ImageHeader header = decoder_.open(bytes);
   if (header.bits > 8) problems_.add_deep(key);
-  if (is_longer(header)) {
+  const bool is_longer = options_.resize > 0 && std::min(header.width, header.height) > options_.resize;
+  if (is_longer) {
     const Image& image = resized(header);
     content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
     return;
@@ -112,10 +113,6 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
   // decoded.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
-}
-
-bool ImageIntake::is_longer(const ImageHeader& header) const {
-  return options_.resize > 0 && std::min(header.width, header.height) > options_.resize;
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {

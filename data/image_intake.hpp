@@ -68,7 +68,6 @@ class ImageIntake {
  private:
   class JpegWriter;
 
-  [[nodiscard]] bool is_longer(const ImageHeader& header) const;
   [[nodiscard]] const Image& resized(const ImageHeader& header);
 
   ImageOptions options_;

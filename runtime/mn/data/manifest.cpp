@@ -4,10 +4,9 @@
 #include <mn/data/manifest.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
-#include <map>
-#include <mutex>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -81,21 +80,19 @@ void ShardTable::check_all() const {
   constexpr std::size_t kShardsPerThread = 16;
   constexpr std::size_t kMaxThreads = 64;  // more than the cores, because a thread mostly waits for the file server
   ReadPool pool(static_cast<int>(std::min(kMaxThreads, shards_.size() / kShardsPerThread)));
-  std::mutex mutex;
-  std::map<std::size_t, std::exception_ptr> errors;  // by shard
+  std::atomic<bool> has_failed = false;
+  std::vector<std::exception_ptr> errors(shards_.size());
   pool.run(shards_.size(), [&](std::size_t shard) {
-    {
-      const std::lock_guard lock(mutex);
-      if (!errors.empty()) return;
-    }
+    if (has_failed) return;
     try {
       with_retries([&] { (void)open_shard(*this, shard); }, [] {});
     } catch (...) {
-      const std::lock_guard lock(mutex);
       errors[shard] = std::current_exception();
+      has_failed = true;
     }
   });
-  if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
+  const auto first = std::ranges::find_if(errors, [](const auto& error) { return error != nullptr; });
+  if (first != errors.end()) std::rethrow_exception(*first);
 }
 
 std::uint64_t ShardTable::hash() const {
