@@ -64,10 +64,6 @@ class Hdf5Reader final : public StoredFile {
   [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t) const override {
     return (*spec_)[field].sample_bytes();
   }
-  [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
-  void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
-  /// The reader has no index of its own: the positions of the chunks belong to the table.
-  [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
     return array(field).block_samples((*spec_)[field]);
@@ -86,7 +82,6 @@ class Hdf5Reader final : public StoredFile {
 
   /// Reads the samples' values, in C order and the machine's byte order.
   void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const override;
-  [[nodiscard]] bool is_good(std::size_t, std::int64_t, std::span<const std::byte>) const override { return true; }
   [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
   void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept override;
 

@@ -32,11 +32,11 @@ class StoredFile {
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
   /// Whether the field is small: it is in memory, and copy_small() copies it. All other fields lie in blocks.
-  [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
+  [[nodiscard]] virtual bool is_small(std::size_t /*field*/) const noexcept { return false; }
   /// Copies the value of a small field to `out`: length(field, sample) bytes.
-  virtual void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const = 0;
+  virtual void copy_small(std::size_t /*field*/, std::int64_t /*sample*/, std::byte* /*out*/) const {}
   /// Bytes of memory that the open file takes.
-  [[nodiscard]] virtual std::int64_t index_bytes() const noexcept = 0;
+  [[nodiscard]] virtual std::int64_t index_bytes() const noexcept { return 0; }
 
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
   [[nodiscard]] virtual std::int64_t samples_in(std::size_t field, std::int64_t block) const = 0;
@@ -51,7 +51,9 @@ class StoredFile {
   virtual void read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                            std::span<std::byte> out) const = 0;
   /// Whether `bytes` has the block's checksum; true if the file has no checksums.
-  [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
+  [[nodiscard]] virtual bool is_good(std::size_t /*field*/, std::int64_t /*block*/, std::span<const std::byte>) const {
+    return true;
+  }
   /// The error text for a damaged block: names the file and the samples, and may add a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
   /// The name of the image file or archive member from which the sample was made. Empty if the open file does not
