@@ -2,9 +2,9 @@
 /// so that one request reads a run. Planning reads nothing.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include <mn/data/stored_table.hpp>
@@ -57,14 +57,10 @@ class ReadPlan {
   /// Whether locate_fields() was called for sample k.
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
   [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
-  /// The numbers of the samples' files, each once, in ascending order.
-  [[nodiscard]] std::vector<std::size_t> files() const {
-    std::vector<std::size_t> files;
-    for (const Sample& sample : samples_) {
-      if (files.empty() || files.back() != sample.file) files.push_back(sample.file);
-    }
-    std::ranges::sort(files);
-    files.erase(std::unique(files.begin(), files.end()), files.end());
+  /// The numbers of the samples' files.
+  [[nodiscard]] std::set<std::size_t> files() const {
+    std::set<std::size_t> files;
+    for (const Sample& sample : samples_) files.insert(sample.file);
     return files;
   }
 

@@ -19,12 +19,7 @@
 namespace mn::data {
 namespace {
 
-struct Opened {
-  OpenShard shard;
-  std::uint32_t crc;
-};
-
-Opened open_and_decode(File file) {
+OpenShard open_and_decode(File file) {
   const std::filesystem::path path = file.path();
   // mn forbids the system to read ahead. Samples are read at many places in turn, so the system would read bytes ahead,
   // drop them before their use, and read them again.
@@ -43,29 +38,25 @@ Opened open_and_decode(File file) {
     throw DataError(path.string() + " is truncated: it has " + std::to_string(bytes) + " of " +
                     std::to_string(header.file_bytes) + " bytes; copy it again or recreate it with mnshard");
   }
-  return {{std::move(file), std::move(header)}, header_crc(block)};
+  return {std::move(file), std::move(header), header_crc(block)};
 }
 
 }  // namespace
 
-OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(File(path, File::Mode::kRead)).shard; }
+OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(File(path, File::Mode::kRead)); }
 
 OpenShard open_shard(File bytes, const ShardInfo& expected) {
-  const std::filesystem::path path = bytes.path();
-  Opened opened = open_and_decode(std::move(bytes));
-  if (opened.crc != expected.header_crc || opened.shard.header.uuid != expected.uuid) {
-    throw DataError(path.string() + " was changed after the manifest was written (uuid " +
-                    to_string(opened.shard.header.uuid) + ", expected " + to_string(expected.uuid) +
-                    "): copy the shard and its manifest from the same folder, or make them again with mnshard");
-  }
-  return std::move(opened.shard);
+  OpenShard opened = open_and_decode(std::move(bytes));
+  if (opened.header_crc == expected.header_crc && opened.header.uuid == expected.uuid) return opened;
+  throw DataError(opened.file.path().string() + " was changed after the manifest was written (uuid " +
+                  to_string(opened.header.uuid) + ", expected " + to_string(expected.uuid) +
+                  "): copy the shard and its manifest from the same folder, or make them again with mnshard");
 }
 
 ShardInfo describe_shard(const std::filesystem::path& path) {
-  const Opened opened = open_and_decode(File(path, File::Mode::kRead));
-  const ShardHeader& header = opened.shard.header;
-  return {path.filename().string(), static_cast<std::int64_t>(header.num_samples),
-          static_cast<std::int64_t>(header.file_bytes), header.uuid, opened.crc};
+  const OpenShard opened = open_shard(path);
+  return {path.filename().string(), static_cast<std::int64_t>(opened.header.num_samples),
+          static_cast<std::int64_t>(opened.header.file_bytes), opened.header.uuid, opened.header_crc};
 }
 
 ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)

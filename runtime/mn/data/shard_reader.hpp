@@ -18,6 +18,7 @@ namespace mn::data {
 struct OpenShard {
   File file;
   ShardHeader header;
+  std::uint32_t header_crc;  ///< checksum in the user block
 };
 
 /// Opens a shard by one pread of 4 KiB. If the shard is truncated or damaged, throws a DataError that names it.

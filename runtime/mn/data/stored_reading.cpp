@@ -16,6 +16,7 @@
 // pread.
 #include <mn/data/open_files.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -76,8 +77,10 @@ class Reading {
   [[nodiscard]] bool is_fixed(std::size_t field) const { return table_.spec().fields[field].kind == FieldKind::kFixed; }
 
   void open_many() {
-    std::vector<std::size_t> closed = plan_.files();
-    std::erase_if(closed, [&](std::size_t file) { return files_.is_open(file); });
+    std::vector<std::size_t> closed;
+    for (const std::size_t file : plan_.files()) {
+      if (!files_.is_open(file)) closed.push_back(file);
+    }
     attempts_.try_all(
         closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
   }
