@@ -47,7 +47,7 @@ auto for_integer_type(DType dtype, const Use& use) {
 }  // namespace
 
 ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
-  return for_integer_type(dtype, [&](auto zero) { return range_as<decltype(zero)>(bytes); });
+  return for_integer_type(dtype, [&]<class T>(T) { return range_as<T>(bytes); });
 }
 
 std::vector<std::int64_t> integers_of(DType dtype, std::span<const std::byte> bytes) {
