@@ -102,7 +102,8 @@ ConversionPart::ConversionPart(Conversion& conversion, const ConvertOptions& opt
 
 void ConversionPart::run() {
   for (const Output& output : conversion_.outputs()) fs::create_directories(output.folder);
-  run_tasks(units_.size(), options_.threads, stop_, [&](std::size_t i) { conversion_.convert(units_[i], *this); });
+  run_tasks(
+      units_.size(), options_.threads, [&](std::size_t i) { conversion_.convert(units_[i], *this); }, &has_failed_);
 }
 
 json ConversionPart::result() const {
@@ -128,7 +129,7 @@ void ConversionPart::write(std::size_t shard, const ShardContent& content) {
 
 void ConversionPart::advance(std::int64_t steps) {
   // Another thread has failed. This error only ends the present thread; run() throws the failure of the other thread.
-  if (stop_) throw DataError("stopped");
+  if (has_failed_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;
   if (options_.progress) options_.progress(done_, total_);

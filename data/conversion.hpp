@@ -133,7 +133,7 @@ class ConversionPart {
   std::vector<std::size_t> units_;
   std::int64_t total_ = 0;
   std::int64_t shards_ = 0;
-  std::atomic<bool> stop_ = false;
+  std::atomic<bool> has_failed_ = false;  // a thread of run() has failed
 
   std::mutex mutex_;  // guards the members below
   std::map<std::size_t, ShardInfo> made_;

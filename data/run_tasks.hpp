@@ -12,10 +12,12 @@
 
 namespace mn::data {
 
-/// Runs task(0) … task(n − 1) on `threads` threads, the calling thread among them. After the first failure, or after
-/// another thread sets `stop`, no task begins. When all threads have ended, throws the first failure.
-inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
-                      const std::function<void(std::size_t)>& task) {
+/// Runs task(0) … task(n − 1) on `threads` threads, the calling thread among them. After the first failure no task
+/// begins, and *failed becomes true. When all threads have ended, throws the first failure.
+inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task,
+                      std::atomic<bool>* failed = nullptr) {
+  std::atomic<bool> own_failed = false;
+  std::atomic<bool>& stop = failed != nullptr ? *failed : own_failed;
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
@@ -37,12 +39,6 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
     work();
   }
   if (failure) std::rethrow_exception(failure);
-}
-
-/// Does the same as run_tasks() above, but without `stop`: only a failure keeps further tasks from beginning.
-inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task) {
-  std::atomic<bool> stop = false;
-  run_tasks(n, threads, stop, task);
 }
 
 }  // namespace mn::data
