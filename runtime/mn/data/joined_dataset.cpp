@@ -109,7 +109,7 @@ std::string JoinedDataset::do_table() const {
   (void)firsts();  // compare the specs before ranks open the parts
   std::vector<std::string> tables;
   for (const auto& part : parts_) tables.push_back(part->table());
-  return data::serialize({std::move(tables), {{"shares", shares_}}});
+  return data::nested_table(tables, {{"shares", shares_}});
 }
 
 std::uint64_t JoinedDataset::do_fingerprint() const {

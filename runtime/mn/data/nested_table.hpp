@@ -1,24 +1,22 @@
 /// The tables of datasets that are made of other datasets, that is, of joined datasets and subsets.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace mn::data {
 
-/// The content of the table of a joined dataset or of a subset.
-struct NestedTable {
-  std::vector<std::string> tables;  ///< the tables of the datasets of which this dataset is made
-  nlohmann::json how;               ///< {"shares": […]} of a joined dataset; {"indices": […]} of a subset
-};
+/// Makes the table of a dataset that is made of the datasets with the tables `tables`. `how` is {"shares": […]} for a
+/// joined dataset, and {"indices": […]} for a subset.
+[[nodiscard]] std::string nested_table(const std::vector<std::string>& tables, const nlohmann::json& how);
+/// Reads a table that nested_table() made: {"tables": [BYTES, …], "how": …}. No value for other tables. Throws DataError
+/// if the table is damaged.
+[[nodiscard]] std::optional<nlohmann::json> parse_nested_table(std::string_view table);
 
-[[nodiscard]] std::string serialize(const NestedTable& nested);
-/// Whether serialize() made `table`.
-[[nodiscard]] bool is_nested_table(std::string_view table);
-/// Reads a table that serialize() made. Throws DataError if the table is damaged.
-[[nodiscard]] NestedTable parse_nested_table(std::string_view table);
+inline constexpr const char* kNestedTableName = "the table of a joined dataset or subset";  // for error messages
 
 }  // namespace mn::data

@@ -82,15 +82,17 @@ std::string StoredDataset::do_where(std::int64_t index) const {
 
 namespace {
 
-/// Opens the joined dataset or the subset that a table describes.
-std::shared_ptr<Dataset> open_nested(const data::NestedTable& nested) {
-  std::vector<std::shared_ptr<Dataset>> parts;
-  for (const std::string& table : nested.tables) parts.push_back(open_table(table));
-  return read_json("the table of a joined dataset or subset", [&]() -> std::shared_ptr<Dataset> {
-    if (nested.how.contains("indices")) {
-      return subset(parts.at(0), whole_numbers<std::int64_t>(nested.how.at("indices")));
+/// Opens the joined dataset or the subset of a nested_table().
+std::shared_ptr<Dataset> open_nested(const nlohmann::json& nested) {
+  return read_json(data::kNestedTableName, [&]() -> std::shared_ptr<Dataset> {
+    std::vector<std::shared_ptr<Dataset>> parts;
+    for (const nlohmann::json& table : nested.at("tables")) {
+      const auto& bytes = table.get_binary();
+      parts.push_back(open_table({bytes.begin(), bytes.end()}));
     }
-    return std::make_shared<JoinedDataset>(parts, nested.how.at("shares").get<std::vector<double>>());
+    const nlohmann::json& how = nested.at("how");
+    if (how.contains("indices")) return subset(parts.at(0), whole_numbers<std::int64_t>(how.at("indices")));
+    return std::make_shared<JoinedDataset>(parts, how.at("shares").get<std::vector<double>>());
   });
 }
 
@@ -101,7 +103,7 @@ std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {
-  if (data::is_nested_table(table)) return open_nested(data::parse_nested_table(table));
+  if (const auto nested = data::parse_nested_table(table)) return open_nested(*nested);
   if (data::Hdf5Table::is_table(table)) {
     return std::make_shared<data::StoredDataset>(
         std::make_shared<const data::Hdf5Table>(data::Hdf5Table::parse(table)));

@@ -34,7 +34,7 @@ class Subset final : public Dataset {
   }
   std::string do_format() const override { return base_->format() == kShardsFormat ? kShardsFormat : ""; }
   std::string do_table() const override {
-    return do_format().empty() ? "" : data::serialize({{base_->table()}, {{"indices", indices()}}});
+    return do_format().empty() ? "" : data::nested_table({base_->table()}, {{"indices", indices()}});
   }
   std::uint64_t do_fingerprint() const override {
     return hash64(std::as_bytes(std::span(indices())), base_->fingerprint());
