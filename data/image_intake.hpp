@@ -32,8 +32,8 @@ struct ImageOptions {
 /// decoder holds up to 3 bytes for each pixel.
 inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
 
-/// What this process has to report about images: the images left out, and those with more than 8 bits in a value, of
-/// which training gets the high 8 bits. Thread-safe.
+/// Records what this process reports about images: images that were left out, and images with more than 8 bits in a
+/// value. Training gets the high 8 bits of such values. Thread-safe.
 class ImageProblems {
  public:
   explicit ImageProblems(bool skip_bad) : skip_bad_(skip_bad) {}
