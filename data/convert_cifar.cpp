@@ -124,11 +124,10 @@ FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std
                        Output output) {
   nlohmann::json request = nlohmann::json::array({source_facts(folder / variant.names)});
   for (const std::string& file : files) request.push_back(source_facts(folder / file));
-  return {
-      .output = std::move(output),
-      .request = std::move(request),
-      .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
-      .open = [=, &variant](const fs::path&, bool) { return std::make_shared<CifarFiles>(folder, files, variant); }};
+  return {.output = std::move(output),
+          .request = std::move(request),
+          .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
+          .open = [=, &variant](const fs::path&) { return std::make_shared<CifarFiles>(folder, files, variant); }};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ FixedSplit idx_split(const fs::path& images, const fs::path& labels, Output outp
           .request = nlohmann::json::array({source_facts(images), source_facts(labels)}),
           .attributes = {{"converter", "mnshard idx"},
                          {"source", images.filename().string() + ", " + labels.filename().string()}},
-          .open = [=](const fs::path&, bool) -> std::shared_ptr<const SampleSource> {
+          .open = [=](const fs::path&) -> std::shared_ptr<const SampleSource> {
             return std::make_shared<DatasetSource>(read_idx_dataset(images, labels));
           }};
 }

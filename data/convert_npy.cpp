@@ -76,10 +76,9 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
-/// Opens the array `name` of an .npz file. If the array is compressed, the call with `planning` true unpacks it into a
-/// file in `scratch`, and later calls open this file.
-NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch,
-                     bool planning) {
+/// Opens the array `name` of an .npz file. If the array is compressed, the first call unpacks it into a file in
+/// `scratch`, and later calls open this file.
+NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch) {
   const auto members = read_zip_directory(*npz, "numpy.savez");
   const auto member = std::ranges::find(members, name + ".npy", &ZipMember::name);
   const std::string file = npz->path().string();
@@ -98,7 +97,7 @@ NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& 
                     "numpy.savez or numpy.savez_compressed");
   }
   const fs::path unpacked = scratch / ("member-" + std::to_string(member - members.begin()));
-  if (planning) unzip(*npz, *member, unpacked);
+  if (!fs::exists(unpacked)) unzip(*npz, *member, unpacked);
   return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
 }
 
@@ -118,8 +117,7 @@ ConversionResult convert_npy(const fs::path& samples, const fs::path& labels, co
   return convert_arrays(
       nlohmann::json::array({source_facts(samples), source_facts(labels)}), "mnshard npy",
       samples.filename().string() + ", " + labels.filename().string(),
-      [&](const fs::path&, bool) { return std::make_shared<NpySamples>(open_npy(samples), open_npy(labels)); },
-      options);
+      [&](const fs::path&) { return std::make_shared<NpySamples>(open_npy(samples), open_npy(labels)); }, options);
 }
 
 ConversionResult convert_npz(const fs::path& file, const std::string& samples, const std::string& labels,
@@ -127,10 +125,9 @@ ConversionResult convert_npz(const fs::path& file, const std::string& samples, c
   return convert_arrays(
       nlohmann::json::array({source_facts(file), samples, labels}), "mnshard npz",
       file.filename().string() + ": " + samples + ", " + labels,
-      [&](const fs::path& scratch, bool planning) {
+      [&](const fs::path& scratch) {
         const auto npz = std::make_shared<const File>(file, File::Mode::kRead);
-        return std::make_shared<NpySamples>(open_member(npz, samples, scratch, planning),
-                                            open_member(npz, labels, scratch, planning));
+        return std::make_shared<NpySamples>(open_member(npz, samples, scratch), open_member(npz, labels, scratch));
       },
       options);
 }

@@ -136,7 +136,7 @@ class TokenConversion final : public FixedConversion {
   static std::vector<FixedSplit> splits(const Files& files, const TokenOptions& tokens, const ConvertOptions& options) {
     const auto split = [&](const std::string& name, double first, double last) {
       const auto open = [=, context = tokens.context, vocabulary = options.out / kVocabulary](
-                            const fs::path& scratch, bool) -> std::shared_ptr<const SampleSource> {
+                            const fs::path& scratch) -> std::shared_ptr<const SampleSource> {
         auto samples =
             std::make_shared<TokenSamples>(counted_in(scratch), Vocabulary::load(vocabulary), context, first, last);
         if (samples->size() > 0) return samples;

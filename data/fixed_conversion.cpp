@@ -48,7 +48,7 @@ nlohmann::json FixedConversion::request() const {
 
 void FixedConversion::plan(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
-    sources_[i] = splits_[i].open(scratch, true);
+    sources_[i] = splits_[i].open(scratch);
     sources_[i]->check();
     if (sources_[i]->size() > 0) continue;
     throw DataError("there are no samples to convert into " + outputs_[i].folder.string());
@@ -58,7 +58,7 @@ void FixedConversion::plan(const std::filesystem::path& scratch) {
 void FixedConversion::open(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
     // The rank that called plan() has opened the sources already; all other ranks open the sources now.
-    if (!sources_[i]) sources_[i] = splits_[i].open(scratch, false);
+    if (!sources_[i]) sources_[i] = splits_[i].open(scratch);
     const std::int64_t size = sources_[i]->size();
     const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);
     for (std::int64_t first = 0; first < size; first += step)

@@ -53,9 +53,8 @@ struct FixedSplit {
   Output output;
   nlohmann::json request;                         ///< the facts that determine the samples, for Conversion::request()
   std::map<std::string, std::string> attributes;  ///< HDF5 attributes that every shard gets
-  /// Opens the samples. `planning` is true in the first call of a conversion, which leaves the files that later calls
-  /// need in `scratch`.
-  std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
+  /// Opens the samples. The first call of a conversion leaves the files that later calls need in `scratch`.
+  std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch)> open;
 };
 
 class FixedConversion : public Conversion {

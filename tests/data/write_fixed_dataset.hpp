@@ -20,7 +20,7 @@ inline ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptio
   FixedConversion conversion({{.output = {options.out, options.split},
                                .request = {{"fingerprint", dataset.fingerprint()}},
                                .attributes = std::move(attributes),
-                               .open = [&](const std::filesystem::path&, bool) { return source; }}},
+                               .open = [&](const std::filesystem::path&) { return source; }}},
                              options.shard_bytes);
   ConvertOptions alone = options;
   alone.me = {};
