@@ -101,7 +101,8 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
 }
 
 /// Finds the least and the greatest value of each channel.
-MN_SIMD void find_range(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* least, std::uint8_t* most) {
+MN_SIMD void find_range(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* __restrict least,
+                        std::uint8_t* __restrict most) {
   for (std::size_t i = 0; i < pixels; ++i, rgb += 3) {
     for (int c = 0; c < 3; ++c) {
       least[c] = std::min(least[c], rgb[c]);
