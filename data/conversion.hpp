@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <mn/core/json.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_reader.hpp>

@@ -6,7 +6,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/open_files.hpp>

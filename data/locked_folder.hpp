@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include <mn/core/fd.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn::data {
 

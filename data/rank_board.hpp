@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <mn/core/json.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn::data {
 

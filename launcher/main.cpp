@@ -12,8 +12,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/inherited_signals.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/mpi_name.hpp>
-#include <mn/core/ranks.hpp>
 #include <mn/core/standard_output.hpp>
 
 #include "cli/options.hpp"

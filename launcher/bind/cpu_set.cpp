@@ -8,7 +8,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {

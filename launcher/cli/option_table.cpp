@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/text.hpp>
 
 #include "checks/checks.hpp"

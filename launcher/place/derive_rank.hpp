@@ -9,7 +9,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 #include "place/placement.hpp"
 

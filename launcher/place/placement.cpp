@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn::launcher {
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn::launcher {
 
@@ -51,7 +51,7 @@ class Variables {
     if (const auto value = number(name)) return *value;
     throw UsageError(owner + " started this process, but " + name + " is not set: start it with its whole environment");
   }
-  /// Returns get() as a function object, for the functions of mn/core/ranks.hpp. The Variables must outlive the result.
+  /// Returns get() as a function object, for mn/core/launcher_variables.hpp. The Variables must outlive the result.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }

@@ -11,7 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/job/job.hpp>
 
 #include "selftest/doctor_report.hpp"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/file.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 #include "data/conversion.hpp"
 

@@ -42,7 +42,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/job/job.hpp>
 
 namespace {

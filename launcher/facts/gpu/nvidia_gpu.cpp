@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {

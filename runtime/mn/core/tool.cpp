@@ -6,8 +6,8 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/inherited_signals.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/one_line.hpp>
-#include <mn/core/ranks.hpp>
 
 namespace mn {
 

@@ -4,8 +4,8 @@
 
 #include <sys/resource.h>
 
+#include <mn/core/host_memory.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/memory.hpp>
 
 namespace mn::data {
 namespace {

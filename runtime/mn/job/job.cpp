@@ -17,8 +17,8 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/inherited_signals.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/ranks.hpp>
 #include <mn/job/end_exchange.hpp>
 #include <mn/job/end_note.hpp>
 #include <mn/job/failure.hpp>

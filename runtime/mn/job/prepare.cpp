@@ -11,7 +11,7 @@
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn {
 namespace {

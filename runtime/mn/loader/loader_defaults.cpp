@@ -6,7 +6,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/memory.hpp>
+#include <mn/core/host_memory.hpp>
 #include <mn/data/order.hpp>
 
 namespace mn {

@@ -23,9 +23,9 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/lock_file.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/ranks.hpp>
 #include <mn/core/unix_time.hpp>
 
 namespace mn {

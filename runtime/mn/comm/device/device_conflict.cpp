@@ -5,8 +5,8 @@
 #include <mn/comm/device/cuda.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/environment.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/nccl_versions.hpp>
-#include <mn/core/ranks.hpp>
 
 namespace mn {
 

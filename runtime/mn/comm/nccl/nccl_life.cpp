@@ -11,9 +11,9 @@
 #include <mn/comm/mpi/progress.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/launcher_variables.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/nccl_versions.hpp>
-#include <mn/core/ranks.hpp>
 
 namespace mn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/exit_codes.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn {
 namespace {

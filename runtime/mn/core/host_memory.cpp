@@ -1,4 +1,4 @@
-#include <mn/core/memory.hpp>
+#include <mn/core/host_memory.hpp>
 
 #include <algorithm>
 #include <fstream>
@@ -7,7 +7,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 namespace mn {
 namespace {

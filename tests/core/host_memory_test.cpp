@@ -1,7 +1,7 @@
 // Memory by the machine and by cgroups.
 #include <gtest/gtest.h>
 
-#include <mn/core/memory.hpp>
+#include <mn/core/host_memory.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

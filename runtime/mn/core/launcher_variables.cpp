@@ -1,4 +1,4 @@
-#include <mn/core/ranks.hpp>
+#include <mn/core/launcher_variables.hpp>
 
 #include <algorithm>
 #include <charconv>
