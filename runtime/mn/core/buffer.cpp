@@ -1,9 +1,9 @@
 #include <mn/core/buffer.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -38,11 +38,9 @@ Device Device::parse(std::string_view text) {
   if (text == "cpu") return {};
   if (text == "cuda") return {DeviceType::kCuda, 0};
   constexpr std::string_view kCuda = "cuda:";
-  if (text.starts_with(kCuda) && text.size() > kCuda.size()) {
-    const std::string_view digits = text.substr(kCuda.size());
-    int index = -1;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0) return {DeviceType::kCuda, index};
+  if (text.starts_with(kCuda)) {
+    const auto index = parse_number<int>(text.substr(kCuda.size()));
+    if (index && *index >= 0) return {DeviceType::kCuda, *index};
   }
   throw UsageError("unknown device \"" + std::string(text) + "\": use cpu, cuda or cuda:K (K = 0, 1, …)");
 }

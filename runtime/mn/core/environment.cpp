@@ -1,11 +1,11 @@
 #include <mn/core/environment.hpp>
 
-#include <charconv>
 #include <cstdlib>
 
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 
@@ -18,12 +18,9 @@ std::optional<std::string> environment(const char* name) {
 std::optional<std::int64_t> environment_int(const char* name) {
   const auto text = environment(name);
   if (!text) return std::nullopt;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size()) {
-    throw UsageError(std::string(name) + " is \"" + *text + "\", which is not a whole number: unset or correct it");
-  }
-  return value;
+  const auto value = parse_number<std::int64_t>(*text);
+  if (value) return value;
+  throw UsageError(std::string(name) + " is \"" + *text + "\", which is not a whole number: unset or correct it");
 }
 
 std::string host_name() {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -26,10 +25,9 @@ constexpr std::size_t kMaxDigits = 18;     // digits that always fit a 64-bit nu
 }
 
 std::uint64_t number(std::string_view digits, std::string_view list) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) malformed(list);
-  return value;
+  const auto value = parse_number<std::uint64_t>(digits);
+  if (!value) malformed(list);
+  return *value;
 }
 
 std::string padded(std::uint64_t value, std::size_t width) {

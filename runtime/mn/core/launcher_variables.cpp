@@ -1,9 +1,10 @@
 #include <mn/core/launcher_variables.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <thread>
+
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -44,10 +45,8 @@ std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
 /// The largest number of tasks per node in Slurm's list, such as "4(x2),3".
 int most_tasks(const std::string& list) {
   int most = 1;
-  for (std::size_t at = 0; at < list.size(); at = std::min(list.find(',', at), list.size() - 1) + 1) {
-    int tasks = 0;
-    std::from_chars(list.data() + at, list.data() + list.size(), tasks);
-    most = std::max(most, tasks);
+  for (const std::string_view nodes : split(list, ',')) {
+    most = std::max(most, parse_number<int>(nodes.substr(0, nodes.find('('))).value_or(1));
   }
   return most;
 }
@@ -69,9 +68,7 @@ std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup) {
 
 std::optional<int> rank_of_environment(const VariableLookup& lookup) {
   for (const char* name : {"MN_RANK", "RANK"}) {
-    const auto text = lookup(name);
-    const auto rank = text ? parse_rank(*text) : std::nullopt;
-    if (rank) return rank;
+    if (const auto rank = number_in(lookup, name)) return rank;
   }
   return first_of_launchers(lookup, parse_rank);
 }
@@ -101,10 +98,8 @@ int ranks_of_node(const VariableLookup& lookup) {
 }
 
 std::optional<int> parse_rank(const std::string& text) {
-  int rank = -1;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, rank);
-  return error == std::errc() && end == last && rank >= 0 ? std::optional(rank) : std::nullopt;
+  const auto rank = parse_number<int>(text);
+  return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
 bool in_slurm_step(const VariableLookup& lookup) {

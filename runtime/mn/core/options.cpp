@@ -45,18 +45,13 @@ std::int64_t whole_number(const std::string& text) {
 }
 
 double real_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-    throw UsageError("is not a number");
-  }
-  return value;
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) throw UsageError("is not a number");
+  return *value;
 }
 
 bool asks_for_nothing(const std::string& value) {
-  double number = 1;
-  const char* const end = std::from_chars(value.data(), value.data() + value.size(), number).ptr;
-  return value.empty() || value == "off" || (number == 0 && end == value.data() + value.size());
+  return value.empty() || value == "off" || parse_number<double>(value) == 0.0;
 }
 
 /// The shortest text that from_chars() reads back as the same number.

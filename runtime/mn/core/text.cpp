@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdint>
 #include <iomanip>
 
 #include <mn/core/classic_stream.hpp>

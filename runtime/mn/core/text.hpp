@@ -1,12 +1,15 @@
-/// Functions for text: hexadecimal digits, upper and lower case, lists.
+/// Functions for text: numbers, hexadecimal digits, upper and lower case, lists.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,6 +25,15 @@ namespace mn {
 /// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if `digits` has any other
 /// character.
 [[nodiscard]] std::string from_hex(std::string_view digits);
+
+/// Parses all of `text` as a decimal number of type T. No value if `text` has a character that is not part of the
+/// number, or if the number is outside T's range.
+template <class T>
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
 
 /// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
