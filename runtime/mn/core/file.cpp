@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -29,21 +28,9 @@ constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call 
   throw FileError(with_errno("cannot " + doing + " " + path.string(), errno), errno);
 }
 
-int flags_of(File::Mode mode) {
-  switch (mode) {
-    case File::Mode::kRead:
-      return O_RDONLY | O_NONBLOCK;  // without O_NONBLOCK, opening a pipe would wait for a writer
-    case File::Mode::kReadInPlace:
-      return O_RDONLY | O_NONBLOCK | O_NOFOLLOW;
-    case File::Mode::kUpdate:
-      return O_RDWR;
-    case File::Mode::kReplace:
-      return O_WRONLY | O_CREAT | O_TRUNC;
-    case File::Mode::kNew:
-      return O_WRONLY | O_CREAT | O_EXCL;
-  }
-  return O_RDONLY;
-}
+/// The flags of open(2), in the order of File::Mode. Without O_NONBLOCK, opening a pipe would wait for a writer.
+constexpr int kFlags[] = {O_RDONLY | O_NONBLOCK, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, O_RDWR,
+                          O_WRONLY | O_CREAT | O_TRUNC, O_WRONLY | O_CREAT | O_EXCL};
 
 /// Turns O_NONBLOCK off, because some network file systems return EAGAIN to readers with O_NONBLOCK.
 void wait_in_reads(int fd) {
@@ -51,7 +38,7 @@ void wait_in_reads(int fd) {
   if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-constexpr std::string_view kTemporaryEnd = ".tmp";
+constexpr std::string_view kTemporaryEnd = "tmp";
 constexpr auto kAbandonedAfter = std::chrono::hours(1);  // time without a write, for writers on other hosts
 
 /// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so another user of a
@@ -60,7 +47,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));
   return path.parent_path() / ("." + path.filename().string() + "." + host_name() + "." + std::to_string(::getpid()) +
-                               "." + to_hex(number) + std::string(kTemporaryEnd));
+                               "." + to_hex(number) + "." + std::string(kTemporaryEnd));
 }
 
 /// The process that wrote a temporary file, as the file's name tells it.
@@ -73,22 +60,15 @@ struct Writer {
 /// program made the file.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
-  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return std::nullopt;
-  name.remove_suffix(kTemporaryEnd.size());
-  const auto take_last = [&name] {
-    const auto dot = name.rfind('.');
-    const std::string_view last = dot == std::string_view::npos ? "" : name.substr(dot + 1);
-    name = name.substr(0, std::min(dot, name.size()));
-    return last;
-  };
-  const std::string_view number = take_last(), process = take_last();
-  Writer writer{name.ends_with("." + host_name()), 0};
-  const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), writer.process);
+  const auto parts = split(name, '.');  // "", the file's name (which may have dots), host, process, number, "tmp"
+  if (parts.size() < 6 || !parts.front().empty() || parts.back() != kTemporaryEnd) return std::nullopt;
+  const auto last = parts.rbegin();
+  const std::string_view number = last[1], host = last[3];
+  const auto process = parse_number<pid_t>(last[2]);
   const bool is_number =
       number.size() == kNumberDigits && number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // of file and host
-  const bool is_whole = error == std::errc() && end == process.data() + process.size() && writer.process > 0;
-  return is_number && has_names && is_whole ? std::optional(writer) : std::nullopt;
+  if (!is_number || !process || *process <= 0) return std::nullopt;
+  return Writer{host == host_name(), *process};
 }
 
 bool is_abandoned(const std::filesystem::path& path) {
@@ -103,7 +83,7 @@ bool is_abandoned(const std::filesystem::path& path) {
 }  // namespace
 
 File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  fd_ = Fd(::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666));
+  fd_ = Fd(::open(path_.c_str(), kFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC, 0666));
   if (!fd_) fail(mode == Mode::kReplace || mode == Mode::kNew ? "create" : "open", path_);
   struct stat facts = {};
   if (::fstat(fd_.get(), &facts) != 0) fail("stat", path_);
