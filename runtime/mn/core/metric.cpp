@@ -1,8 +1,8 @@
 #include <mn/core/metric.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -11,12 +11,12 @@
 namespace mn {
 namespace {
 
-constexpr std::array<std::string_view, 19> kLower = {"loss", "bits", "error",      "err", "perplexity", "ppl", "mse",
-                                                     "rmse", "mae",  "mape",       "nll", "bpc",        "bpb", "wer",
-                                                     "cer",  "fid",  "divergence", "kl",  "distance"};
-constexpr std::array<std::string_view, 20> kHigher = {
-    "accuracy", "acc", "top1",      "top5",   "iou",  "miou",  "dice", "f1",   "auc", "auroc",
-    "auprc",    "map", "precision", "recall", "bleu", "rouge", "psnr", "ssim", "r2",  "reward"};
+constexpr std::string_view kLower[] = {"loss", "bits", "error",      "err", "perplexity", "ppl", "mse",
+                                       "rmse", "mae",  "mape",       "nll", "bpc",        "bpb", "wer",
+                                       "cer",  "fid",  "divergence", "kl",  "distance"};
+constexpr std::string_view kHigher[] = {"accuracy", "acc",   "top1",  "top5",  "iou", "miou",      "dice",
+                                        "f1",       "auc",   "auroc", "auprc", "map", "precision", "recall",
+                                        "bleu",     "rouge", "psnr",  "ssim",  "r2",  "reward"};
 
 /// The words of the last part of a name, in lower case: "validation/main/mean_IoU" gives "mean" and "iou".
 std::vector<std::string> words_of(const std::string& name) {
@@ -31,8 +31,7 @@ std::vector<std::string> words_of(const std::string& name) {
   return words;
 }
 
-template <std::size_t N>
-bool any_of(const std::vector<std::string>& words, const std::array<std::string_view, N>& known) {
+bool any_of(const std::vector<std::string>& words, std::span<const std::string_view> known) {
   return std::ranges::any_of(words,
                              [&](const std::string& word) { return std::ranges::find(known, word) != known.end(); });
 }
