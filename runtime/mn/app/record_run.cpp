@@ -13,7 +13,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/one_line.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/job/end_note.hpp>
 #include <mn/report/report.hpp>

@@ -14,7 +14,6 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/one_line.hpp>
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
 

@@ -59,6 +59,13 @@ std::string duration_text(double seconds) {
   return text;
 }
 
+std::string one_line(std::string_view text) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
+  std::string line(text);
+  std::ranges::replace_if(line, is_control, '?');
+  return line;
+}
+
 std::string to_lower(std::string text) {
   for (char& c : text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -38,6 +38,9 @@ template <class T>
 /// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
 
+/// Makes the text one line: replaces line ends and other control characters, which names of files may hold, by "?".
+[[nodiscard]] std::string one_line(std::string_view text);
+
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 

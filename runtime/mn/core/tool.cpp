@@ -7,7 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/inherited_signals.hpp>
 #include <mn/core/launcher_variables.hpp>
-#include <mn/core/one_line.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 
