@@ -2,6 +2,7 @@
 /// when it reports the error.
 #pragma once
 
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -64,6 +65,8 @@ class CommError : public Error {
 };
 
 /// The text "WHAT: REASON", where REASON is the system's text for the errno `error_number`.
-[[nodiscard]] std::string with_errno(const std::string& what, int error_number);
+[[nodiscard]] inline std::string with_errno(const std::string& what, int error_number) {
+  return what + ": " + std::strerror(error_number);
+}
 
 }  // namespace mn
