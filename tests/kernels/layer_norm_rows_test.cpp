@@ -58,7 +58,7 @@ NormResults run_kernels(const NormInput& given, bool aligned, bool centered, std
                 .statistics = statistics.data_ptr()};
   SerialTeam team(32);
   const std::int64_t stride = (width + kernels::kNormWidth - 1) / kernels::kNormWidth * kernels::kNormWidth;
-  std::vector<kernels::Real<S>> kept(static_cast<std::size_t>(stride));
+  std::vector<Real<S>> kept(static_cast<std::size_t>(stride));
   for (std::int64_t row = 0; row < rows; ++row) kernels::norm_forward_row<S, B>(team, call, row, kept.data());
 
   const at::Tensor d_x = memory(in.x.scalar_type()), d_added = memory(of_branch);
@@ -70,7 +70,7 @@ NormResults run_kernels(const NormInput& given, bool aligned, bool centered, std
   call.d_added = d_added.data_ptr();
   call.partials = partials.data_ptr();
   for (std::int64_t block = 0; block < blocks; ++block) {
-    std::vector<kernels::Real<S>> sums(static_cast<std::size_t>(teams * 2 * stride));
+    std::vector<Real<S>> sums(static_cast<std::size_t>(teams * 2 * stride));
     for (std::int64_t t = 0; t < teams; ++t)
       for (std::int64_t row = block * teams + t; row < rows; row += blocks * teams)
         kernels::norm_backward_row<S, B>(team, call, row, sums.data() + t * 2 * stride, stride);

@@ -48,8 +48,8 @@ class SerialTeam {
     return 1 / std::sqrt(x);
   }
   template <class T>
-  static T narrow(kernels::Real<T> value) {
-    return kernels::round_to<T>(value);
+  static T narrow(Real<T> value) {
+    return round_to<T>(value);
   }
 
  private:

@@ -74,7 +74,7 @@ at::Tensor run_kernel(const at::Tensor& logits, const at::Tensor& targets, const
                                     .mean = options.reduction == TokenLossReduction::kMean,
                                     .gradient = true};
   SerialTeam team(threads);
-  kernels::weigh_rows<kernels::Real<T>>(team, call);
+  kernels::weigh_rows<Real<T>>(team, call);
   for (std::int64_t row = 0; row < call.rows; ++row) {
     std::vector<Vector<T>> kept(
         Row<T>(static_cast<T*>(call.logits) + row * call.row_stride, call.vocabulary).vectors());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include <mn/core/buffer.hpp>
 
@@ -51,6 +52,30 @@ namespace mn {
   const std::uint32_t special = magnitude > 0x7f800000U ? 0x7e00U | ((magnitude >> 13) & 0x03ffU) : 0x7c00U;
   const std::uint32_t result = magnitude >= 0x7f800000U ? special : finite;
   return {static_cast<std::uint16_t>(result | ((bits >> 16) & 0x8000U))};
+}
+
+/// The type for computations on elements of type T.
+template <class T>
+using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// Converts an element to the type for computations. The conversion is exact.
+template <class T>
+constexpr Real<T> widen(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return value;
+  else
+    return to_float(value);
+}
+
+/// Rounds `value` to type T.
+template <class T>
+constexpr T round_to(Real<T> value) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(value);
+  else if constexpr (std::is_same_v<T, Float16>)
+    return to_float16(value);
+  else
+    return value;
 }
 
 }  // namespace mn

@@ -19,7 +19,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <mn/core/half.hpp>
 
@@ -27,30 +26,6 @@ namespace mn::kernels {
 
 /// The most bytes that a thread loads or stores at once.
 inline constexpr std::int64_t kVectorBytes = 16;
-
-/// The type in which a kernel computes for elements of type T.
-template <class T>
-using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// Converts an element to the type in which the kernel computes. The conversion is exact.
-template <class T>
-constexpr Real<T> widen(T value) {
-  if constexpr (std::is_floating_point_v<T>)
-    return value;
-  else
-    return to_float(value);
-}
-
-/// Rounds `value` to type T.
-template <class T>
-constexpr T round_to(Real<T> value) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return to_bfloat16(value);
-  else if constexpr (std::is_same_v<T, Float16>)
-    return to_float16(value);
-  else
-    return value;
-}
 
 /// The N elements that one thread loads at once.
 template <class T, std::int64_t N = kVectorBytes / static_cast<std::int64_t>(sizeof(T))>

@@ -18,17 +18,12 @@ constexpr char kSeparator = '\0';  // between the text of a rank's rejected argu
 
 thread_local std::uint64_t thread_calls = 0;
 
-float as_float(Float16 value) { return to_float(value); }
-float as_float(BFloat16 value) { return to_float(value); }
-double as_float(float value) { return value; }
-double as_float(double value) { return value; }
-
 template <class T>
 std::string find_non_finite(const void* data, std::size_t count) {
   const auto* begin = static_cast<const T*>(data);
-  const auto* found = std::find_if(begin, begin + count, [](T value) { return !std::isfinite(as_float(value)); });
+  const auto* found = std::find_if(begin, begin + count, [](T value) { return !std::isfinite(widen(value)); });
   if (found == begin + count) return {};
-  return (std::isnan(as_float(*found)) ? "nan" : "inf") + (" at element " + std::to_string(found - begin));
+  return (std::isnan(widen(*found)) ? "nan" : "inf") + (" at element " + std::to_string(found - begin));
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

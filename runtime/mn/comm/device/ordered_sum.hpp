@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
 #include <mn/core/buffer.hpp>
 #include <mn/core/half.hpp>
@@ -31,14 +30,6 @@ struct OrderedSum {
 /// Enqueues the sum on `stream` (a cudaStream_t). Throws ArgumentError unless `dtype` is a float dtype.
 void sum_on_device(const OrderedSum& sum, DType dtype, void* stream);
 
-template <class T>
-constexpr auto sum_operand(T value) {
-  if constexpr (std::is_floating_point_v<T>)
-    return value;
-  else
-    return to_float(value);
-}
-
 /// Does the work of GPU thread number `thread` of `threads`.
 template <class T>
 constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
@@ -46,16 +37,11 @@ constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t
   const auto* const received = static_cast<const T*>(sum.received);
   auto* const out = static_cast<T*>(sum.out);
   for (std::size_t i = thread; i < sum.count; i += threads) {
-    auto total = sum_operand(sum.rank == 0 ? own[i] : received[i]);
+    auto total = widen(sum.rank == 0 ? own[i] : received[i]);
     for (unsigned r = 1; r < sum.ranks; ++r) {
-      total += sum_operand(sum.rank == r ? own[i] : received[r * sum.count + i]);
+      total += widen(sum.rank == r ? own[i] : received[r * sum.count + i]);
     }
-    if constexpr (std::is_same_v<T, Float16>)
-      out[i] = to_float16(total);
-    else if constexpr (std::is_same_v<T, BFloat16>)
-      out[i] = to_bfloat16(total);
-    else
-      out[i] = total;
+    out[i] = round_to<T>(total);
   }
 }
 

@@ -149,14 +149,10 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     wide = static_cast<Math>(value);
   else
     wide = static_cast<Math>(to_float(value));
-  if constexpr (std::is_same_v<To, Float16>)
-    return to_float16(static_cast<float>(wide * scale));
-  else if constexpr (std::is_same_v<To, BFloat16>)
-    return to_bfloat16(static_cast<float>(wide * scale));
-  else if constexpr (std::is_same_v<To, FloatKey> || std::is_same_v<To, DoubleKey>)
+  if constexpr (std::is_same_v<To, FloatKey> || std::is_same_v<To, DoubleKey>)
     return key_of(wide * scale);
   else
-    return static_cast<To>(wide * scale);
+    return round_to<To>(static_cast<Real<To>>(wide * scale));
 }
 
 /// The number of elements that a thread loads and stores at once: elements of the narrower type fill 16 bytes.
