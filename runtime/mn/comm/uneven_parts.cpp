@@ -24,46 +24,42 @@ namespace {
 
 using Counts = std::span<const std::size_t>;
 
-[[noreturn]] void reject_parts(std::string_view operation, const std::string& what) {
-  throw ArgumentError(std::string(operation) + ": " + what);
-}
-
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
   for (const std::size_t count : counts) {  // their sum may wrap around
     if (count <= whole.count) continue;
-    reject_parts(operation, "a part has " + std::to_string(count) + " elements, more than " + std::string(role) +
-                                " has: " + std::to_string(whole.count));
+    reject(operation, "a part has " + std::to_string(count) + " elements, more than " + std::string(role) +
+                          " has: " + std::to_string(whole.count));
   }
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (whole.count == total) return;
-  reject_parts(operation, std::string(role) + " has " + std::to_string(whole.count) +
-                              " elements, its counts add up to " + std::to_string(total));
+  reject(operation, std::string(role) + " has " + std::to_string(whole.count) + " elements, its counts add up to " +
+                        std::to_string(total));
 }
 
 void check_number_of_counts(std::string_view operation, Counts counts, int ranks) {
   if (counts.size() == static_cast<std::size_t>(ranks)) return;
-  reject_parts(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
+  reject(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
 }
 
 void check_own_part(std::string_view operation, std::string_view role, const ConstBufferView& part, std::size_t count) {
   if (part.count == count) return;
-  reject_parts(operation, std::string(role) + " has " + std::to_string(part.count) +
-                              " elements, this rank's count is " + std::to_string(count));
+  reject(operation, std::string(role) + " has " + std::to_string(part.count) + " elements, this rank's count is " +
+                        std::to_string(count));
 }
 
 /// Checks the part that a rank sends to itself. Such a part is copied without MPI, so MPI cannot compare the two
 /// counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
-  reject_parts(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
-                              std::to_string(received));
+  reject(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
+                        std::to_string(received));
 }
 
 void check_apart(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
   const auto* a = static_cast<const std::byte*>(send.data);
   const auto* b = static_cast<const std::byte*>(recv.data);
   if (send.count > 0 && recv.count > 0 && a < b + recv.bytes() && b < a + send.bytes()) {
-    reject_parts(operation, "send and recv overlap");
+    reject(operation, "send and recv overlap");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -26,32 +27,18 @@ std::string find_non_finite(const void* data, std::size_t count) {
   return (std::isnan(widen(*found)) ? "nan" : "inf") + (" at element " + std::to_string(found - begin));
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
-[[noreturn]] void reject(std::string_view operation, const std::string& what) {
-  throw ArgumentError(std::string(operation) + ": " + what);
-}
-
 std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
 /// The first line in which the texts of two calls differ: the line of `a`, and the line of `b`.
-std::pair<std::string, std::string> difference(const std::string& a, const std::string& b) {
-  auto left = lines_of(a);
-  auto right = lines_of(b);
+std::pair<std::string, std::string> difference(std::string_view a, std::string_view b) {
+  auto left = split(a, '\n');
+  auto right = split(b, '\n');
   left.resize(std::max(left.size(), right.size()), "nothing more");
   right.resize(left.size(), "nothing more");
-  const auto [x, y] = std::mismatch(left.begin(), left.end(), right.begin());
-  return {*x, *y};
+  const auto [x, y] = std::ranges::mismatch(left, right);
+  return {std::string(*x), std::string(*y)};
 }
 
 /// What all ranks of a new group must know. Each value is the maximum over the ranks' values: the modes, and the
@@ -125,7 +112,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
-    const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
+    const auto [first, other] = difference(std::string_view(ranks[0]).substr(1), std::string_view(ranks[r]).substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"",
                         true);
@@ -144,6 +131,10 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
     for (int rank = 0; rank < group_.size; ++rank)
       require_same(comm_, rank, (*all)[static_cast<std::size_t>(rank)], own);
   });
+}
+
+void reject(std::string_view operation, const std::string& what) {
+  throw ArgumentError(std::string(operation) + ": " + what);
 }
 
 void check_rank(std::string_view operation, std::string_view role, int rank, int size) {

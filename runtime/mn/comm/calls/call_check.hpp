@@ -196,6 +196,8 @@ class CallCheck {
 // The check_ functions throw ArgumentError. In its text, `operation` ("bcast") names the call, and `role` ("send") the
 // wrong argument.
 
+/// Throws ArgumentError: the call `operation` does not accept `what`.
+[[noreturn]] void reject(std::string_view operation, const std::string& what);
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
 /// `peer` must be a rank of the communicator, but not the calling rank.
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
