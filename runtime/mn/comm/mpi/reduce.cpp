@@ -173,39 +173,20 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
   }
 }
 
+/// The functions for the element types, in the order of DType.
+constexpr decltype(&reduce_as<float>) kReduce[] = {
+    reduce_as<std::uint8_t>, reduce_as<std::int32_t>,  reduce_as<std::int64_t>, reduce_as<Float16>,
+    reduce_as<BFloat16>,     reduce_as<float>,         reduce_as<double>,       nullptr,
+    reduce_as<std::int8_t>,  reduce_as<std::uint64_t>, reduce_as<std::int16_t>, reduce_as<std::uint16_t>,
+    reduce_as<std::uint32_t>};
+static_assert(std::size(kReduce) == kDTypeCount);
+
 }  // namespace
 
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction) {
-  assert(!inputs.empty());
-  switch (reduction.dtype) {
-    case DType::kBool:
-      return;  // check_reducible() rejects booleans
-    case DType::kUInt8:
-      return reduce_as<std::uint8_t>(outputs, inputs, count, reduction);
-    case DType::kInt8:
-      return reduce_as<std::int8_t>(outputs, inputs, count, reduction);
-    case DType::kInt16:
-      return reduce_as<std::int16_t>(outputs, inputs, count, reduction);
-    case DType::kUInt16:
-      return reduce_as<std::uint16_t>(outputs, inputs, count, reduction);
-    case DType::kUInt32:
-      return reduce_as<std::uint32_t>(outputs, inputs, count, reduction);
-    case DType::kInt32:
-      return reduce_as<std::int32_t>(outputs, inputs, count, reduction);
-    case DType::kInt64:
-      return reduce_as<std::int64_t>(outputs, inputs, count, reduction);
-    case DType::kUInt64:
-      return reduce_as<std::uint64_t>(outputs, inputs, count, reduction);
-    case DType::kFloat16:
-      return reduce_as<Float16>(outputs, inputs, count, reduction);
-    case DType::kBFloat16:
-      return reduce_as<BFloat16>(outputs, inputs, count, reduction);
-    case DType::kFloat32:
-      return reduce_as<float>(outputs, inputs, count, reduction);
-    case DType::kFloat64:
-      return reduce_as<double>(outputs, inputs, count, reduction);
-  }
+  assert(!inputs.empty() && reduction.dtype != DType::kBool);  // check_reducible() rejects booleans
+  kReduce[static_cast<std::size_t>(reduction.dtype)](outputs, inputs, count, reduction);
 }
 
 }  // namespace mn
