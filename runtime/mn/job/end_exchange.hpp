@@ -1,7 +1,6 @@
 /// Exchanges the exit statuses of the ranks' programs at the end of a job.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -16,23 +15,16 @@ inline constexpr int kThrown = std::numeric_limits<int>::max();
 
 class EndExchange {
  public:
-  /// The smallest and the largest status over all ranks.
-  struct Ends {
-    int least = 0;
-    int most = 0;
-  };
-
-  /// Collective: exchanges the ranks' statuses; `own` is the calling rank's status. Waits at most for `patience`, or
-  /// without a limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if
-  /// MPI fails; this object must then live until MPI is finalized. A rank calls run() whether its program has returned
-  /// or thrown an exception, because ranks with different ends must join the same call.
-  [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
+  /// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's status. Waits at most for
+  /// `patience`, or without a limit if `patience` has no value. Returns no value if some rank's program has not ended
+  /// in time, or if MPI fails; this object must then live until MPI is finalized. A rank calls run() whether its
+  /// program has returned or thrown an exception, because ranks with different ends must join the same call.
+  [[nodiscard]] std::optional<std::vector<int>> run(MPI_Comm comm, int own,
+                                                    std::optional<std::chrono::seconds> patience);
 
  private:
-  std::array<int, 2> ends_ = {};  // MPI may write here after run() has given up
+  int own_ = 0;
+  std::vector<int> all_;  // MPI may write here after run() has given up
 };
-
-/// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's status.
-[[nodiscard]] std::vector<int> all_statuses(MPI_Comm comm, int own);
 
 }  // namespace mn

@@ -1,5 +1,6 @@
 #include <mn/job/job.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -105,9 +106,9 @@ class Job::Impl {
     if (exit_code == 0) leave(how);
     const auto all = ends_.run(comm_.get(), exit_code, exit_code == 0 ? std::nullopt : std::optional(patience));
     if (!all) end_alone(exit_code == 0 ? "MPI has failed after this rank " + how : how + kAlone);
-    if (all->least == all->most) return exit_code;
-    if (all->most == kThrown) wait_for_report();
-    return exit_code_ = first_status(exit_code);
+    if (std::ranges::count(*all, exit_code) == std::ssize(*all)) return exit_code;
+    if (std::ranges::find(*all, kThrown) != all->end()) wait_for_report();
+    return exit_code_ = first_status(*all);
   }
 
  private:
@@ -192,7 +193,7 @@ class Job::Impl {
 
   bool all_ranks_agree() {
     const auto all = ends_.run(comm_.get(), kThrown, kAgreementTime);
-    return all && all->least == kThrown;
+    return all && std::ranges::count(*all, kThrown) == std::ssize(*all);
   }
 
   void leave(const std::string& how) {
@@ -225,10 +226,9 @@ class Job::Impl {
     while (true) pause();
   }
 
-  /// Collective, if the ranks' statuses differ: returns the nonzero status of the lowest rank, which becomes the status
-  /// of all ranks.
-  int first_status(int own) {
-    const std::vector<int> all = all_statuses(comm_.get(), own);
+  /// Returns the nonzero status of the lowest rank in `all`, the different statuses of all ranks. This status becomes
+  /// the status of all ranks.
+  int first_status(const std::vector<int>& all) {
     std::size_t first = 0;
     while (all[first] == 0) ++first;
     std::size_t other = 0;
