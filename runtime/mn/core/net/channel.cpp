@@ -126,12 +126,8 @@ void Channel::answer(Keys& keys) {
 
 void Channel::open() {
   assert(state_ == State::kVerified);
-  if (const auto* caller = std::get_if<CallerGreeting>(&greeting_)) {
-    queue(caller->proof());
-    session_ = caller->session_key();
-  } else {
-    session_ = std::get<ListenerGreeting>(greeting_).session_key();
-  }
+  if (const auto* caller = std::get_if<CallerGreeting>(&greeting_)) queue(caller->proof());
+  session_ = std::visit([](const Greeting& greeting) { return greeting.session_key(); }, greeting_);
   state_ = State::kOpen;
   // Messages may have arrived together with the end of the greeting.
   parse();
@@ -161,8 +157,7 @@ void Channel::take_message(std::string_view message, std::string_view code) {
   assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);  // (3)
   // Invariant 1: the code covers the message's direction and number, so a message can be neither replayed nor
   // reflected.
-  const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
-  if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
+  if (!is_same_code(message_code(is_caller() ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);
   ++taken_;
   received_.emplace_back(message);
@@ -175,9 +170,8 @@ void Channel::queue(std::string_view part) {
 
 void Channel::send(std::string_view message) {
   if (message.size() > kMaxMessageBytes) throw CommError("a message between two processes has over 16 MiB");
-  const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   queue(message);
-  out_ += message_code(is_caller ? kFromCaller : kFromListener, sent_++, message);
+  out_ += message_code(is_caller() ? kFromCaller : kFromListener, sent_++, message);
 }
 
 std::optional<std::string> Channel::receive() {

@@ -65,6 +65,7 @@ class Channel {
   [[nodiscard]] Fd take_socket();
 
  private:
+  [[nodiscard]] bool is_caller() const noexcept { return std::holds_alternative<CallerGreeting>(greeting_); }
   void read_socket();
   /// Takes complete messages from `in_`.
   void parse();

@@ -20,7 +20,16 @@ Key weak_key_of(const Keys& keys) {
 
 }  // namespace
 
-CallerGreeting::CallerGreeting(Call call) : is_weak_(call.is_weak), call_(is_weak_ ? kWeakMagic : kMagic) {
+std::string Greeting::proof() const {
+  assert(!answer_.empty());  // (3): the answer is made or checked
+  return code_of(key_, {"proof", call_, answer_});
+}
+
+Key Greeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
+
+CallerGreeting::CallerGreeting(Call call) {
+  is_weak_ = call.is_weak;
+  call_ = is_weak_ ? kWeakMagic : kMagic;
   append_number(call_, call.from);
   append_number(call_, call.to);
   call_ += random_nonce();
@@ -36,13 +45,6 @@ void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   }
   answer_ = answer;
 }
-
-std::string CallerGreeting::proof() const {
-  assert(!answer_.empty());  // (3): the listener's code is checked
-  return code_of(key_, {"proof", call_, answer_});
-}
-
-Key CallerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
 
 std::optional<Call> ListenerGreeting::read_call(std::string_view call) {
   is_weak_ = call.starts_with(kWeakMagic);
@@ -60,11 +62,5 @@ std::string ListenerGreeting::answer(Keys& keys) {
   answer_ += code_of(key_, {"answer", call_, answer_});
   return answer_;
 }
-
-bool ListenerGreeting::is_proof(std::string_view proof) const {
-  return is_same_code(code_of(key_, {"proof", call_, answer_}), proof);
-}
-
-Key ListenerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
 
 }  // namespace mn

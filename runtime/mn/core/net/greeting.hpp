@@ -31,38 +31,39 @@ struct Call {
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
-/// The caller's side of a greeting. Call each function once, in the order of the declarations.
-class CallerGreeting {
+/// What both sides of a greeting know.
+class Greeting {
  public:
-  explicit CallerGreeting(Call call);
-  [[nodiscard]] const std::string& call() const noexcept { return call_; }
-  /// Throws CommError if `answer` does not prove the listener's possession of the key.
-  void check_answer(std::string_view answer, Keys& keys);
+  /// The caller's proof of the key. Call it after the answer is made or checked.
   [[nodiscard]] std::string proof() const;
-  /// The key for signing messages. Call it after check_answer().
+  /// The key for signing messages. Call it after the answer is made or checked.
   [[nodiscard]] Key session_key() const;
 
- private:
-  bool is_weak_;
+ protected:
+  Greeting() = default;
+
+  bool is_weak_ = false;
   std::string call_;
   std::string answer_;
   Key key_{};
 };
 
+/// The caller's side of a greeting. Call each function once, in the order of the declarations.
+class CallerGreeting : public Greeting {
+ public:
+  explicit CallerGreeting(Call call);
+  [[nodiscard]] const std::string& call() const noexcept { return call_; }
+  /// Throws CommError if `answer` does not prove the listener's possession of the key.
+  void check_answer(std::string_view answer, Keys& keys);
+};
+
 /// The listener's side of a greeting. Call each function once, in the order of the declarations.
-class ListenerGreeting {
+class ListenerGreeting : public Greeting {
  public:
   /// Reads a caller's bytes. No value if the bytes are not a call.
   [[nodiscard]] std::optional<Call> read_call(std::string_view call);
   [[nodiscard]] std::string answer(Keys& keys);
-  [[nodiscard]] bool is_proof(std::string_view proof) const;
-  [[nodiscard]] Key session_key() const;
-
- private:
-  bool is_weak_ = false;
-  std::string call_;
-  std::string answer_;
-  Key key_{};
+  [[nodiscard]] bool is_proof(std::string_view proof) const { return is_same_code(this->proof(), proof); }
 };
 
 }  // namespace mn
