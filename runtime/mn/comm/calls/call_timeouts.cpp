@@ -115,6 +115,7 @@ void TimedCall::look(Clock::time_point now) {
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++timeouts_.questions_;
+    answers_.resize(static_cast<std::size_t>(timeouts_.group_.size));
     asked_ = now;
     timeouts_.notices_.send_all({Notice::Kind::kQuestion, timeouts_.group_.rank, question_, call_, {}});
   }
@@ -132,11 +133,7 @@ void TimedCall::take(const Notice& notice) {
                                      {Notice::Kind::kAnswer, timeouts_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
       if (notice.question != question_) return;  // invariant 2: an answer to an earlier call's question
-      others_.resize(static_cast<std::size_t>(timeouts_.group_.size));
-      others_names_.resize(others_.size());
-      const auto rank = static_cast<std::size_t>(notice.rank);
-      others_names_[rank] = notice.operation;
-      others_[rank] = {{}, notice.number, notice.count, notice.dtype};
+      answers_[static_cast<std::size_t>(notice.rank)] = notice;
   }
 }
 
@@ -160,13 +157,12 @@ std::string TimedCall::who_is_missing() const {
   std::string elsewhere;
   for (int rank = 0; rank < timeouts_.group_.size; ++rank) {
     if (rank == timeouts_.group_.rank) continue;
-    const auto r = static_cast<std::size_t>(rank);
-    if (r >= others_names_.size() || others_names_[r].empty()) {
+    const auto& answer = answers_[static_cast<std::size_t>(rank)];
+    if (!answer) {
       missing.push_back(rank);
       continue;
     }
-    CallName other = others_[r];
-    other.operation = others_names_[r];
+    const CallName other{answer->operation, answer->number, answer->count, answer->dtype};
     if (other.number == call_.number && described(other) == described(call_)) continue;
     if (elsewhere.empty())
       elsewhere = "rank " + std::to_string(rank) + " waits in " + described(other) + numbered(other);

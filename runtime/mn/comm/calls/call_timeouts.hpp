@@ -26,6 +26,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -112,9 +113,8 @@ class TimedCall {
   Clock::time_point begin_;
   Clock::time_point next_look_;
   Clock::time_point asked_;
-  std::uint64_t question_ = 0;             // number of the call's question; 0: not asked yet
-  std::vector<CallName> others_;           // [rank] the call in which the rank waits
-  std::vector<std::string> others_names_;  // [rank] operation of that call; empty: no answer
+  std::uint64_t question_ = 0;                  // number of the call's question; 0: not asked yet
+  std::vector<std::optional<Notice>> answers_;  // [rank] no value: no answer
 };
 
 /// The calling thread's call that has a time-out; null if there is none.
