@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
 #include <map>
-#include <set>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
@@ -86,19 +84,6 @@ SplitName split_number(const std::string& name) {
   return {name.substr(0, first), name.substr(first)};
 }
 
-std::string ranges_of(const std::set<std::uint64_t>& numbers, std::size_t width) {
-  std::string text;
-  for (auto it = numbers.begin(); it != numbers.end();) {
-    const std::uint64_t first = *it;
-    std::uint64_t last = first;
-    while (++it != numbers.end() && *it == last + 1) last = *it;
-    if (!text.empty()) text += ',';
-    text += padded(first, width);
-    if (last != first) text += '-' + padded(last, width);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> expand_host_list(std::string_view list) {
@@ -119,6 +104,19 @@ std::vector<std::string> expand_host_list(std::string_view list) {
   }
   assert(names.size() <= kMaxNames);  // invariant 3: memory is bounded
   return names;
+}
+
+std::string number_ranges(const std::set<std::uint64_t>& numbers, std::size_t width) {
+  std::string text;
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const std::uint64_t first = *it;
+    std::uint64_t last = first;
+    while (++it != numbers.end() && *it == last + 1) last = *it;
+    if (!text.empty()) text += ',';
+    text += padded(first, width);
+    if (last != first) text += '-' + padded(last, width);
+  }
+  return text;
 }
 
 std::string compress_host_list(std::vector<std::string> names) {
@@ -144,7 +142,7 @@ std::string compress_host_list(std::vector<std::string> names) {
     groups[{prefix, width}].insert(number(digits, prefix));
   }
   for (const auto& [key, numbers] : groups) {
-    const std::string ranges = ranges_of(numbers, key.width);
+    const std::string ranges = number_ranges(numbers, key.width);
     parts.insert(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
   }
   return join(parts, ",");

@@ -7,6 +7,9 @@
 /// Source: slurm.conf(5), NodeName; scontrol(1), "show hostnames".
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +19,9 @@ namespace mn {
 /// Returns the names in the order of `list`. Throws ArgumentError if the list is malformed, has too many names, or has
 /// too long a name.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
+
+/// Returns numbers in short, such as "0-3,7". Numbers of less than `width` digits get leading zeros.
+[[nodiscard]] std::string number_ranges(const std::set<std::uint64_t>& numbers, std::size_t width = 1);
 
 /// Returns the names as a text in Slurm's short form. The names are sorted, and each is listed once: {vn2, vn1, head}
 /// gives head,vn[1-2].

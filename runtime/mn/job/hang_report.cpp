@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <numeric>
 #include <optional>
+#include <set>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/classic_stream.hpp>
@@ -21,18 +21,7 @@ constexpr std::size_t kMaxNamed = 4;  // states named in the message
 using States = std::vector<RankState>;
 
 /// Writes ranks in short, such as "0-3,7".
-std::string fold(std::vector<int> ranks) {
-  std::ranges::sort(ranks);
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(ranks[i]);
-    if (last > i) text += "-" + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
+std::string fold(const std::vector<int>& ranks) { return number_ranges({ranks.begin(), ranks.end()}); }
 
 /// Names ranks: "ranks 0-3,7", or "rank 5".
 std::string listed(const std::vector<int>& ranks) { return (ranks.size() > 1 ? "ranks " : "rank ") + fold(ranks); }
@@ -78,12 +67,12 @@ std::string stacks_of(const States& states) {
 }
 
 std::vector<int> missing_ranks(const States& states, int ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks)), answered, missing;
-  std::iota(all.begin(), all.end(), 0);
-  for (const RankState& state : states) answered.insert(answered.end(), state.ranks.begin(), state.ranks.end());
-  std::ranges::sort(answered);
-  std::ranges::set_difference(all, answered, std::back_inserter(missing));
-  return missing;
+  std::set<int> missing;
+  for (int rank = 0; rank < ranks; ++rank) missing.insert(rank);
+  for (const RankState& state : states) {
+    for (const int rank : state.ranks) missing.erase(rank);
+  }
+  return {missing.begin(), missing.end()};
 }
 
 std::string named(const std::vector<const RankState*>& states) {
