@@ -2,7 +2,7 @@
 // Documents travel as CBOR (RFC 8949), because JSON's own text has no NaN and no infinity.
 //
 // Cost for n ranks and objects of B bytes: gather_obj and scatter_obj take 2 (n - 1) messages at the root.
-// allgather_obj takes a gather_obj, an MPI_Bcast of 8 bytes and one of n B bytes, and an MPI_Allgather of 8 bytes.
+// allgather_obj takes an MPI_Allgather of 8 bytes and an MPI_Allgatherv of n B bytes.
 #include <algorithm>
 #include <cstdint>
 
@@ -135,22 +135,8 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
   calls_->match("allgather_obj", {});
-  const MpiChannel channel{internal_comm(), count_limit_};
-  std::string all;
-  // Rank 0 joins all objects to one text and sends it to every rank. An MPI_Allgather then tells every rank where each
-  // object ends.
-  for (const auto& text : gather_texts(channel, object, 0)) all += text;
-  all = bcast_text(channel, all, 0);
-  const KeptForMpi lengths(std::vector<std::uint64_t>(static_cast<std::size_t>(size()), object.size()));
-  call_mpi(MPI_Allgather, MPI_Iallgather, "gathering objects' lengths", 0, MPI_IN_PLACE, 0, MPI_UINT64_T,
-           lengths->data(), 1, MPI_UINT64_T, internal_comm());
-  std::vector<std::string> objects;
-  std::size_t begin = 0;
-  for (const std::uint64_t each : *lengths) {
-    objects.push_back(all.substr(begin, each));
-    begin += each;
-  }
-  return objects;
+  // A time-out cannot end allgather_texts(). If the call has one, match() has waited until all ranks are here.
+  return allgather_texts(internal_comm(), object, count_limit_);
 }
 
 std::string Communicator::scatter_obj(const std::vector<std::string>& objects, int root) {
