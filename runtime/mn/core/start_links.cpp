@@ -1,28 +1,23 @@
 #include <mn/core/start_links.hpp>
 
+#include <exception>
+
 #include <sys/stat.h>
 
-#include <mn/core/classic_stream.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 
-std::string start_links_text(const std::vector<StartLink>& links) {
-  OutText text;
-  for (const auto& link : links) text << link.fd << ' ' << link.inode << ' ' << link.reports << ' ' << link.name << ';';
-  return text.str();
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartLink, fd, inode, reports, name)
+
+std::string start_links_text(const std::vector<StartLink>& links) { return json_text(links); }
 
 std::vector<StartLink> parse_start_links(const std::string& text) {
-  std::vector<StartLink> links;
-  InText entries(text);
-  for (std::string entry; std::getline(entries, entry, ';');) {
-    InText fields(entry);
-    StartLink link;
-    if (fields >> link.fd >> link.inode >> link.reports && std::getline(fields >> std::ws, link.name)) {
-      links.push_back(link);
-    }
+  try {
+    return parse_json(text, kStartLinksVariable).get<std::vector<StartLink>>();
+  } catch (const std::exception&) {
+    return {};
   }
-  return links;
 }
 
 std::uint64_t inode_of_socket(int fd) {

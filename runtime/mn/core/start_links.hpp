@@ -21,7 +21,7 @@ struct StartLink {
 };
 
 [[nodiscard]] std::string start_links_text(const std::vector<StartLink>& links);
-/// Parses the text of the environment variable. Malformed entries are left out.
+/// Parses the text of the environment variable. Empty if the text is malformed.
 [[nodiscard]] std::vector<StartLink> parse_start_links(const std::string& text);
 
 /// The inode of the socket `fd`; 0 if `fd` is not an open socket.
