@@ -128,18 +128,12 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
              "copying on cuda:" + std::to_string(device_), bytes);
 }
 
-void CudaStream::wait_for(void* other) {
+void CudaStream::put_in_order(void* first, void* second) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
   // The event may be recorded again while a stream still waits for it: that stream waits for the record that was the
   // latest at its cudaStreamWaitEvent().
-  cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(other)), "cudaEventRecord");
-  cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_.get()), 0), "cudaStreamWaitEvent");
-}
-
-void CudaStream::go_before(void* other) {
-  cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(stream_)), "cudaEventRecord");
-  cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_.get()), 0), "cudaStreamWaitEvent");
+  cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(first)), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(as_stream(second), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }
 
 bool CudaStream::is_captured() const {

@@ -56,9 +56,9 @@ class CudaStream {
   void copy_on_device(void* to, const void* from, std::size_t bytes);
   /// Work enqueued on the stream from now on begins after the present work of `other`; the host does not wait.
   /// Afterwards the calling thread's device is this stream's device.
-  void wait_for(void* other);
+  void wait_for(void* other) { put_in_order(other, stream_); }
   /// Work enqueued on `other` from now on begins after the present work of this stream; the host does not wait.
-  void go_before(void* other);
+  void go_before(void* other) { put_in_order(stream_, other); }
   /// True if the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
   [[nodiscard]] bool is_done() const;
@@ -68,6 +68,8 @@ class CudaStream {
   [[nodiscard]] void* handle() const noexcept { return stream_; }
 
  private:
+  void put_in_order(void* first, void* second);
+
   int device_;
   void* stream_ = nullptr;
   CudaEvent event_;  // orders one stream after another; recorded again each time

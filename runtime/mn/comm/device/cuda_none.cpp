@@ -30,8 +30,7 @@ CudaStream::~CudaStream() = default;
 void CudaStream::copy_to_host(void* /*host*/, const void* /*device*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::copy_to_device(void* /*device*/, const void* /*host*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::copy_on_device(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) { no_cuda(); }
-void CudaStream::wait_for(void* /*other*/) { no_cuda(); }
-void CudaStream::go_before(void* /*other*/) { no_cuda(); }
+void CudaStream::put_in_order(void* /*first*/, void* /*second*/) { no_cuda(); }
 bool CudaStream::is_captured() const { no_cuda(); }
 bool CudaStream::is_done() const { no_cuda(); }
 void CudaStream::synchronize() { no_cuda(); }
