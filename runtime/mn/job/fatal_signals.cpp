@@ -1,12 +1,9 @@
 #include <mn/job/fatal_signals.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <memory>
 
 #include <signal.h>
 #include <sys/socket.h>
@@ -17,7 +14,6 @@
 namespace mn {
 namespace {
 
-constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
 constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice (SignalFlag)
 
@@ -34,10 +30,15 @@ struct HandlerLink : PeerMonitor::Link {
   Line line;  // the message if this peer is lost
 };
 
+struct Fault {
+  int signal;
+  Line line = {};
+  struct sigaction earlier = {};  // the remembered handler
+};
+
 // The inputs of the handlers. Inputs are global, because a handler gets only the signal, and are written while no
 // handler is installed.
-std::array<Line, std::size(kFaults)> fault_lines;
-std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // the remembered handlers, in kFaults' order
+Fault faults[] = {{SIGSEGV}, {SIGBUS}, {SIGFPE}, {SIGILL}, {SIGABRT}};
 std::vector<HandlerLink> handler_links;
 
 void notify_peers(PeerByte byte) {
@@ -81,10 +82,10 @@ bool comes_again(int signal, const siginfo_t& info) {
 
 /// Passes the signal to the handler that was installed before this file's handler, or to the default action.
 void hand_on(int signal, const siginfo_t& info) {
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    if (kFaults[i] != signal || !is_handler(earlier_faults[i])) continue;
+  for (const Fault& fault : faults) {
+    if (fault.signal != signal || !is_handler(fault.earlier)) continue;
     restore_stderr();
-    sigaction(signal, &earlier_faults[i], nullptr);
+    sigaction(signal, &fault.earlier, nullptr);
   }
   // Only the kernel can pass the address and registers of a fault to a handler, so the fault must happen again.
   // SA_RESETHAND restored the default action, and SA_NODEFER does not block the signal in this handler.
@@ -96,8 +97,8 @@ void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
   // may fault.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    if (is_news && kFaults[i] == signal) fault_lines[i].print();
+  for (const Fault& fault : faults) {
+    if (is_news && fault.signal == signal) fault.line.print();
   }
   notify_peers(PeerByte::kReported);
   write_calls("a signal ends this rank");
@@ -141,7 +142,7 @@ bool has_default_action(int signal) { return action_of(signal).sa_handler == SIG
 }  // namespace
 
 void remember_signal_handlers() {
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) earlier_faults[i] = action_of(kFaults[i]);
+  for (Fault& fault : faults) fault.earlier = action_of(fault.signal);
 }
 
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links) {
@@ -151,14 +152,13 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     handler_links.back().line.set(speaker.line(link.loss));
   }
   constexpr int kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    const int signal = kFaults[i];
-    fault_lines[i].set(speaker.line(std::string("killed by SIG") + sigabbrev_np(signal) + " (" + sigdescr_np(signal) +
-                                    "); all ranks end"));
+  for (Fault& fault : faults) {
+    fault.line.set(speaker.line(std::string("killed by SIG") + sigabbrev_np(fault.signal) + " (" +
+                                sigdescr_np(fault.signal) + "); all ranks end"));
     struct sigaction action = {};
     action.sa_sigaction = handle_fault;
     action.sa_flags = kFlags | SA_SIGINFO;
-    sigaction(signal, &action, nullptr);
+    sigaction(fault.signal, &action, nullptr);
   }
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
@@ -169,9 +169,8 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
 }
 
 void remove_signal_handlers() {
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    const bool is_ours = action_of(kFaults[i]).sa_sigaction == handle_fault;
-    if (is_ours) sigaction(kFaults[i], &earlier_faults[i], nullptr);
+  for (const Fault& fault : faults) {
+    if (action_of(fault.signal).sa_sigaction == handle_fault) sigaction(fault.signal, &fault.earlier, nullptr);
   }
   for (const int signal : kTerminations) {
     if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
