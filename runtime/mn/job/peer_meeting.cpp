@@ -7,10 +7,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <mn/core/classic_stream.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/net/socket.hpp>
 
 namespace mn {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerIntroduction, port, open, addresses, process)
+
 namespace {
 
 constexpr auto kLongestWait = std::chrono::milliseconds(50);  // longest time between two rounds of run_until()
@@ -31,20 +34,10 @@ Call call_of(int from, int to) { return {static_cast<std::uint32_t>(from), stati
 
 }  // namespace
 
-std::string PeerIntroduction::text() const {
-  std::string line = std::to_string(port) + ' ' + to_hex(open) + ' ' + std::to_string(process);
-  for (const auto& address : addresses) line += ' ' + address;
-  return line;
-}
+std::string PeerIntroduction::text() const { return json_text(*this); }
 
 PeerIntroduction PeerIntroduction::parse(const std::string& text) {
-  InText words(text);
-  PeerIntroduction introduction;
-  std::string open;
-  words >> introduction.port >> open >> introduction.process;
-  introduction.open = key_of_hex(open).value_or(Key{});
-  for (std::string address; words >> address;) introduction.addresses.push_back(address);
-  return introduction;
+  return parse_json(text, "a rank's introduction").get<PeerIntroduction>();
 }
 
 PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::optional<Neighbor>& parent,
