@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
@@ -68,16 +69,7 @@ std::vector<std::string> expand_name(std::string_view name, std::string_view lis
   return names;
 }
 
-struct Numbered {
-  std::string prefix;
-  std::size_t width;
-  auto operator<=>(const Numbered&) const = default;
-};
-
-struct SplitName {
-  std::string prefix;
-  std::string digits;  // at the end of the name
-};
+using SplitName = std::pair<std::string, std::string>;  // the name without its last number, and that number's digits
 
 SplitName split_number(const std::string& name) {
   const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: the name is all digits
@@ -126,24 +118,25 @@ std::string compress_host_list(std::vector<std::string> names) {
   // if a number does not begin with 0.
   std::map<std::string, std::set<std::size_t>> widths;
   for (const auto& name : names) {
-    const SplitName split = split_number(name);
-    if (split.digits.empty() || split.digits.size() > kMaxDigits) {
+    const auto [prefix, digits] = split_number(name);
+    if (digits.empty() || digits.size() > kMaxDigits) {
       parts.insert(name);
       continue;
     }
-    widths[split.prefix].insert(split.digits[0] == '0' ? split.digits.size() : 1);
-    numbered.push_back(split);
+    widths[prefix].insert(digits[0] == '0' ? digits.size() : 1);
+    numbered.emplace_back(prefix, digits);
   }
   // A number without leading zeros joins the widest range that is not wider than the number. For example, vn10 joins
   // the range of vn9 or of vn09, and vn100 joins the range of vn09.
-  std::map<Numbered, std::set<std::uint64_t>> groups;
+  std::map<std::pair<std::string, std::size_t>, std::set<std::uint64_t>> groups;  // by prefix and width
   for (const auto& [prefix, digits] : numbered) {
     const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));
     groups[{prefix, width}].insert(number(digits, prefix));
   }
-  for (const auto& [key, numbers] : groups) {
-    const std::string ranges = number_ranges(numbers, key.width);
-    parts.insert(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
+  for (const auto& [group, numbers] : groups) {
+    const auto& [prefix, width] = group;
+    const std::string ranges = number_ranges(numbers, width);
+    parts.insert(prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
   }
   return join(parts, ",");
 }
