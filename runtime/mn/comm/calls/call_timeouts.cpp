@@ -50,6 +50,19 @@ std::string in_seconds(std::chrono::milliseconds time) {
   return text + " s";
 }
 
+/// A wait polls its condition and pauses after each look at the condition. Early pauses yield the CPU; later pauses
+/// sleep.
+class Pauses {
+ public:
+  void operator()() const {
+    if (Clock::now() - begin_ < kSpinTime) return std::this_thread::yield();
+    std::this_thread::sleep_for(kPause);
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+};
+
 }  // namespace
 
 void CallTimeouts::abort(const std::string& reason) {
@@ -176,23 +189,6 @@ std::string TimedCall::who_is_missing() const {
 }
 
 TimedCall* timed_call() noexcept { return current; }
-
-namespace {
-
-/// A wait polls its condition and pauses after each look at the condition. Early pauses yield the CPU; later pauses
-/// sleep.
-class Pauses {
- public:
-  void operator()() const {
-    if (Clock::now() - begin_ < kSpinTime) return std::this_thread::yield();
-    std::this_thread::sleep_for(kPause);
-  }
-
- private:
-  Clock::time_point begin_ = Clock::now();
-};
-
-}  // namespace
 
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes) {
   const int count = static_cast<int>(requests.size());
