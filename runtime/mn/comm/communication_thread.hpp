@@ -46,8 +46,6 @@ class CommunicationThread {
   /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, the
   /// destructor does not wait: the detached thread finishes the tasks, and a task owns all memory that it uses.
   ~CommunicationThread();
-  CommunicationThread(const CommunicationThread&) = delete;
-  CommunicationThread& operator=(const CommunicationThread&) = delete;
 
   /// The thread's communicator. The program may use it while no task is submitted, for instance to allocate shared
   /// memory.

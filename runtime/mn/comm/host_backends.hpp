@@ -46,8 +46,6 @@ class HostCommunicator : public Communicator {
   /// communicators.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
-  HostCommunicator(const HostCommunicator&) = delete;
-  HostCommunicator& operator=(const HostCommunicator&) = delete;
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) final;

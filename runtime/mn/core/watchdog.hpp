@@ -22,8 +22,6 @@ class Watchdog {
     change(Clock::time_point::max(), "", true);
     thread_.join();
   }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
 
   void begin(const std::string& part) { change(Clock::now() + patience_, part); }
   void end() { change(Clock::time_point::max(), ""); }

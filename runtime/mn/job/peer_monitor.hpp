@@ -106,8 +106,6 @@ class PeerMonitor {
   /// Says goodbye to the peers. Destroy the monitor only when all ranks do so, because after the goodbye no peer
   /// notices the calling rank's end.
   ~PeerMonitor();
-  PeerMonitor(const PeerMonitor&) = delete;
-  PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }

@@ -31,8 +31,6 @@ class ProgressWatch {
   /// Calls the actions on the watch's thread. `own` must outlive the watch.
   ProgressWatch(OwnState& own, Actions actions);
   ~ProgressWatch();
-  ProgressWatch(const ProgressWatch&) = delete;
-  ProgressWatch& operator=(const ProgressWatch&) = delete;
 
  private:
   using Clock = std::chrono::steady_clock;

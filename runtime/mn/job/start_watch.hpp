@@ -31,8 +31,6 @@ class StartWatch {
   explicit StartWatch(const Speaker& speaker);
   /// Tells the neighbors that MPI is up, unless an exception unwinds.
   ~StartWatch();
-  StartWatch(const StartWatch&) = delete;
-  StartWatch& operator=(const StartWatch&) = delete;
 
   /// Tells all ranks that the calling rank reports the end of the job. All of the informed ranks end without a message.
   /// May be called on any thread.

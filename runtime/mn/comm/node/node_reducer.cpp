@@ -72,8 +72,6 @@ struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
   ~Allocation() { others->remove(number); }
-  Allocation(const Allocation&) = delete;
-  Allocation& operator=(const Allocation&) = delete;
 
   SharedMemory memory;
   std::shared_ptr<Allocations> others;

@@ -151,8 +151,6 @@ class SharedMemory::Draft {
   ~Draft() {
     if (named_) shm_unlink(offer_.name);
   }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
 
   [[nodiscard]] const Offer& offer() const noexcept { return offer_; }
 
