@@ -11,6 +11,7 @@
 
 #include <mn/comm/communicator.hpp>
 
+#include "tests/comm/count_limit.hpp"
 #include "tests/comm/values.hpp"
 
 namespace mn::testing {
@@ -19,13 +20,12 @@ using testing::kOddSizes;
 using testing::numbers;
 using testing::pattern;
 
-/// Backend and count_limit: with 13 elements per message, most sizes are "above INT_MAX".
+/// Backend and the limit of MPI's counts: with 13 elements per message, most sizes are "above INT_MAX".
 class Collectives : public ::testing::TestWithParam<std::tuple<std::string, std::size_t>> {
  protected:
   Collectives() {
     CommunicatorOptions options;
     options.device = Device();
-    options.count_limit = std::get<1>(GetParam());
     comm_ = create_communicator(std::get<0>(GetParam()), MPI_COMM_WORLD, options);
   }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm_->size()); }
@@ -55,6 +55,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<std::string, std:
     return whole;
   }
 
+  CountLimit limit_{std::get<1>(GetParam())};
   std::shared_ptr<Communicator> comm_;
 };
 

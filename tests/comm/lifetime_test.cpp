@@ -17,6 +17,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
+#include "tests/comm/count_limit.hpp"
+
 namespace {
 
 /// Live handles of MPI.
@@ -103,7 +105,7 @@ void live_once(int cycle) {
   const char* const names[] = {"hierarchical", "flat", "two_dimensional", "naive", "single_node", "dummy"};
   CommunicatorOptions options;
   options.device = Device();
-  options.count_limit = cycle % 3 == 0 ? 5000 : INT_MAX;
+  const CountLimit limit(cycle % 3 == 0 ? 5000 : INT_MAX);
   const auto comm = create_communicator(names[cycle % 6], MPI_COMM_WORLD, options);
   {
     const auto memory = comm->allocate(kFloats * sizeof(float));

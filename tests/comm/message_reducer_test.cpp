@@ -52,7 +52,7 @@ TEST(MessageReducer, BothWaysSumInRankOrder) {
     if (ranks > 2) {
       EXPECT_EQ(quicker_exchange(costs_for(kind), ranks, 40'000), kind);
     }
-    MessageReducer reducer(MPI_COMM_WORLD, 1U << 30, costs_for(kind));
+    MessageReducer reducer(MPI_COMM_WORLD, costs_for(kind));
     // 3: gathered whole; 10'007 and above are not a multiple of any number of ranks, and the last has several pieces.
     for (const std::size_t count : {std::size_t{3}, std::size_t{10'007}, std::size_t{1'000'003}}) {
       std::vector<float> data = part_of(rank, count);

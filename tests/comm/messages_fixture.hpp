@@ -15,11 +15,10 @@ namespace mn::testing {
 
 inline constexpr std::size_t kMany = 1'000'000;  // more elements than MPI's buffers take
 
-inline std::shared_ptr<Communicator> communicator(bool debug = false, std::size_t count_limit = INT_MAX) {
+inline std::shared_ptr<Communicator> communicator(bool debug = false) {
   CommunicatorOptions options;
   options.device = Device();
   options.debug = debug;
-  options.count_limit = count_limit;
   return create_communicator("flat", MPI_COMM_WORLD, options);
 }
 

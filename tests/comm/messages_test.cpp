@@ -10,6 +10,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/comm/count_limit.hpp"
 #include "tests/comm/messages_fixture.hpp"
 
 namespace mn {
@@ -26,7 +27,10 @@ using testing::of_rank;
 using ::testing::ThrowsMessage;
 
 TEST_F(Messages, RanksPassOnInARing) {
-  for (const auto& comm : {comm_, communicator(true), communicator(false, 1000)}) {
+  const std::pair<std::shared_ptr<Communicator>, std::size_t> cases[] = {
+      {comm_, INT_MAX}, {communicator(true), INT_MAX}, {comm_, 1000}};
+  for (const auto& [comm, most] : cases) {
+    const CountLimit limit(most);
     for_each_type([&]<class T>() {
       for (const std::size_t count : kOddSizes) {
         std::vector<T> got(count);

@@ -9,6 +9,7 @@
 #include <mn/core/error.hpp>
 
 #include "tests/comm/backends.hpp"
+#include "tests/comm/count_limit.hpp"
 #include "tests/comm/values.hpp"
 
 namespace mn {
@@ -47,12 +48,11 @@ int world_rank() {
 
 class Nodes : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {
  protected:
-  Nodes() : name_(std::get<1>(GetParam()).node_of(world_rank())), comm_(create(INT_MAX)) {}
+  Nodes() : name_(std::get<1>(GetParam()).node_of(world_rank())), comm_(create()) {}
 
-  static std::shared_ptr<Communicator> create(std::size_t count_limit) {
+  static std::shared_ptr<Communicator> create() {
     CommunicatorOptions options;
     options.device = Device();
-    options.count_limit = count_limit;
     return create_communicator(std::get<0>(GetParam()), MPI_COMM_WORLD, options);
   }
   template <class T>
@@ -114,7 +114,8 @@ TEST_P(Nodes, AllreduceInSharedMemory) {
 }
 
 TEST_P(Nodes, LargeCountsAreCut) {
-  const auto limited = create(1000);
+  const CountLimit limit(1000);
+  const auto limited = create();
   std::vector<float> values(10'007);
   expect_sum<float>(*limited, values);
 }
@@ -156,7 +157,7 @@ TEST_P(OneNode, BitsDoNotDependOnNumaDomains) {
        {+[](int) { return 0; }, +[](int rank) { return rank; }, +[](int rank) { return rank / 2; },
         +[](int rank) { return rank == 0 ? 1 : 0; }, +[](int rank) { return rank % 2; }}) {
     setenv("MN_NUMA_DOMAIN", std::to_string(domain_of(comm_->rank())).c_str(), 1);
-    const auto comm = create(INT_MAX);
+    const auto comm = create();
     unsetenv("MN_NUMA_DOMAIN");
     const auto memory = comm->allocate(kCount * sizeof(float));
     const std::span values(reinterpret_cast<float*>(memory.get()), kCount);
@@ -179,7 +180,7 @@ TEST_P(ByNetwork, BitsDoNotDependOnWhatTheNetworkCosts_from_2_ranks) {
   // Measured costs; few messages (slices by way of other ranks); many small pieces; one large piece.
   for (const char* network : {"", "0.001,1000,1000", "0.001,0.001,0.0001", "1,1000,1000"}) {
     setenv("MN_NETWORK", network, 1);
-    const auto comm = create(INT_MAX);
+    const auto comm = create();
     for (const std::size_t count : {kCount, std::size_t{20'001}}) {
       auto values = original;
       comm->allreduce(std::span(values).first(count));

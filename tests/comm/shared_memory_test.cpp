@@ -21,6 +21,7 @@
 #include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/log.hpp>
 
+#include "tests/comm/count_limit.hpp"
 #include "tests/comm/failing_shared_memory.hpp"
 
 namespace mn {
@@ -82,7 +83,8 @@ void expect_sums(const std::string& backend, int nodes) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   setenv("MN_NODE_NAME", ("node" + std::to_string(rank % nodes)).c_str(), 1);
-  const auto comm = create_communicator(backend, MPI_COMM_WORLD, {.device = Device{}, .count_limit = 70'000});
+  const CountLimit limit(70'000);
+  const auto comm = create_communicator(backend, MPI_COMM_WORLD, {.device = Device{}});
   unsetenv("MN_NODE_NAME");
   for (const std::size_t count : {5UL, 30'000UL, 1UL, 1'500'001UL, 4'097UL, 80'000UL}) {
     const auto memory = comm->allocate(count * sizeof(float));

@@ -75,17 +75,18 @@ class Ranks {
         topology_(find()),
         node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())) {
     if (algorithm == "flat") {
-      flat_.emplace(all_.get(), most_elements(MessageReducer::kSliceBytes, all_.size(), scale));
+      set_mpi_count_limit(most_elements(MessageReducer::kSliceBytes, all_.size(), scale));
+      flat_.emplace(all_.get());
       return;
     }
     if (algorithm == "two_dimensional_gpu") {
       peers_ = Mpi::split(all_.get(), topology_.intra_rank, all_.rank());
-      gpus_.emplace(peers_.get(), INT_MAX);
+      gpus_.emplace(peers_.get());
       return;
     }
     const auto between = algorithm == "hierarchical" ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
-    exchange_.emplace(all_.get(), topology_, between,
-                      most_elements(MessageReducer::kScratchBytes, topology_.inter_size, scale));
+    set_mpi_count_limit(most_elements(MessageReducer::kScratchBytes, topology_.inter_size, scale));
+    exchange_.emplace(all_.get(), topology_, between);
   }
 
   [[nodiscard]] const Topology& topology() const { return topology_; }

@@ -179,9 +179,8 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
   // The thread gets only calls that NCCL cannot make. On GPUs its backend is therefore flat, which reduces on the host
   // and needs no NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
-  const auto setup = std::make_shared<CommunicatorSetup>(
-      CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
-                        calls_->debug(), timeout(), true});
+  const auto setup = std::make_shared<CommunicatorSetup>(CommunicatorSetup{
+      on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, calls_->debug(), timeout(), true});
   do_prepare_background(*setup);
   const CallName name{.operation = "first call in the background", .number = calls_->number()};
   return std::make_shared<CommunicationThread>([setup, name, calls = calls_] {

@@ -43,7 +43,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
-    const MpiCount n(buffer.count, buffer.dtype, count_limit_);
+    const MpiCount n(buffer.count, buffer.dtype);
     void* const data = is_root ? const_cast<void*>(in.data) : out.data;
     call_mpi(MPI_Bcast, MPI_Ibcast, "bcast", buffer.bytes(), data, n.count(), n.type(), root, internal_comm());
   });
@@ -63,7 +63,7 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
   if (rank() != root) recv = {};
   calls_->match("gather", send, root);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const MpiCount n(in.count, in.dtype, count_limit_);
+    const MpiCount n(in.count, in.dtype);
     const bool in_place = rank() == root && is_in_place(out, in, root);
     call_mpi(MPI_Gather, MPI_Igather, "gather", in.bytes(), in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(),
              out.data, n.count(), n.type(), root, internal_comm());
@@ -77,7 +77,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const MpiCount n(in.count, in.dtype, count_limit_);
+    const MpiCount n(in.count, in.dtype);
     // MPI requires MPI_IN_PLACE on all ranks or on none. The parts of some ranks may be in place, so a rank whose part
     // lies elsewhere on the host copies the part to its place in `out`.
     bool in_place = is_in_place(out, in, rank());
@@ -115,7 +115,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
               copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
               in.data = copy->data();
             }
-            const MpiCount n(in.count / ranks, in.dtype, count_limit_);
+            const MpiCount n(in.count / ranks, in.dtype);
             call_mpi(MPI_Alltoall, MPI_Ialltoall, "alltoall", in.bytes(), in.data, n.count(), n.type(), out.data,
                      n.count(), n.type(), internal_comm());
           });
@@ -135,7 +135,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
   if (rank() != root) send = {};
   calls_->match("scatter", recv, root);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const MpiCount n(out.count, out.dtype, count_limit_);
+    const MpiCount n(out.count, out.dtype);
     const bool in_place = rank() == root && is_in_place(in, out, root);
     call_mpi(MPI_Scatter, MPI_Iscatter, "scatter", out.bytes(), in.data, n.count(), n.type(),
              in_place ? MPI_IN_PLACE : out.data, n.count(), n.type(), root, internal_comm());

@@ -44,10 +44,9 @@ Communicator::Communicator(CommunicatorSetup setup)
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
-      count_limit_(setup.count_limit),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
       calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout})),
-      reducer_(std::make_unique<MessageReducer>(internal_comm(), setup.count_limit)),
+      reducer_(std::make_unique<MessageReducer>(internal_comm())),
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
@@ -91,8 +90,8 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_backend({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), timeout(),
-                       false, allreduce_grad_dtype_, std::move(nccl)});
+  return make_backend({name_, std::move(part), std::move(topology), device_, calls_->debug(), timeout(), false,
+                       allreduce_grad_dtype_, std::move(nccl)});
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {

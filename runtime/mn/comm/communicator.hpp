@@ -265,8 +265,6 @@ class Communicator : public PlacedRank {
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
-  /// Largest number of elements in one MPI message.
-  [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
   /// The dtype in which gradients travel. No value: each gradient travels in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
@@ -313,7 +311,6 @@ class Communicator : public PlacedRank {
   Mpi internal_comm_;
   Mpi background_comm_;  // for the thread of background_; empty if MPI takes one thread only
   Device device_;
-  std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <climits>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +21,6 @@ struct CommunicatorSetup {
   Mpi comm;                                        ///< MPI communicator of the ranks
   Topology topology;                               ///< topology of `comm`
   Device device;                                   ///< device of the rank
-  std::size_t count_limit = INT_MAX;               ///< most elements of one MPI message
   bool debug = false;                              ///< the rank asks for debug mode
   std::chrono::milliseconds timeout{0};            ///< requested time-out; 0: none
   bool in_background = false;                      ///< for another communicator's background thread; makes no thread

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <climits>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,9 +20,8 @@ class Communicator;
 
 /// Options of create_communicator().
 struct CommunicatorOptions {
-  std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with number intra_rank, else the CPU
-  std::size_t count_limit = INT_MAX;  ///< most elements of one MPI message; lower only to test large counts
-  std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
+  std::optional<Device> device;    ///< default: MN_DEVICE, else the GPU with number intra_rank, else the CPU
+  std::optional<bool> debug = {};  ///< default: whether MN_DEBUG is set to anything but 0
   /// Time-out of each call, also on communicators made by split(). Default: MN_COMM_TIMEOUT in seconds if set,
   /// otherwise no time-out. If ranks pass different time-outs, the longest holds on all ranks.
   std::optional<std::chrono::milliseconds> timeout = {};

@@ -53,7 +53,7 @@ HostCommunicator::HostCommunicator(CommunicatorSetup setup, const HostBackend& b
       background_ = {Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()};
     }
   }
-  node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit(), std::move(comms));
+  node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, std::move(comms));
 }
 
 HostCommunicator::~HostCommunicator() = default;

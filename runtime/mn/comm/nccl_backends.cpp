@@ -154,7 +154,7 @@ class NodeNccl final : public HostCommunicator {
   NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route)
       : HostCommunicator(std::move(setup)) {
     warn_of_known_faults(topology());
-    reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, route, allreduce_grad_dtype());
+    reduction_.emplace(internal_comm(), topology(), device(), form, route, allreduce_grad_dtype());
   }
 
  private:

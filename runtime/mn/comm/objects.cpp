@@ -105,7 +105,7 @@ void Communicator::send_obj(const std::string& object, int dest, int tag) {
   check_peer("send_obj", "dest", dest, rank(), size());
   check_tag("send_obj", tag, kMaxTag);
   const CallScope call = calls_->message("send_obj", bytes_of(object), dest);
-  send_text({mpi_comm(), count_limit_}, object, dest, tag, debug() ? SendMode::kDebug : SendMode::kBuffered);
+  send_text(mpi_comm(), object, dest, tag, debug() ? SendMode::kDebug : SendMode::kBuffered);
 }
 
 std::string Communicator::recv_obj(int source, int tag, int* sender) {
@@ -113,7 +113,7 @@ std::string Communicator::recv_obj(int source, int tag, int* sender) {
   if (source != kAnySource) check_peer("recv_obj", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv_obj", tag, kMaxTag);
   const CallScope call = calls_->message("recv_obj", {}, source == kAnySource ? -1 : source);
-  return recv_text({mpi_comm(), count_limit_}, source == kAnySource ? MPI_ANY_SOURCE : source, tag, sender);
+  return recv_text(mpi_comm(), source == kAnySource ? MPI_ANY_SOURCE : source, tag, sender);
 }
 
 std::string Communicator::bcast_obj(const std::string& object, int root) {
@@ -121,7 +121,7 @@ std::string Communicator::bcast_obj(const std::string& object, int root) {
       "bcast_obj", rank() == root ? bytes_of(object) : ConstBufferView(),
       [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
   calls_->match("bcast_obj", {}, root);
-  return bcast_text({internal_comm(), count_limit_}, object, root);
+  return bcast_text(internal_comm(), object, root);
 }
 
 std::vector<std::string> Communicator::gather_obj(const std::string& object, int root) {
@@ -129,14 +129,14 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
       "gather_obj", bytes_of(object), [&] { check_rank("gather_obj", "root", root, size()); },
       [&] { return from_root(root); });
   calls_->match("gather_obj", {}, root);
-  return gather_texts({internal_comm(), count_limit_}, object, root);
+  return gather_texts(internal_comm(), object, root);
 }
 
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
   calls_->match("allgather_obj", {});
   // A time-out cannot end allgather_texts(). If the call has one, match() has waited until all ranks are here.
-  return allgather_texts(internal_comm(), object, count_limit_);
+  return allgather_texts(internal_comm(), object);
 }
 
 std::string Communicator::scatter_obj(const std::vector<std::string>& objects, int root) {
@@ -149,11 +149,10 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   };
   const auto call = calls_->collective("scatter_obj", {}, checks, [&] { return from_root(root); });
   calls_->match("scatter_obj", {}, root);
-  const MpiChannel channel{internal_comm(), count_limit_};
-  if (rank() != root) return recv_text(channel, root, kInternalTag);
+  if (rank() != root) return recv_text(internal_comm(), root, kInternalTag);
   for (int dest = 0; dest < size(); ++dest) {
     if (dest == root) continue;
-    send_text(channel, objects[static_cast<std::size_t>(dest)], dest, kInternalTag, SendMode::kBuffered);
+    send_text(internal_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, SendMode::kBuffered);
   }
   return objects[static_cast<std::size_t>(root)];
 }

@@ -70,12 +70,12 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
     const std::string what = describe_send(in, dest);
     const MessageHeader header = MessageHeader::of(in);
     if (calls_->debug() && in.count == 0) {
-      const MpiCount n(sizeof header, DType::kUInt8, count_limit_);
+      const MpiCount n(sizeof header, DType::kUInt8);
       return send_in_debug_mode({&header, sizeof header, DType::kUInt8}, n, dest, tag, mpi_comm(), what);
     }
     mpi_check(MPI_Send(&header, sizeof header, MPI_BYTE, dest, tag, mpi_comm()), what);
     if (in.count == 0) return;
-    const MpiCount n(in.count, in.dtype, count_limit_);
+    const MpiCount n(in.count, in.dtype);
     if (debug()) return send_in_debug_mode(in, n, dest, tag, mpi_comm(), what);
     call_mpi(MPI_Send, MPI_Isend, what, in.bytes(), in.data, n.count(), n.type(), dest, tag, mpi_comm());
   });
@@ -91,7 +91,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
     if (out.count == 0) return;
-    const MpiCount n(out.count, out.dtype, count_limit_);
+    const MpiCount n(out.count, out.dtype);
     const auto receive = [](auto... arguments) { return MPI_Recv(arguments..., MPI_STATUS_IGNORE); };
     call_mpi(receive, MPI_Irecv, what, out.bytes(), out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG,
              mpi_comm());
@@ -105,7 +105,7 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
                         buffer.stream);  // isend() only reads
   auto message =
       std::make_unique<PendingMessage>(describe_send(buffer, dest), calls_, host_copies_->for_request(buffer), view);
-  message->send(dest, tag, {mpi_comm(), count_limit_});
+  message->send(dest, tag, mpi_comm());
   return Request(std::move(message));
 }
 
@@ -116,7 +116,7 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
   const CallScope call = begin_receive(*this, *calls_, "irecv", buffer, source, tag);
   auto message =
       std::make_unique<PendingMessage>(describe_recv(source), calls_, host_copies_->for_request(buffer), buffer);
-  message->receive(source, tag, {mpi_comm(), count_limit_});
+  message->receive(source, tag, mpi_comm());
   return Request(std::move(message));
 }
 

@@ -121,9 +121,6 @@ std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
 std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
                                                   const CommunicatorOptions& options) {
   if (name != "auto") check_name(name);  // before anything is sent
-  if (options.count_limit == 0 || options.count_limit > INT_MAX) {
-    throw ArgumentError("create_communicator: count_limit must be 1 to " + std::to_string(INT_MAX));
-  }
   if (options.timeout && options.timeout->count() < 0) {
     throw ArgumentError("create_communicator: timeout must be above 0, or 0 for none");
   }
@@ -138,7 +135,6 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
                           Mpi::duplicate(comm),
                           find_topology(comm),
                           {},
-                          options.count_limit,
                           debug,
                           options.timeout ? *options.timeout : timeout_of_environment(),
                           false,

@@ -157,9 +157,8 @@ struct Parts {
   std::vector<BufferView> received;
 };
 
-/// Collective: exchanges parts that all lie on the host. A message of more than `count_limit` bytes travels as one
-/// element of a derived type.
-void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size_t count_limit) {
+/// Collective: exchanges parts that all lie on the host.
+void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts) {
   // MessageSteps keeps fewer messages in flight if they are long, and all ranks must keep equally many. No rank knows
   // the lengths of all messages, so every rank passes the greatest length.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
@@ -168,7 +167,7 @@ void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size
     const ConstBufferView& out = parts.sent[dest];
     return {{static_cast<std::byte*>(in.data), in.bytes()}, {static_cast<const std::byte*>(out.data), out.bytes()}};
   };
-  MessageSteps steps(comm, kAnyLength, "exchanging parts", step, count_limit);
+  MessageSteps steps(comm, kAnyLength, "exchanging parts", step);
   // While the messages travel, the calling rank copies the part that it sends to itself.
   const ConstBufferView& own = parts.sent[static_cast<std::size_t>(rank)];
   const BufferView& place = parts.received[static_cast<std::size_t>(rank)];
@@ -189,7 +188,7 @@ void Communicator::exchange_parts(std::initializer_list<ConstBufferView> on_all_
   if (on_device(on_all_ranks, enqueue)) return;
   match();
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    calls_->give_up_on_mismatch([&] { exchange_by_messages(internal_comm(), rank(), cut(in, out), count_limit_); });
+    calls_->give_up_on_mismatch([&] { exchange_by_messages(internal_comm(), rank(), cut(in, out)); });
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 
+#include "tests/comm/count_limit.hpp"
 #include "tests/comm/programs/collectives.hpp"
 #include "tests/comm/programs/memory.hpp"
 #include "tests/comm/programs/model.hpp"
@@ -52,11 +53,12 @@ class Surroundings {
 class Runner {
  public:
   Runner(const Program& program, int world_rank, const Machine& machine)
-      : surroundings_(program.conditions, world_rank, machine), memories_(device_of(world_rank, machine)) {
+      : limit_(program.conditions.count_limit),
+        surroundings_(program.conditions, world_rank, machine),
+        memories_(device_of(world_rank, machine)) {
     CommunicatorOptions options;
     options.device = device_of(world_rank, machine);
     options.debug = program.conditions.is_debug;
-    options.count_limit = program.conditions.count_limit;
     options.timeout = std::chrono::minutes(program.conditions.has_timeout ? 5 : 0);
     for (const std::string& backend : program.backends) {
       comms_.push_back(create_communicator(backend, MPI_COMM_WORLD, options));
@@ -209,6 +211,7 @@ class Runner {
     }
   }
 
+  CountLimit limit_;
   Surroundings surroundings_;
   Memories memories_;
   std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null if the rank is in none

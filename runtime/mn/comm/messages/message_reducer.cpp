@@ -27,17 +27,14 @@ std::span<Byte> bytes_of(Byte* data, const MessageReducer::Slice& slice, std::si
 
 void MessageReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
-MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
-    : comm_(comm), count_limit_(count_limit), costs_(costs), rank_(rank_in(comm)), size_(size_of(comm)) {}
+MessageReducer::MessageReducer(MPI_Comm comm, std::optional<NetworkCosts> costs)
+    : comm_(comm), costs_(costs), rank_(rank_in(comm)), size_(size_of(comm)) {}
 
-MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device)
-    : MessageReducer(comm, count_limit) {
-  device_ = std::move(device);
-}
+MessageReducer::MessageReducer(MPI_Comm comm, DeviceSum device) : MessageReducer(comm) { device_ = std::move(device); }
 
 std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
   const std::size_t bytes = std::min(kSliceBytes, kScratchBytes / static_cast<std::size_t>(size_));
-  return std::clamp<std::size_t>(bytes / element_bytes, 1, count_limit_);
+  return std::clamp<std::size_t>(bytes / element_bytes, 1, mpi_count_limit());
 }
 
 std::byte* MessageReducer::scratch(std::size_t bytes) {
@@ -51,21 +48,22 @@ std::byte* MessageReducer::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
-std::size_t MessageReducer::most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit) {
+std::size_t MessageReducer::most_elements(int ranks, std::size_t element_bytes) {
   const auto slices = static_cast<std::size_t>(ranks);
-  return std::max<std::size_t>(std::min(kScratchBytes / element_bytes / slices, count_limit), 1) * slices;
+  return std::max<std::size_t>(std::min(kScratchBytes / element_bytes / slices, mpi_count_limit()), 1) * slices;
 }
 
 bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  return count <= count_limit_ && count * element_bytes * ranks <= std::max(kGatherBytes, kGatherBytesOfRank * ranks);
+  return count <= mpi_count_limit() &&
+         count * element_bytes * ranks <= std::max(kGatherBytes, kGatherBytesOfRank * ranks);
 }
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
   // The network's costs are needed only if both kinds of exchange are possible. Measuring takes time, and all ranks
   // measure together.
-  if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
+  if (size_ < 3 || count > mpi_count_limit() || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
 }

@@ -74,12 +74,12 @@ class MessageReducer {
   /// Largest size of the slices of all ranks together. With very many ranks slices are smaller than kSliceBytes.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// The caller keeps and frees `comm`. Slices hold at most `count_limit` elements. If `costs` is empty, the network's
-  /// costs are measured by the first reduction that has to choose an algorithm.
-  MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
+  /// The caller keeps and frees `comm`. If `costs` is empty, the network's costs are measured by the first reduction
+  /// that has to choose an algorithm.
+  explicit MessageReducer(MPI_Comm comm, std::optional<NetworkCosts> costs = {});
   /// For buffers in device memory, which MPI must be able to send. Only begin(), reduce(Piece&) and finish() may be
   /// called, and they apply no scale.
-  MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device);
+  MessageReducer(MPI_Comm comm, DeviceSum device);
 
   /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
@@ -111,7 +111,7 @@ class MessageReducer {
   /// Collective: returns when the piece holds the result.
   static void finish(Piece& piece) { piece.spreading.finish(); }
   /// Largest number of elements that begin() takes in a piece if `ranks` ranks reduce it.
-  [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit);
+  [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes);
 
  private:
   struct Free {
@@ -137,7 +137,6 @@ class MessageReducer {
                                      std::size_t element_bytes, int root) const;
 
   MPI_Comm comm_;
-  std::size_t count_limit_;
   std::optional<NetworkCosts> costs_;
   std::optional<DeviceSum> device_;  // no value: buffers lie on the host
   int rank_ = 0;

@@ -30,13 +30,12 @@ void require_length(const MPI_Status& received, std::size_t expected, std::strin
 
 }  // namespace
 
-MessageSteps::MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find, std::size_t count_limit)
+MessageSteps::MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find)
     : comm_(comm),
       rank_(rank_in(comm)),
       size_(size_of(comm)),
       what_(what),
       find_(std::move(find)),
-      count_limit_(count_limit),
       in_flight_(steps_in_flight(bytes)) {
   while (posted_ < std::min(static_cast<int>(in_flight_.size()), size_ - 1)) post_next();
 }
@@ -51,13 +50,12 @@ void MessageSteps::post_next() {
   requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   expected = step.in.size();
   if (!step.in.empty()) {
-    const MpiCount n(step.in.size(), DType::kUInt8,
-                     count_limit_);  // MPI keeps a freed type until its messages are done
+    const MpiCount n(step.in.size(), DType::kUInt8);  // MPI keeps a freed type until its messages are done
     mpi_check(MPI_Irecv(step.in.data(), n.count(), n.type(), source, kInternalTag, comm_, &requests[0]), what_,
               step.in.size());
   }
   if (!step.out.empty()) {
-    const MpiCount n(step.out.size(), DType::kUInt8, count_limit_);
+    const MpiCount n(step.out.size(), DType::kUInt8);
     mpi_check(MPI_Isend(step.out.data(), n.count(), n.type(), dest, kInternalTag, comm_, &requests[1]), what_,
               step.out.size());
   }

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <array>
-#include <climits>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -35,9 +34,8 @@ class MessageSteps {
   using Find = std::function<Step(std::size_t source, std::size_t dest)>;
 
   MessageSteps() = default;
-  /// Each message has at most `bytes` bytes. A message of more than `count_limit` bytes travels as one element of a
-  /// derived type.
-  MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find, std::size_t count_limit = INT_MAX);
+  /// Each message has at most `bytes` bytes.
+  MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find);
   void finish();
 
  private:
@@ -54,7 +52,6 @@ class MessageSteps {
   int posted_ = 0;
   std::string_view what_;
   Find find_;
-  std::size_t count_limit_ = 0;
   std::vector<Flight> in_flight_;
 };
 

@@ -15,7 +15,7 @@ PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> call
   copies_->reserve(buffer.bytes(), 1);
 }
 
-void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
+void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
   peer_ = dest;
   if (copies_) {
     host_ = copies_->copy_in(buffer_);
@@ -23,22 +23,22 @@ void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
   }
   // Invariant 1: the elements directly follow the header, with no message to `dest` with this tag in between.
   header_ = MessageHeader::of(host_);
-  mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, channel.comm, &requests_[0]), what_);
+  mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
   if (host_.count == 0) return;
-  const MpiCount n(host_.count, host_.dtype, channel.count_limit);
-  mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, channel.comm, &requests_[1]), what_, host_.bytes());
+  const MpiCount n(host_.count, host_.dtype);
+  mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, comm, &requests_[1]), what_, host_.bytes());
 }
 
-void PendingMessage::receive(int source, int tag, const MpiChannel& channel) {
+void PendingMessage::receive(int source, int tag, MPI_Comm comm) {
   receives_ = true;
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
-  mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
+  mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
   // Invariant 3: the receive of the elements is posted at once, although the header may announce other elements.
   // Invariant 1: MPI keeps the order of messages, and the receive takes the elements that follow the header.
   if (host_.count == 0) return;
-  const MpiCount n(host_.count, host_.dtype, channel.count_limit);
-  mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
+  const MpiCount n(host_.count, host_.dtype);
+  mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
 }
 
 void PendingMessage::wait() {

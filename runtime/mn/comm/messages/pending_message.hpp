@@ -34,8 +34,8 @@ class PendingMessage final : public Request::Impl {
 
   // The caller calls either send() or receive(), once.
 
-  void send(int dest, int tag, const MpiChannel& channel);
-  void receive(int source, int tag, const MpiChannel& channel);
+  void send(int dest, int tag, MPI_Comm comm);
+  void receive(int source, int tag, MPI_Comm comm);
 
   void wait() override;
   bool is_done() override;

@@ -21,13 +21,13 @@ enum class SendMode {
   kDebug,     ///< debug mode: once the receiver has begun to receive
 };
 
-void send_text(const MpiChannel& channel, const std::string& text, int dest, int tag, SendMode mode);
+void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, SendMode mode);
 /// Receives a text. `source` may be MPI_ANY_SOURCE, and `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that
 /// sent the text.
-[[nodiscard]] std::string recv_text(const MpiChannel& channel, int source, int tag, int* sender = nullptr);
+[[nodiscard]] std::string recv_text(MPI_Comm comm, int source, int tag, int* sender = nullptr);
 /// Collective: returns root's text on every rank.
-[[nodiscard]] std::string bcast_text(const MpiChannel& channel, const std::string& own, int root);
+[[nodiscard]] std::string bcast_text(MPI_Comm comm, const std::string& own, int root);
 /// Collective: on `root`, returns the texts in rank order; on other ranks returns an empty vector.
-[[nodiscard]] std::vector<std::string> gather_texts(const MpiChannel& channel, const std::string& own, int root);
+[[nodiscard]] std::vector<std::string> gather_texts(MPI_Comm comm, const std::string& own, int root);
 
 }  // namespace mn

@@ -1,6 +1,8 @@
 #include <mn/comm/mpi/mpi.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
 #include <cstdint>
 #include <exception>
 #include <numeric>
@@ -11,6 +13,8 @@
 
 namespace mn {
 namespace {
+
+std::atomic<std::size_t> count_limit = INT_MAX;
 
 std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
@@ -80,12 +84,12 @@ std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& te
 }
 
 std::vector<std::string> bcast_texts(MPI_Comm comm, const std::string& text, const std::vector<std::uint64_t>& lengths,
-                                     int rank, std::size_t limit) {
+                                     int rank) {
   std::vector<std::string> texts(lengths.size());
   texts[static_cast<std::size_t>(rank)] = text;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     texts[i].resize(lengths[i]);
-    const MpiCount n(lengths[i], DType::kUInt8, limit);
+    const MpiCount n(lengths[i], DType::kUInt8);
     mpi_check(MPI_Bcast(texts[i].data(), n.count(), n.type(), static_cast<int>(i), comm), "sharing texts", lengths[i]);
   }
   return texts;
@@ -184,13 +188,16 @@ bool holds_on_all_ranks(MPI_Comm comm, bool mine) {
   return all != 0;
 }
 
-std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text, std::size_t limit) {
+std::size_t mpi_count_limit() noexcept { return count_limit; }
+void set_mpi_count_limit(std::size_t limit) noexcept { count_limit = limit; }
+
+std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text) {
   const std::uint64_t length = text.size();
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size_of(comm)));
   mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, comm), "gathering texts");
   const auto total = std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
-  return total <= limit ? gather_short_texts(comm, text, lengths)
-                        : bcast_texts(comm, text, lengths, rank_in(comm), limit);
+  return total <= count_limit ? gather_short_texts(comm, text, lengths)
+                              : bcast_texts(comm, text, lengths, rank_in(comm));
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
@@ -202,10 +209,10 @@ MPI_Datatype mpi_type(DType dtype) noexcept {
   return types[static_cast<std::size_t>(dtype)];
 }
 
-MpiCount::MpiCount(std::size_t count, DType dtype, std::size_t limit)
-    : count_(1), type_(mpi_type(dtype)), derived_(count > limit) {
+MpiCount::MpiCount(std::size_t count, DType dtype)
+    : count_(1), type_(mpi_type(dtype)), derived_(count > mpi_count_limit()) {
   if (derived_) {
-    type_ = spanning_type(count, dtype, limit);
+    type_ = spanning_type(count, dtype, mpi_count_limit());
   } else {
     count_ = static_cast<int>(count);
   }

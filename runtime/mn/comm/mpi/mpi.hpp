@@ -1,7 +1,6 @@
 /// Handles of MPI, owned by objects, and checks of MPI's return values.
 #pragma once
 
-#include <climits>
 #include <cstddef>
 #include <source_location>
 #include <string>
@@ -98,10 +97,16 @@ struct NodeComms {
 /// communicator with the program's messages.
 inline constexpr int kInternalTag = 32767;
 
+/// The most elements of one MPI message: INT_MAX, because MPI takes counts as int. Tests lower the limit, on all ranks,
+/// to test large counts with little memory.
+/// @{
+[[nodiscard]] std::size_t mpi_count_limit() noexcept;
+void set_mpi_count_limit(std::size_t limit) noexcept;
+/// @}
+
 /// Collective: returns the texts of all ranks, in rank order, by one MPI_Allgatherv. If all texts together have more
-/// than `limit` bytes, makes one MPI_Bcast for each rank instead.
-[[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
-                                                       std::size_t limit = INT_MAX);
+/// than mpi_count_limit() bytes, makes one MPI_Bcast for each rank instead.
+[[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text);
 
 /// Not collective. For each rank of `part`, returns the rank of the same process in `group`. -1 means that the process
 /// is not in `group`, for instance because MPI_Comm_spawn() started it.
@@ -115,13 +120,12 @@ inline constexpr int kInternalTag = 32767;
 /// The MPI type of one element. 16-bit floats are sent as two bytes; MPI never reduces them.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 
-/// `count` elements as the arguments of a call of MPI, which takes counts as int. Up to `limit` elements, the call
-/// counts the elements. Otherwise the call counts one element of a derived type that spans all elements; the object
-/// owns the derived type.
+/// `count` elements as the arguments of a call of MPI. Up to mpi_count_limit() elements, the call counts the elements.
+/// Otherwise the call counts one element of a derived type that spans all elements; the object owns the derived type.
 class MpiCount {
  public:
-  /// Makes a derived type if count > limit.
-  MpiCount(std::size_t count, DType dtype, std::size_t limit);
+  /// Makes a derived type if count > mpi_count_limit().
+  MpiCount(std::size_t count, DType dtype);
   /// Frees the derived type.
   ~MpiCount();
   MpiCount(const MpiCount&) = delete;             ///< not copyable
@@ -136,12 +140,6 @@ class MpiCount {
   int count_;
   MPI_Datatype type_;
   bool derived_ = false;
-};
-
-/// Where messages travel: an MPI communicator, and the largest number of elements in one MPI message.
-struct MpiChannel {
-  MPI_Comm comm;            ///< the communicator of the messages
-  std::size_t count_limit;  ///< most elements of one message
 };
 
 /// Whether MPI takes device pointers, according to its function MPIX_Query_cuda_support. False if the loaded library

@@ -92,12 +92,11 @@ void GpuNodeSum::sum(const OrderedSum& operands, DType dtype) {
   nccl_.wait(sum_stream_);  // (3), (4): before MPI reads
 }
 
-GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
-                       Route route, std::optional<DType> wire)
+GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, Form form, Route route,
+                       std::optional<DType> wire)
     : form_(form),
       route_(route),
       topology_(topology),
-      count_limit_(count_limit),
       node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
       stream_(device.index),
@@ -108,12 +107,12 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
       nccl_(node_.get(), device) {
   if (!peers_) return;
   if (route == Route::kHost) {
-    between_nodes_.emplace(peers_.get(), count_limit);
+    between_nodes_.emplace(peers_.get());
     return;
   }
   DeviceSum device_sum{[this](std::size_t bytes) { return sum_scratch_.reserve(bytes, sum_stream_); },
                        [this](const OrderedSum& operands, DType dtype) { sum(operands, dtype); }};
-  between_nodes_.emplace(peers_.get(), count_limit, std::move(device_sum));
+  between_nodes_.emplace(peers_.get(), std::move(device_sum));
 }
 
 void GpuNodeSum::sum_gradients(std::span<const BufferView> gradients, double scale) {
@@ -130,8 +129,8 @@ void GpuNodeSum::allreduce(BufferView all) {
     if (!each && between_nodes_ && route_ == Route::kHost) each = cuda_allocate_pinned(HostPieces::kBytes);
   }
   const std::size_t element_bytes = size_of(all.dtype);
-  const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
-                                    MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
+  const std::size_t most =
+      std::min(HostPieces::kBytes / element_bytes, MessageReducer::most_elements(topology_.inter_size, element_bytes));
   // The last piece may not divide evenly. The node's last rank then also takes the remainder, which is fewer than
   // slices() elements. `part` is so small that the remainder still fits into `most`.
   const std::size_t part = most > slices() ? most - slices() : 1;

@@ -41,8 +41,7 @@ class GpuNodeSum {
   enum class Route { kHost, kDevice };
 
   /// Collective. Does not own `comm`, which must outlive this object.
-  GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form, Route route,
-             std::optional<DType> wire);
+  GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, Form form, Route route, std::optional<DType> wire);
 
   /// Collective; returns when all gradients are summed.
   void sum_gradients(std::span<const BufferView> gradients, double scale);
@@ -60,7 +59,6 @@ class GpuNodeSum {
   Form form_;
   Route route_;
   Topology topology_;
-  std::size_t count_limit_;
   Mpi node_;
   Mpi peers_;
   DeviceScratch sum_scratch_;

@@ -27,14 +27,13 @@ struct NodeRanks {
   int rank;  ///< rank of the process within the node
   int ranks;
   bool many_nodes;  ///< other nodes reduce the node's results further; then they are spread within the node
-  std::size_t count_limit;
   const SliceExchange& exchange;
   MessageReducer& messages;
   NodeBarrier* barrier;         ///< null without shared memory
   const SharedMemory* scratch;  ///< null unless pieces go through scratch memory
 
   void bcast(std::byte* data, std::size_t count, DType dtype, int root) const {
-    const MpiCount n(count, dtype, count_limit);
+    const MpiCount n(count, dtype);
     call_mpi(MPI_Bcast, MPI_Ibcast, "spreading a result within a node", count, data, n.count(), n.type(), root, comm);
   }
 };

@@ -78,17 +78,15 @@ struct NodeReducer::Allocation {
   std::int64_t number;
 };
 
-NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
-                         NodeComms comms)
+NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, NodeComms comms)
     : node_(std::move(comms.node)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
       divisor_(power_above_ranks(topology)),
       may_spin_(has_cpu_for_each_rank(node_.get())),
-      count_limit_(count_limit),
-      exchange_(comm, topology, between, count_limit, std::move(comms.peers)),
-      messages_(node_.get(), count_limit),
+      exchange_(comm, topology, between, std::move(comms.peers)),
+      messages_(node_.get()),
       domains_(find_domain_borders(node_.get())),
       allocations_(std::make_shared<Allocations>()) {
   try {
@@ -207,9 +205,8 @@ void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, c
 }
 
 NodeRanks NodeReducer::ranks() {
-  return {node_.get(), rank_,          ranks_,
-          many_nodes_, count_limit_,   exchange_,
-          messages_,   barrier_.get(), scratch_ ? &*scratch_ : nullptr};
+  return {node_.get(), rank_,     ranks_,         many_nodes_,
+          exchange_,   messages_, barrier_.get(), scratch_ ? &*scratch_ : nullptr};
 }
 
 void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {

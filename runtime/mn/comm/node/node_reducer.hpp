@@ -53,7 +53,7 @@ class NodeReducer {
  public:
   /// Collective over `comm`, whose topology is `topology`. `comms` has the communicators of the node's ranks and of the
   /// ranks that exchange slices.
-  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, NodeComms comms);
+  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, NodeComms comms);
 
   /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place, other buffers in pieces
   /// through scratch memory.
@@ -119,7 +119,6 @@ class NodeReducer {
   bool many_nodes_;
   double divisor_;  ///< divides a node's sums of float16
   bool may_spin_;
-  std::size_t count_limit_;
   SliceExchange exchange_;
   MessageReducer messages_;               ///< for a node without shared memory
   std::vector<std::size_t> domains_;      ///< NUMA domains of the node, by their first ranks

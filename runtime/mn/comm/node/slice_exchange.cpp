@@ -28,16 +28,14 @@ Mpi SliceExchange::split_peers(MPI_Comm comm, const Topology& topology, BetweenN
   return Mpi::split(comm, slice < number_of_slices(topology, between) ? slice : -1, topology.rank);
 }
 
-SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
-                             Mpi peers)
+SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, Mpi peers)
     : peers_(std::move(peers)),
       rank_(topology.intra_rank),
       slices_(number_of_slices(topology, between)),
-      nodes_(topology.inter_size),
-      count_limit_(count_limit) {
+      nodes_(topology.inter_size) {
   if (nodes_ == 1) return;
   costs_ = NetworkCosts::find(comm, peers_.get());
-  if (peers_) reducer_ = std::make_unique<MessageReducer>(peers_.get(), count_limit, costs_);
+  if (peers_) reducer_ = std::make_unique<MessageReducer>(peers_.get(), costs_);
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
@@ -58,7 +56,7 @@ std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
   const std::size_t wanted = ((count + pieces - 1) / pieces + lines - 1) / lines * lines;
-  const std::size_t most_slice = MessageReducer::most_elements(nodes_, element_bytes, count_limit_);
+  const std::size_t most_slice = MessageReducer::most_elements(nodes_, element_bytes);
   const std::size_t most = std::max(most_slice / kLineElements, std::size_t{1}) * lines;
   return std::min({count, wanted, most});
 }

@@ -55,10 +55,10 @@ class SliceExchange {
 
   /// Collective over `comm`, whose topology is `topology`. On a single node every rank has a slice, whatever `between`
   /// is.
-  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
-      : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between)
+      : SliceExchange(comm, topology, between, split_peers(comm, topology, between)) {}
   /// Like the constructor above, but takes the communicator that split_peers() has made.
-  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, Mpi peers);
   /// Collective: makes the communicator of the ranks that have the same slice on different nodes. The result is empty
   /// on a rank without a slice, and if there is one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
@@ -89,7 +89,6 @@ class SliceExchange {
   int rank_;  ///< number of the rank within the node
   int slices_;
   int nodes_;
-  std::size_t count_limit_;
   NetworkCosts costs_;
   std::unique_ptr<MessageReducer> reducer_;
 };
