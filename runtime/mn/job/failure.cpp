@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <future>
 #include <iostream>
-#include <memory>
 #include <mutex>
 #include <system_error>
 #include <typeinfo>
