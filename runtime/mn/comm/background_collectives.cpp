@@ -121,7 +121,7 @@ class BackgroundCall final : public Request::Impl {
   void watch() {
     try {
       {
-        TimedCall first(calls_->timeouts(), name_, timeout_);
+        TimedCall first(calls_->timeouts(), name_, TimedCall::End::kTimeout, timeout_);
         while (!thread_->has_communicator() && !has_ended(kBetweenAsks)) first.check();
       }
       TimedCall here(calls_->timeouts(), name_, TimedCall::End::kFailure);

@@ -108,7 +108,7 @@ DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullp
 std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const { return nullptr; }
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
-  const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
+  const auto call = calls_->collective("allocate", of_bytes(bytes), Nothing(),
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
   // The ranks compare the size of the allocation here, because do_allocate() meets only ranks of the same node.
   calls_->match("allocate", of_bytes(bytes));
@@ -124,10 +124,8 @@ std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> b
     for (const BufferView& each : buffers) text += "\nbuffer" + described(each);
     return text;
   };
-  const auto call = calls_->collective("share", {}, nothing, details);
-  ConstBufferView all;
-  for (const BufferView& each : buffers) all = {nullptr, all.count + each.count, each.dtype};
-  calls_->match("share", all, static_cast<int>(buffers.size()));
+  const auto call = calls_->collective("share", {}, Nothing(), details);
+  calls_->match("share", counted(buffers), static_cast<int>(buffers.size()));
   auto reducer = do_share(buffers);
   if (reducer) reducer->record_in(calls_);
   return reducer;

@@ -13,15 +13,6 @@ std::string gradient_name(std::size_t index, std::span<const std::string> names)
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
-/// The gradients of a call as one buffer, for the call's record: the number of all their elements, and the first
-/// gradient's dtype.
-ConstBufferView counted(std::span<const BufferView> gradients) {
-  if (gradients.empty()) return {};
-  std::size_t count = 0;
-  for (const BufferView& gradient : gradients) count += gradient.count;
-  return {nullptr, count, gradients.front().dtype};
-}
-
 }  // namespace
 
 void Communicator::check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names) {

@@ -133,7 +133,7 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
 }
 
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
-  const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
+  const auto call = calls_->collective("allgather_obj", bytes_of(object));
   calls_->match("allgather_obj", {});
   // A time-out cannot end allgather_texts(). If the call has one, match() has waited until all ranks are here.
   return allgather_texts(internal_comm(), object);

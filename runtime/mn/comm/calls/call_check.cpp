@@ -208,6 +208,12 @@ void check_in_place(std::string_view operation, const ConstBufferView& whole, co
   if (!apart) reject(operation, "send and recv overlap other than at rank " + std::to_string(own) + "'s own part");
 }
 
+ConstBufferView counted(std::span<const BufferView> buffers) {
+  ConstBufferView all;
+  for (const BufferView& each : buffers) all = {nullptr, all.count + each.count, each.dtype};
+  return all;
+}
+
 std::string described(const ConstBufferView& buffer) {
   return " of " + std::to_string(buffer.count) + " " + std::string(name_of(buffer.dtype)) +
          (lies_on_device(buffer) ? " on a GPU" : "");

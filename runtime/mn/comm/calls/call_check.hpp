@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,11 @@ class CallScope {
   std::optional<TimedCall> timed_;
 };
 
+/// The `checks` or `details` of a call that has none.
+struct Nothing {
+  std::string operator()() const { return {}; }
+};
+
 /// Checks and records the calls of a communicator. In debug mode ranks exchange their next collective call before they
 /// make it, and throw equal errors if calls differ, if a rank rejects an argument, or if gradients are not finite.
 class CallCheck {
@@ -68,9 +74,9 @@ class CallCheck {
   /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
   /// and the dtype of the call's elements. `checks()` throws ArgumentError if an argument is wrong; `details()` returns
   /// lines that must be equal on all ranks.
-  template <class Checks, class Details>
-  [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
-                                     const Details& details) {
+  template <class Checks = Nothing, class Details = Nothing>
+  [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what = {},
+                                     const Checks& checks = {}, const Details& details = {}) {
     require_open(operation);
     count_call();
     if (!debug_) {
@@ -87,11 +93,6 @@ class CallCheck {
               }
               compare({operation, call}, details(), rejection);
             }};
-  }
-  /// Begins a blocking collective call whose arguments need no comparison between ranks.
-  [[nodiscard]] CallScope collective(std::string_view operation) {
-    return collective(
-        operation, {}, [] {}, [] { return std::string(); });
   }
   /// Begins a nonblocking collective call. If `by_thread`, a background thread makes the call, and the thread also
   /// checks and compares the call in debug mode.
@@ -218,8 +219,8 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 /// an error.
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// Passed as `checks` or `details` of a call that has none.
-[[nodiscard]] inline std::string nothing() { return {}; }
+/// The buffers of a call as one, for the call's record: the number of all their elements, and the last buffer's dtype.
+[[nodiscard]] ConstBufferView counted(std::span<const BufferView> buffers);
 /// The text for a buffer in the name of a call, for instance " of 7 float32" or " of 7 float32 on a GPU".
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
 /// The text for the second buffer of a call, for instance ", recv on a GPU". Empty if the buffer lies on the host.

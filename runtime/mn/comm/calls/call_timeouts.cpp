@@ -89,19 +89,15 @@ std::string CallTimeouts::failure() const {
   return failure_;
 }
 
-TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, End end)
+TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, End end,
+                     std::optional<std::chrono::milliseconds> timeout)
     : timeouts_(timeouts),
       call_(call),
       end_(end),
-      timeout_(timeouts.timeout()),
+      timeout_(timeout.value_or(timeouts.timeout())),
       outer_(std::exchange(current, this)),
       begin_(Clock::now()),
       next_look_(begin_) {}
-
-TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, std::chrono::milliseconds timeout)
-    : TimedCall(timeouts, call) {
-  timeout_ = timeout;
-}
 
 TimedCall::~TimedCall() { current = outer_; }
 

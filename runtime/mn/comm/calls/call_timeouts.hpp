@@ -86,9 +86,9 @@ class TimedCall {
     kFailure,  ///< another rank gives up; the time-out is left to another thread's call
   };
 
-  TimedCall(CallTimeouts& timeouts, const CallName& call, End end = End::kTimeout);
-  /// Uses `timeout` instead of the communicator's time-out.
-  TimedCall(CallTimeouts& timeouts, const CallName& call, std::chrono::milliseconds timeout);
+  /// If `timeout` is given, it replaces the communicator's time-out.
+  TimedCall(CallTimeouts& timeouts, const CallName& call, End end = End::kTimeout,
+            std::optional<std::chrono::milliseconds> timeout = {});
   ~TimedCall();
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;

@@ -64,11 +64,7 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.reduce_scatter(send, recv, op);
   }
   void sum_gradients(std::span<const BufferView> gradients, double scale) override {
-    ConstBufferView what;
-    // One record stands for the call on all gradients. It shows the number of all their elements, and the dtype of the
-    // last gradient.
-    for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
-    const RecordedCall call = calls_->enqueued("allreduce_grad", what);
+    const RecordedCall call = calls_->enqueued("allreduce_grad", counted(gradients));
     device_.sum_gradients(gradients, scale);
   }
   void send(ConstBufferView buffer, int dest) override {
