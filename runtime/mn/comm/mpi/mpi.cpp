@@ -65,36 +65,6 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   return sized;
 }
 
-/// Gathers the texts of all ranks by one MPI_Allgatherv. MPI_Allgatherv takes offsets as int, so all texts together
-/// must fit an int.
-std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& text,
-                                            const std::vector<std::uint64_t>& lengths) {
-  const std::vector<int> counts(lengths.begin(), lengths.end());
-  std::vector<int> offsets(counts.size(), 0);
-  std::partial_sum(counts.begin(), counts.end() - 1, offsets.begin() + 1);
-  std::string all(static_cast<std::size_t>(offsets.back() + counts.back()), '\0');
-  mpi_check(MPI_Allgatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(),
-                           offsets.data(), MPI_CHAR, comm),
-            "gathering texts", all.size());
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    texts.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(counts[i])));
-  }
-  return texts;
-}
-
-std::vector<std::string> bcast_texts(MPI_Comm comm, const std::string& text, const std::vector<std::uint64_t>& lengths,
-                                     int rank) {
-  std::vector<std::string> texts(lengths.size());
-  texts[static_cast<std::size_t>(rank)] = text;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    texts[i].resize(lengths[i]);
-    const MpiCount n(lengths[i], DType::kUInt8);
-    mpi_check(MPI_Bcast(texts[i].data(), n.count(), n.type(), static_cast<int>(i), comm), "sharing texts", lengths[i]);
-  }
-  return texts;
-}
-
 }  // namespace
 
 void mpi_check(int code, std::string_view operation, std::size_t bytes, std::source_location where) {
@@ -195,9 +165,25 @@ std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text)
   const std::uint64_t length = text.size();
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size_of(comm)));
   mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, comm), "gathering texts");
-  const auto total = std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
-  return total <= count_limit ? gather_short_texts(comm, text, lengths)
-                              : bcast_texts(comm, text, lengths, rank_in(comm));
+  std::vector<std::string> texts(lengths.size());
+  // MPI_Allgatherv takes counts and offsets as int, so each call gathers a piece of each text.
+  const std::uint64_t most = std::max<std::uint64_t>(count_limit / lengths.size(), 1);
+  for (std::uint64_t first = 0; first < std::ranges::max(lengths); first += most) {
+    const auto piece_of = [&](std::uint64_t whole) {
+      return static_cast<int>(std::min(std::max(whole, first) - first, most));
+    };
+    std::vector<int> counts, offsets(lengths.size());
+    for (const std::uint64_t whole : lengths) counts.push_back(piece_of(whole));
+    std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
+    std::string all(static_cast<std::size_t>(offsets.back() + counts.back()), '\0');
+    mpi_check(MPI_Allgatherv(text.data() + std::min(first, length), piece_of(length), MPI_CHAR, all.data(),
+                             counts.data(), offsets.data(), MPI_CHAR, comm),
+              "gathering texts", all.size());
+    for (std::size_t r = 0; r < texts.size(); ++r) {
+      texts[r].append(all, static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r]));
+    }
+  }
+  return texts;
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {

@@ -104,8 +104,8 @@ inline constexpr int kInternalTag = 32767;
 void set_mpi_count_limit(std::size_t limit) noexcept;
 /// @}
 
-/// Collective: returns the texts of all ranks, in rank order, by one MPI_Allgatherv. If all texts together have more
-/// than mpi_count_limit() bytes, makes one MPI_Bcast for each rank instead.
+/// Collective: returns the texts of all ranks, in rank order. Each MPI_Allgatherv gathers at most mpi_count_limit()
+/// bytes.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text);
 
 /// Not collective. For each rank of `part`, returns the rank of the same process in `group`. -1 means that the process
