@@ -66,8 +66,10 @@ std::string PeerMonitor::loss_message(const Peer& peer, const std::string& how) 
   return "lost rank " + std::to_string(peer.rank) + " on host " + peer.host + ": " + how + "; all ranks end";
 }
 
-void PeerMonitor::send_to_all(PeerByte byte) const noexcept {
-  for (const Peer& peer : peers_) send(peer, byte);  // a peer that cannot receive is gone already
+void PeerMonitor::send_to_all(PeerByte byte, int except) const noexcept {
+  for (const Peer& peer : peers_) {
+    if (peer.rank != except) send(peer, byte);  // a peer that cannot receive is gone already
+  }
 }
 
 void PeerMonitor::send_to(int rank, PeerByte byte) const noexcept {
@@ -138,7 +140,7 @@ void PeerMonitor::run() {
     }
     look_for_silence();
     if (asking_) ask(options_.rank);
-    if (leaving_.exchange(false)) pass_left_on(options_.rank);
+    if (leaving_.exchange(false)) send_to_all(PeerByte::kLeft);
     if (surveying_.exchange(false)) begin_survey(options_.rank);
     if (survey_ && (survey_->awaited == 0 || Clock::now() >= survey_->until)) end_survey();
     if (reported_elsewhere_) {
@@ -190,7 +192,7 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
   if (byte == PeerByte::kLeft) ++ranks_left_;
-  if (byte == PeerByte::kLeft) pass_left_on(peer.rank);
+  if (byte == PeerByte::kLeft) send_to_all(PeerByte::kLeft, peer.rank);
   if (byte == PeerByte::kSurvey) begin_survey(peer.rank);
   if (byte == PeerByte::kSurveyed) peer.frame = "";
 }
@@ -224,12 +226,6 @@ bool PeerMonitor::is_held(const Peer& peer) { return peer.process != 0 && has_de
 void PeerMonitor::leave() noexcept {
   leaving_ = true;
   wake();
-}
-
-void PeerMonitor::pass_left_on(int from) {
-  for (const Peer& peer : peers_) {
-    if (peer.rank != from) send(peer, PeerByte::kLeft);
-  }
 }
 
 void PeerMonitor::look_for_silence() {

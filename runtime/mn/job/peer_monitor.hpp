@@ -168,7 +168,7 @@ class PeerMonitor {
   void meet_neighbors(const Exchange& exchange);
   [[nodiscard]] bool reports_loss_of(int rank) const;
   [[nodiscard]] std::string loss_message(const Peer& peer, const std::string& how) const;
-  void send_to_all(PeerByte byte) const noexcept;
+  void send_to_all(PeerByte byte, int except = -1) const noexcept;
   void send_to(int rank, PeerByte byte) const noexcept;
 
   /// Sends kReported to the peers that have not sent kReported, and waits for their answers.
@@ -181,7 +181,6 @@ class PeerMonitor {
   void hush();
   void ask(int asker);
   void grant();
-  void pass_left_on(int from);
   // peer_monitor_survey.cpp
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
