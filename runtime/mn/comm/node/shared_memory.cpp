@@ -186,9 +186,7 @@ void remove_abandoned_shared_memory() {
   }
 }
 
-SharedMemory::Mapping::~Mapping() {
-  if (data_ != nullptr) munmap(data_, bytes_);
-}
+void SharedMemory::Unmap::operator()(std::byte* data) const noexcept { munmap(data, bytes); }
 
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
   void* const address = address_for(total);  // invariant 6: a multiple of 2 MiB
@@ -200,13 +198,13 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     munmap(address, total);
     return error;
   }
-  mapping_ = Mapping(data, total);
+  mapping_ = {static_cast<std::byte*>(data), Unmap{total}};
   madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; an error only costs speed
   // Invariant 4: a rank touches only its own segment. A touched page without memory would get memory near the calling
   // rank's CPU, and other ranks' segments may still have such pages.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
-  make_huge(mapping_.data() + own_offset, bytes_);
+  make_huge(mapping_.get() + own_offset, bytes_);
   return 0;
 }
 

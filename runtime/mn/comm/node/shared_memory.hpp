@@ -22,7 +22,7 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include <mpi.h>
@@ -48,28 +48,13 @@ class SharedMemory {
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
   /// The address, in the calling process, of the segment of rank `rank` of the node.
-  [[nodiscard]] std::byte* segment(int rank) const {
-    return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] std::byte* segment(int rank) const { return mapping_.get() + offsets_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
-  class Mapping {
-   public:
-    Mapping() noexcept = default;
-    Mapping(void* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
-    ~Mapping();
-    Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-    Mapping& operator=(Mapping&& other) noexcept {
-      std::swap(data_, other.data_);
-      std::swap(bytes_, other.bytes_);
-      return *this;
-    }
-    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
-
-   private:
-    void* data_ = nullptr;
-    std::size_t bytes_ = 0;
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* data) const noexcept;
   };
   class Draft;
 
@@ -79,7 +64,7 @@ class SharedMemory {
 
   std::size_t bytes_;
   std::vector<std::size_t> offsets_;  // [ranks of the node] where segments begin
-  Mapping mapping_;
+  std::unique_ptr<std::byte, Unmap> mapping_;
 };
 
 }  // namespace mn
