@@ -16,9 +16,7 @@ inline void check_bcast(std::string_view operation, const Communicator& comm, co
 
 inline void check_allgather(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                             const BufferView& recv) {
-  check_buffer(operation, "send", send, comm.device());
-  check_buffer(operation, "recv", recv, comm.device());
-  check_same_dtype(operation, send, recv);
+  check_buffers(operation, send, recv, comm.device());
   check_parts(operation, "recv", recv, "send", send, comm.size());
   check_in_place(operation, recv, send, comm.rank());
 }
@@ -31,9 +29,7 @@ inline void check_allreduce(std::string_view operation, const Communicator& comm
 
 inline void check_reduce_scatter(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                                  const BufferView& recv, ReduceOp op) {
-  check_buffer(operation, "send", send, comm.device());
-  check_buffer(operation, "recv", recv, comm.device());
-  check_same_dtype(operation, send, recv);
+  check_buffers(operation, send, recv, comm.device());
   check_parts(operation, "send", send, "recv", recv, comm.size());
   check_in_place(operation, send, recv, comm.rank());
   check_reducible(operation, recv, op);

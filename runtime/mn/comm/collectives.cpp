@@ -94,9 +94,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
 void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const auto ranks = static_cast<std::size_t>(size());
   const auto checks = [&] {
-    check_buffer("alltoall", "send", send, device_);
-    check_buffer("alltoall", "recv", recv, device_);
-    check_same_dtype("alltoall", send, recv);
+    check_buffers("alltoall", send, recv, device_);
     check_parts("alltoall", "send", send, "each part", send.slice(0, send.count / ranks), size());
     check_parts("alltoall", "recv", recv, "each part of send", send.slice(0, send.count / ranks), size());
     check_in_place("alltoall", recv, send, 0);

@@ -217,9 +217,7 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
 
 void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts counts) {
   const auto checks = [&] {
-    check_buffer("allgatherv", "send", send, device_);
-    check_buffer("allgatherv", "recv", recv, device_);
-    check_same_dtype("allgatherv", send, recv);
+    check_buffers("allgatherv", send, recv, device_);
     check_number_of_counts("allgatherv", counts, size());
     check_own_part("allgatherv", "send", send, counts[static_cast<std::size_t>(rank())]);
     check_counts("allgatherv", "recv", recv, counts);
@@ -234,9 +232,7 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
 
 void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferView recv, Counts recv_counts) {
   const auto checks = [&] {
-    check_buffer("alltoallv", "send", send, device_);
-    check_buffer("alltoallv", "recv", recv, device_);
-    check_same_dtype("alltoallv", send, recv);
+    check_buffers("alltoallv", send, recv, device_);
     check_number_of_counts("alltoallv", send_counts, size());
     check_number_of_counts("alltoallv", recv_counts, size());
     const auto own = static_cast<std::size_t>(rank());

@@ -187,6 +187,13 @@ void check_same_dtype(std::string_view operation, const ConstBufferView& send, c
   reject(operation, "send holds " + std::string(name_of(send.dtype)) + ", recv " + std::string(name_of(recv.dtype)));
 }
 
+void check_buffers(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv,
+                   Device device) {
+  check_buffer(operation, "send", send, device);
+  check_buffer(operation, "recv", recv, device);
+  check_same_dtype(operation, send, recv);
+}
+
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts) {
   if (whole.count == part.count * static_cast<std::size_t>(parts)) return;

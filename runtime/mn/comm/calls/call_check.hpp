@@ -210,6 +210,8 @@ void check_same_memory(std::string_view operation, const ConstBufferView& send, 
 /// A buffer with elements must have memory, on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
+/// Makes check_buffer() of both buffers, and check_same_dtype().
+void check_buffers(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv, Device device);
 /// `whole` must hold parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
