@@ -1,7 +1,6 @@
 #include "data/label_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -29,10 +28,8 @@ std::string_view trimmed(std::string_view text) {
 
 /// Parses a whole number from 0 to 2147483647. No value for any other text.
 std::optional<std::int32_t> number_in(std::string_view text) {
-  std::int32_t label = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && label >= 0 ? std::optional(label) : std::nullopt;
+  const auto label = parse_number<std::int32_t>(text);
+  return label && *label >= 0 ? label : std::nullopt;
 }
 
 constexpr const char* kNotLabel = " is not a label (a whole number from 0 to 2147483647)";

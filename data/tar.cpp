@@ -19,6 +19,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/retry.hpp>
 
 namespace mn::data {
@@ -182,10 +183,8 @@ void TarReader::take_pax(std::string_view records, Extension& extension) const {
     if (key == "path" || key == "GNU.sparse.name") extension.name = value;
     is_sparse |= key.starts_with("GNU.sparse.");
     if (key == "size") {
-      std::uint64_t size = 0;
-      const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
-      if (wrong != std::errc() || stop != value.data() + value.size()) damaged("a malformed size");
-      extension.size = size;
+      extension.size = parse_number<std::uint64_t>(value);
+      if (!extension.size) damaged("a malformed size");
     }
     records.remove_prefix(length);
   }

@@ -1,9 +1,9 @@
 #include "gpt/options.hpp"
 
-#include <charconv>
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -77,10 +77,9 @@ void take_network(const Metadata& metadata, const std::string& file, const Optio
   const auto take = [&](const std::string& name, std::int64_t& size) {
     const auto found = metadata.find(name);
     if (found == metadata.end()) return;
-    std::int64_t there = 0;
-    const char* end = found->second.data() + found->second.size();
-    const bool is_size = std::from_chars(found->second.data(), end, there).ptr == end && 0 < there && there <= 1 << 20;
-    if (!is_size) throw DataError(file + ": " + name + " of its network is \"" + found->second + "\"", true);
+    const std::int64_t there = parse_number<std::int64_t>(found->second).value_or(0);
+    if (there <= 0 || there > 1 << 20)
+      throw DataError(file + ": " + name + " of its network is \"" + found->second + "\"", true);
     if (options.is_given(name) && size != there) {
       throw UsageError("--" + name + " " + std::to_string(size) + ": " + name + " of the network in " + file + " is " +
                        found->second + "; leave --" + name + " out");

@@ -1,7 +1,6 @@
 #include "imagenet/options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 #include <vector>
@@ -57,10 +56,9 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
   std::vector<double> numbers;
   bool sound = true;
   for (const std::string_view part : split(text, ',')) {
-    double& number = numbers.emplace_back();
-    const char* end = part.data() + part.size();
-    const auto [stop, error] = std::from_chars(part.data(), end, number);
-    sound = sound && error == std::errc() && stop == end && std::isfinite(number);
+    const auto number = parse_number<double>(part);
+    sound = sound && number && std::isfinite(*number);
+    numbers.push_back(number.value_or(0));
   }
   if (!sound || numbers.size() != count) throw UsageError(option + " \"" + text + "\" is not " + form);
   return numbers;

@@ -1,7 +1,6 @@
 /// A snapshot of environment variables, which pure functions take as an argument instead of calling getenv().
 #pragma once
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/launcher_variables.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 
@@ -39,10 +39,7 @@ class Variables {
   [[nodiscard]] std::optional<int> number(const std::string& name) const {
     const auto text = get(name);
     if (!text) return std::nullopt;
-    int value = 0;
-    const char* const end = text->data() + text->size();
-    const auto read = std::from_chars(text->data(), end, value);
-    if (read.ec == std::errc() && read.ptr == end) return value;
+    if (const auto value = parse_number<int>(*text)) return *value;
     throw UsageError(name + " is \"" + *text + "\", which is not a whole number: unset or correct it");
   }
   /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or

@@ -1,7 +1,6 @@
 #include "supervise/command.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <span>
 #include <sstream>
@@ -50,9 +49,8 @@ std::size_t position_of_mnlaunch(const Words& words) {
 }  // namespace
 
 std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least) return value;
+  const auto value = parse_number<std::size_t>(text);
+  if (value && *value >= least) return *value;
   throw UsageError("supervise: " + what + " is \"" + text + "\", not a " +
                    (least > 0 ? "number of at least " + std::to_string(least) : "whole number"));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -44,11 +43,9 @@ struct NamedDataset {
 NamedDataset named_dataset(std::string text) {
   NamedDataset named;
   const std::size_t colon = text.rfind(':');
-  const char* end = text.data() + text.size();
-  double share = 0;
   if (colon != std::string::npos) {
-    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, share);
-    if (error == std::errc() && stop == end && share >= 0 && std::isfinite(share)) {
+    const auto share = parse_number<double>(std::string_view(text).substr(colon + 1));
+    if (share && *share >= 0 && std::isfinite(*share)) {
       named.share = share;
       text.resize(colon);
     }

@@ -1,7 +1,6 @@
 #include <mn/app/groups.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <string_view>
@@ -24,10 +23,8 @@ constexpr const char* kForm =
 
 /// Parses a finite number ≥ 0. No value if `text` is anything else.
 std::optional<double> number_in(std::string_view text) {
-  double number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && stop == text.data() + text.size() && std::isfinite(number);
-  return is_number && number >= 0 ? std::optional(number) : std::nullopt;
+  const auto number = parse_number<double>(text);
+  return number && std::isfinite(*number) && *number >= 0 ? number : std::nullopt;
 }
 
 bool is_curve(std::string_view name) {

@@ -1,6 +1,5 @@
 #include <mn/app/rate_search_options.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
@@ -12,8 +11,9 @@ namespace mn::app {
 extensions::RateFinderOptions rate_search_options(const std::string& text) {
   const auto parts = split(text, ',');
   const auto read = [](std::string_view part, auto& number) {
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    return error == std::errc() && stop == part.data() + part.size();
+    const auto value = parse_number<std::remove_reference_t<decltype(number)>>(part);
+    if (value) number = *value;
+    return value.has_value();
   };
   extensions::RateFinderOptions options;
   if (parts.size() == 3 && read(parts[0], options.first) && read(parts[1], options.last) &&

@@ -1,7 +1,6 @@
 #include <mn/data/subset.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/nested_table.hpp>
 
 namespace mn {
@@ -100,17 +100,15 @@ std::vector<std::int64_t> read_indices(const std::filesystem::path& file, std::i
   InText words(read_file(file));
   std::vector<std::int64_t> indices;
   for (std::string word; words >> word;) {
-    std::int64_t index = 0;
-    const char* end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data(), end, index);
-    if (error != std::errc() || stop != end || index < 0) {
+    const auto index = parse_number<std::int64_t>(word);
+    if (!index || *index < 0) {
       throw DataError(file.string() + ": \"" + word + "\" is not the number of a sample: give one number a line");
     }
-    if (index >= samples) {
+    if (*index >= samples) {
       throw DataError(file.string() + " has sample " + word + " of a dataset of " + std::to_string(samples) +
                       ": give numbers from 0 to " + std::to_string(samples - 1));
     }
-    indices.push_back(index);
+    indices.push_back(*index);
   }
   return indices;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -41,10 +42,8 @@ Interval Interval::parse(std::string_view text) {
     unit = static_cast<IntervalUnit>(kLetters.find(text.back()));
     number.remove_suffix(1);
   }
-  double every = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), every);
+  const double every = parse_number<double>(number).value_or(0);
   const bool whole = unit != IntervalUnit::kIteration || every == std::floor(every);
-  if (error != std::errc() || end != number.data() + number.size()) reject(text);
   if (!(every > 0) || !std::isfinite(every) || !whole) reject(text);
   return {every, unit};
 }
