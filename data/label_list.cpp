@@ -19,13 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using Cells = std::vector<std::string>;
 
-constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
 /// Parses a whole number from 0 to 2147483647. No value for any other text.
 std::optional<std::int32_t> number_in(std::string_view text) {
   const auto label = parse_number<std::int32_t>(text);

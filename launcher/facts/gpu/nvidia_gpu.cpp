@@ -211,11 +211,6 @@ std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std:
   return matching.size() == 1 ? matching.front() : std::vector<VisibleGpu>();
 }
 
-std::string without_blanks(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 }  // namespace
 
 std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail) {
@@ -244,7 +239,7 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::op
     return visible;
   }
   for (const std::string_view item : split(*visible_devices, ',')) {
-    const std::string entry = without_blanks(std::string(item));
+    const std::string entry(trimmed(item));
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
     const auto devices = is_uuid ? devices_by_uuid(gpus, entry) : devices_by_index(gpus, entry);
     if (devices.empty()) break;

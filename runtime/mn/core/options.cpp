@@ -29,12 +29,6 @@ constexpr const char* kVersion = "version";
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
 std::int64_t whole_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -233,15 +227,15 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
   std::vector<Setting> settings;
   std::string raw;
   for (int number = 1; std::getline(file, raw); ++number) {
-    const std::string line = trimmed(raw);
+    const std::string line(trimmed(raw));
     if (line.empty() || line[0] == '#' || line[0] == ';' || line[0] == '[') continue;
     const std::string position = path.string() + ":" + std::to_string(number);
     const auto equals = line.find('=');
     if (equals == std::string::npos)
       throw UsageError(position + ": " + quoted(line) + " is not of the form name = value");
-    const std::string name = trimmed(line.substr(0, equals));
+    const std::string name(trimmed(std::string_view(line).substr(0, equals)));
     known(name, quoted(name) + " in " + position);
-    settings.push_back({name, trimmed(line.substr(equals + 1)), position + ": " + name});
+    settings.push_back({name, std::string(trimmed(std::string_view(line).substr(equals + 1))), position + ": " + name});
   }
   // If FILE is a folder, opening it has succeeded, and only reading has failed.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());

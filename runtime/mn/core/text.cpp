@@ -73,6 +73,12 @@ std::string to_lower(std::string text) {
   return text;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
 std::vector<std::string_view> split(std::string_view list, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

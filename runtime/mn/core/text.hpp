@@ -44,6 +44,9 @@ template <class T>
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 
+/// The text without blanks and line ends at its two ends, as a view into `text`.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 /// The parts of `list` between the separators, as views into `list`. An empty list has one part, the empty text.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
 
