@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "bind/small_files.hpp"
+#include <mn/core/small_files.hpp>
 
 namespace mn::launcher {
 namespace {

@@ -15,8 +15,8 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/fd.hpp>
+#include <mn/core/small_files.hpp>
 
-#include "bind/small_files.hpp"
 #include "facts/collect.hpp"
 #include "facts/surroundings.hpp"
 #include "facts/xid_advice.hpp"

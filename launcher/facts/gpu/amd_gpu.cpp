@@ -8,8 +8,7 @@
 #include <fcntl.h>
 
 #include <mn/core/fd.hpp>
-
-#include "bind/small_files.hpp"
+#include <mn/core/small_files.hpp>
 
 namespace mn::launcher {
 namespace {

@@ -1,13 +1,12 @@
 #include <mn/core/host_memory.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <string>
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/launcher_variables.hpp>
+#include <mn/core/small_files.hpp>
 
 namespace mn {
 namespace {
@@ -17,19 +16,11 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// The number in a file; kUnlimited if the file is missing or holds "max".
-std::int64_t limit_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::int64_t bytes = 0;
-  return file >> bytes ? bytes : kUnlimited;
-}
+std::int64_t limit_in(const fs::path& path) { return leading_number(first_line(path)).value_or(kUnlimited); }
 
 std::int64_t memory_of_machine(const fs::path& root) {
-  std::ifstream file(root / "proc/meminfo");
-  for (std::string word; file >> word;) {
-    std::int64_t kib = 0;
-    if (word == "MemTotal:" && file >> kib) return kib << 10;
-  }
-  return kUnlimited;
+  const auto kib = leading_number(value_of_key(root / "proc/meminfo", "MemTotal"));
+  return kib ? *kib << 10 : kUnlimited;
 }
 
 }  // namespace

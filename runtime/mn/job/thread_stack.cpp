@@ -7,12 +7,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <thread>
 
 #include <boost/core/demangle.hpp>
 #include <execinfo.h>
+
+#include <mn/core/small_files.hpp>
 
 namespace mn {
 namespace {
@@ -48,22 +49,13 @@ std::string function_of(const std::string& symbol) {
   return text.substr(0, text.find('('));
 }
 
-std::string word_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string word;
-  file >> word;
-  return word;
-}
-
 std::string state_of(pid_t thread) {
   const std::string folder = "/proc/self/task/" + std::to_string(thread);
-  std::ifstream file(folder + "/stat");
-  std::string line;
-  std::getline(file, line);
+  const std::string line = first_line(folder + "/stat").value_or("");
   // proc(5): "pid (name) state …". The name may hold parentheses; the last parenthesis ends the name.
   const auto end = line.rfind(')');
   const std::string state = end == std::string::npos ? "?" : line.substr(end + 2, 1);
-  const std::string in_kernel = word_of(folder + "/wchan");
+  const std::string in_kernel = first_line(folder + "/wchan").value_or("");
   return "takes no signal: state " + state +
          (in_kernel.empty() || in_kernel == "0" ? "" : ", in the kernel's " + in_kernel) + "\n";
 }
@@ -101,11 +93,8 @@ std::string stack_of(const WatchedThread& watched, std::size_t depth) {
 }
 
 bool has_debugger(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/status");
-  for (std::string word; file >> word;) {
-    if (word == "TracerPid:") return file >> word && word != "0";
-  }
-  return false;
+  const std::string status = "/proc/" + std::to_string(process) + "/status";
+  return leading_number(value_of_key(status, "TracerPid")).value_or(0) != 0;
 }
 
 }  // namespace mn

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <fstream>
 
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/launcher_variables.hpp>
+#include <mn/core/small_files.hpp>
 
 namespace mn {
 namespace {
@@ -17,8 +17,7 @@ namespace {
 /// Describes the host, its kernel and its /dev/shm. Processes with equal texts can share memory. MPI_Comm_split_type is
 /// not used, because Open MPI 4 asks PMIx, whose "hash" store may name ranks of a different node.
 std::string physical_node(const std::string& host) {
-  std::string boot_id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
+  const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id").value_or("");
   struct stat shm {};
   const auto device = stat("/dev/shm", &shm) == 0 ? shm.st_dev : 0;
   return host + '#' + boot_id + '#' + std::to_string(device);

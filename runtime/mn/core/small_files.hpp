@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace mn::launcher {
+namespace mn {
 
 /// The first line of a file. No value if the file cannot be read or the line is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
@@ -39,4 +39,4 @@ namespace mn::launcher {
   return number;
 }
 
-}  // namespace mn::launcher
+}  // namespace mn
