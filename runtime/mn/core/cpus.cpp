@@ -11,6 +11,8 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/small_files.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -19,28 +21,17 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// The first two words of a file; both are empty if the file is missing.
-std::pair<std::string, std::string> words(const fs::path& path) {
-  std::ifstream file(path);
-  std::pair<std::string, std::string> found;
-  file >> found.first >> found.second;
-  return found;
-}
-
-double ratio(const std::string& quota, const std::string& period) {
-  try {
-    const double part = std::stod(quota) / std::stod(period);
-    return part > 0 ? part : kUnlimited;  // -1: no limit
-  } catch (const std::exception&) {
-    return kUnlimited;  // "max", or the file is missing
-  }
+double ratio(std::string_view quota, std::string_view period) {
+  const auto part = parse_number<double>(quota), whole = parse_number<double>(period);
+  return part && whole && *part > 0 ? *part / *whole : kUnlimited;  // without a limit the quota is "max" or -1
 }
 
 double quota_of(const fs::path& cgroup) {
-  const auto [quota, period] = words(cgroup / "cpu.max");
-  const double first_version =
-      ratio(words(cgroup / "cpu.cfs_quota_us").first, words(cgroup / "cpu.cfs_period_us").first);
-  return std::min(ratio(quota, period), first_version);
+  const std::string line = first_line(cgroup / "cpu.max").value_or("");  // "QUOTA PERIOD"
+  const auto words = split(line, ' ');
+  const double first_version = ratio(first_line(cgroup / "cpu.cfs_quota_us").value_or(""),
+                                     first_line(cgroup / "cpu.cfs_period_us").value_or(""));
+  return std::min(ratio(words.front(), words.back()), first_version);
 }
 
 }  // namespace
