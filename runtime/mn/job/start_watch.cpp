@@ -12,6 +12,7 @@
 
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/environment.hpp>
+#include <mn/core/net/socket.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {
@@ -54,9 +55,7 @@ StartWatch::~StartWatch() {
 void StartWatch::announce_report() const noexcept { send_to_all(kReported); }
 
 void StartWatch::send_to_all(char byte) const noexcept {
-  for (const auto& link : links_) {
-    [[maybe_unused]] const auto sent = send(link.socket.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
+  for (const auto& link : links_) send_bytes(link.socket, std::as_bytes(std::span(&byte, 1)));
 }
 
 void StartWatch::run() {
@@ -71,12 +70,8 @@ void StartWatch::run() {
   add(wake_, nullptr);
   for (auto& link : links_) add(link.socket, &link);
   while (true) {
-    int patience_ms = -1;
-    if (loss_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(loss_->when - Clock::now());
-      if (left.count() <= 0) end(*loss_);
-      patience_ms = static_cast<int>(left.count());
-    }
+    if (loss_ && Clock::now() >= loss_->when) end(*loss_);
+    const int patience_ms = loss_ ? milliseconds_until(loss_->when) : -1;
     epoll_event event{};
     if (epoll_wait(set.get(), &event, 1, patience_ms) <= 0) continue;
     auto* link = static_cast<Link*>(event.data.ptr);
