@@ -62,15 +62,6 @@ Choice choose(const CommunicatorSetup& setup) {
   return {"two_dimensional", ranks + " nodes; those of a node share memory"};
 }
 
-std::chrono::milliseconds timeout_of_environment() {
-  const std::int64_t seconds = environment_int("MN_COMM_TIMEOUT").value_or(0);
-  if (seconds < 0 || seconds > kMaxTimeout_s) {
-    throw UsageError("MN_COMM_TIMEOUT is " + std::to_string(seconds) + ": use 1 to " + std::to_string(kMaxTimeout_s) +
-                     " seconds, or 0 for no time-out");
-  }
-  return std::chrono::seconds(seconds);
-}
-
 Device choose_device(const Topology& topology) {
   if (const auto text = environment("MN_DEVICE")) return Device::parse(*text);
   if (const int count = cuda_device_count(); count > 0) return {DeviceType::kCuda, topology.intra_rank % count};
@@ -130,15 +121,12 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (comm == MPI_COMM_NULL)
     throw ArgumentError("create_communicator: the given communicator is MPI_COMM_NULL or freed");
   const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
+  const std::chrono::milliseconds timeout =
+      options.timeout ? *options.timeout : environment_seconds("MN_COMM_TIMEOUT", 0, kMaxTimeout_s, "no time-out");
   const RecordedCall creation = record_creation(comm);
-  CommunicatorSetup setup{std::string(name),
-                          Mpi::duplicate(comm),
-                          find_topology(comm),
-                          {},
-                          debug,
-                          options.timeout ? *options.timeout : timeout_of_environment(),
-                          false,
-                          options.allreduce_grad_dtype};
+  CommunicatorSetup setup{
+      std::string(name),           Mpi::duplicate(comm), find_topology(comm), {}, debug, timeout, false,
+      options.allreduce_grad_dtype};
   setup.device = options.device ? *options.device : choose_device(setup.topology);
   if (setup.device.type == DeviceType::kCuda) cuda_set_device(setup.device.index);
   if (name == "auto") {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <mn/core/environment.hpp>
-#include <mn/core/error.hpp>
 
 namespace mn {
 namespace {
@@ -48,12 +47,8 @@ void progress(Account& all) {
 
 double call_patience_s() {
   static const double seconds = [] {  // read once, because a program may change its environment
-    constexpr std::int64_t kDefault_s = 60;
-    const std::int64_t given = environment_int("MN_HANG_SECONDS").value_or(kDefault_s);
-    if (given >= 0 && given <= kMaxHangSeconds)
-      return given == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given);
-    throw UsageError("MN_HANG_SECONDS is " + std::to_string(given) + ": use 1 to " + std::to_string(kMaxHangSeconds) +
-                     " seconds, or 0 for no watch");
+    const auto given = environment_seconds("MN_HANG_SECONDS", 60, kMaxHangSeconds, "no watch");
+    return given.count() == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given.count());
   }();
   return seconds;
 }

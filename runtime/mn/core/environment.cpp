@@ -23,6 +23,13 @@ std::optional<std::int64_t> environment_int(const char* name) {
   throw UsageError(std::string(name) + " is \"" + *text + "\", which is not a whole number: unset or correct it");
 }
 
+std::chrono::seconds environment_seconds(const char* name, std::int64_t preset, std::int64_t most, const char* none) {
+  const std::int64_t seconds = environment_int(name).value_or(preset);
+  if (seconds >= 0 && seconds <= most) return std::chrono::seconds(seconds);
+  throw UsageError(std::string(name) + " is " + std::to_string(seconds) + ": use 1 to " + std::to_string(most) +
+                   " seconds, or 0 for " + none);
+}
+
 std::string host_name() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0) return "unknown";

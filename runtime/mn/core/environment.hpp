@@ -1,6 +1,7 @@
 /// Facts about the surroundings of the process: environment variables, host, executable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,6 +15,11 @@ namespace mn {
 /// The variable as a whole number; no value if the variable is unset or empty. If it is not a number, throws a
 /// UsageError that names the variable.
 [[nodiscard]] std::optional<std::int64_t> environment_int(const char* name);
+
+/// The variable as seconds, at most `most`; `preset` if the variable is unset or empty. 0 means `none`, such as "no
+/// watch". If the variable is not a number from 0 to `most`, throws a UsageError that names the variable.
+[[nodiscard]] std::chrono::seconds environment_seconds(const char* name, std::int64_t preset, std::int64_t most,
+                                                       const char* none);
 
 /// The host's name, as gethostname() gives it, without the domain.
 [[nodiscard]] std::string host_name();

@@ -113,11 +113,7 @@ void start_mpi(int& argc, char**& argv) {
 }
 
 std::chrono::seconds peer_timeout() {
-  const std::int64_t seconds = environment_int("MN_PEER_TIMEOUT").value_or(kPeerTimeout_s);
-  if (seconds < 0 || seconds > 86400) {
-    throw UsageError("MN_PEER_TIMEOUT is " + std::to_string(seconds) + ": use 1 to 86400 seconds, or 0 for no monitor");
-  }
-  return std::chrono::seconds(seconds);
+  return environment_seconds("MN_PEER_TIMEOUT", kPeerTimeout_s, 86400, "no monitor");
 }
 
 }  // namespace mn
