@@ -41,13 +41,13 @@ std::pair<std::string, std::string> difference(std::string_view a, std::string_v
   return {std::string(*x), std::string(*y)};
 }
 
-/// What all ranks of a new group must know. Each value is the maximum over the ranks' values: the modes, and the
-/// group's name, which only rank 0 knows (all other ranks pass -1).
+/// What all ranks of a new group must know. Each value is the maximum over the ranks' values: debug mode is on if one
+/// rank asks for it, and the longest time-out holds. Only rank 0 knows the group's name, so all other ranks pass -1.
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
-  std::int64_t leader;   // -1 on ranks other than rank 0
-  std::int64_t ordinal;  // -1 on ranks other than rank 0
+  std::int64_t leader;
+  std::int64_t ordinal;
 };
 
 std::atomic<int> groups_made{0};  // number of groups with this process as rank 0
@@ -59,10 +59,8 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   group_.size = size_of(comm);
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
-  // Only rank 0 knows the group's name (leader and ordinal). All other ranks pass -1, and the maximum is rank 0's name.
   AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1,
                      leads ? ++groups_made : -1};
-  // The maximum over ranks switches debug mode on if one rank asks for it, and picks the longest time-out.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   const bool is_of_one_world = std::ranges::find(world_ranks_, -1) == world_ranks_.end();

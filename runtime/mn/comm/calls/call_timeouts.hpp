@@ -120,8 +120,7 @@ class TimedCall {
 /// The calling thread's call that has a time-out; null if there is none.
 [[nodiscard]] TimedCall* timed_call() noexcept;
 
-/// Long waits call check_timeout() each time they poll their condition. If the calling thread's call is past its
-/// time-out, or another rank has given up, check_timeout() throws CommError.
+/// Throws CommError if the calling thread's call is past its time-out, or if another rank has given up.
 inline void check_timeout() {
   if (TimedCall* const call = timed_call(); call != nullptr) call->check();
 }
@@ -133,8 +132,7 @@ class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // Invariant 3: the exception may come from a call that gave up, and MPI may still write to the memory of this call.
-    // So the memory is never freed.
+    // Invariant 3: the exception may come from a call that gave up.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;

@@ -1,7 +1,6 @@
 /// Messages between every two ranks of a group, a few of them in flight at a time.
 ///
-/// MessageReducer and exchange_parts() make a MessageSteps on all ranks at once. In step s rank r sends to rank r + s
-/// and receives from rank r - s, so no two ranks send to one rank in a step.
+/// In step s rank r sends to rank r + s and receives from rank r - s, so no two ranks send to one rank in a step.
 ///
 /// Invariants:
 /// 1. The number of steps in flight depends only on `bytes`, which is equal on all ranks, and only the constructor and
