@@ -19,6 +19,20 @@ TEST(Text, HexadecimalHasAllDigitsOfItsType) {
   EXPECT_EQ(to_hex(std::uint64_t{0xC0FFEE}), "0000000000c0ffee");
 }
 
+TEST(Text, NumbersAreParsedFromWholeTexts) {
+  EXPECT_EQ(parse_number<int>("-7"), -7);
+  EXPECT_EQ(parse_number<double>("2.5"), 2.5);
+  for (const char* text : {"", " 7", "7 ", "7x", "0x7", "+7", "128"}) {
+    EXPECT_EQ(parse_number<std::int8_t>(text), std::nullopt) << text;
+  }
+}
+
+TEST(Text, BlanksAreTrimmedAtTheEnds) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed(" \t"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_THAT(split("", ','), ElementsAre(""));
   EXPECT_THAT(split("a,,b,", ','), ElementsAre("a", "", "b", ""));
