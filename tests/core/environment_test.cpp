@@ -33,6 +33,21 @@ TEST(Environment, WholeNumbers) {
   }
 }
 
+TEST(Environment, SecondsHaveARange) {
+  const auto read = [] { return environment_seconds(kName, 60, 100, "no watch").count(); };
+  unsetenv(kName);
+  EXPECT_EQ(read(), 60);
+  for (const int seconds : {0, 100}) {
+    setenv(kName, std::to_string(seconds).c_str(), 1);
+    EXPECT_EQ(read(), seconds);
+  }
+  for (const char* text : {"-1", "101"}) {
+    setenv(kName, text, 1);
+    EXPECT_THAT([&] { static_cast<void>(read()); },
+                ThrowsMessage<UsageError>(HasSubstr(": use 1 to 100 seconds, or 0 for no watch")));
+  }
+}
+
 TEST(Environment, HostHasNoDomain) {
   EXPECT_FALSE(host_name().empty());
   EXPECT_EQ(host_name().find('.'), std::string::npos);
