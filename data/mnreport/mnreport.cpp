@@ -9,8 +9,8 @@
 #include <mn/core/file.hpp>
 #include <mn/core/tool.hpp>
 #include <mn/report/calls.hpp>
-#include <mn/report/page.hpp>
-#include <mn/report/report.hpp>
+#include <mn/report/html_page.hpp>
+#include <mn/report/make_report.hpp>
 
 #include "arguments.hpp"
 

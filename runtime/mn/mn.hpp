@@ -53,7 +53,7 @@
 #include <mn/optimizers/parameter_groups.hpp>
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/random_state.hpp>

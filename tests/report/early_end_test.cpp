@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 
 #include "tests/report/report_fixture.hpp"
 

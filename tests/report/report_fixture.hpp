@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -10,7 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 
 #include "tests/report/report_fixture.hpp"
 

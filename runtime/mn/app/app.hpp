@@ -4,7 +4,7 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/app/record_run.hpp>
-#include <mn/app/reports.hpp>
+#include <mn/app/report_extensions.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/app/training.hpp>
 #include <mn/app/update.hpp>

@@ -16,7 +16,7 @@
 #include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/job/end_note.hpp>
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 #include <mn/report/run_files.hpp>
 #include <mn/trainer/extensions/appended_file.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>

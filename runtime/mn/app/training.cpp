@@ -12,7 +12,7 @@
 #include <mn/app/groups.hpp>
 #include <mn/app/job_extensions.hpp>
 #include <mn/app/record_run.hpp>
-#include <mn/app/reports.hpp>
+#include <mn/app/report_extensions.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>

@@ -12,8 +12,8 @@
 #include <mn/report/chart.hpp>
 #include <mn/report/findings.hpp>
 #include <mn/report/format.hpp>
+#include <mn/report/html_page.hpp>
 #include <mn/report/metrics.hpp>
-#include <mn/report/page.hpp>
 #include <mn/report/settings.hpp>
 #include <mn/report/time_parts.hpp>
 

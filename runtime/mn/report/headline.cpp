@@ -8,8 +8,8 @@
 #include <mn/core/unix_time.hpp>
 #include <mn/report/findings.hpp>
 #include <mn/report/format.hpp>
+#include <mn/report/html_page.hpp>
 #include <mn/report/metrics.hpp>
-#include <mn/report/page.hpp>
 
 namespace mn::report {
 namespace {

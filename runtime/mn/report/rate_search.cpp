@@ -10,7 +10,7 @@
 #include <mn/core/json.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/format.hpp>
-#include <mn/report/page.hpp>
+#include <mn/report/html_page.hpp>
 
 namespace mn::report {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <mn/core/text.hpp>
 #include <mn/report/format.hpp>
+#include <mn/report/html_page.hpp>
 #include <mn/report/metrics.hpp>
-#include <mn/report/page.hpp>
 
 namespace mn::report {
 namespace {

@@ -1,4 +1,4 @@
-#include <mn/report/page.hpp>
+#include <mn/report/html_page.hpp>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/report/curve.hpp>

@@ -1,4 +1,4 @@
-#include <mn/report/report.hpp>
+#include <mn/report/make_report.hpp>
 
 #include <algorithm>
 #include <map>
@@ -13,8 +13,8 @@
 #include <mn/report/findings.hpp>
 #include <mn/report/format.hpp>
 #include <mn/report/headline.hpp>
+#include <mn/report/html_page.hpp>
 #include <mn/report/metrics.hpp>
-#include <mn/report/page.hpp>
 #include <mn/report/rate_search.hpp>
 #include <mn/report/run_files.hpp>
 #include <mn/report/samples.hpp>

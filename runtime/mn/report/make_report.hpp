@@ -1,4 +1,4 @@
-/// report.html: a page in a single file that shows a run or compares several runs.
+/// Makes report.html: a page in a single file that shows a run or compares several runs.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include <mn/app/reports.hpp>
+#include <mn/app/report_extensions.hpp>
 
 #include <filesystem>
 #include <fstream>
