@@ -1,7 +1,7 @@
 #include <mn/report/html_page.hpp>
 
 #include <mn/core/classic_stream.hpp>
-#include <mn/report/curve.hpp>
+#include <mn/report/chart.hpp>
 #include <mn/report/format.hpp>
 #include <mn/report/page_script.hpp>
 
