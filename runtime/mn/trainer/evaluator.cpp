@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <mn/comm/on_root.hpp>
 #include <mn/core/activity.hpp>
@@ -15,21 +16,6 @@
 namespace mn {
 namespace {
 
-/// While an EvaluationMode lives, the model is in evaluation mode. Afterwards its modules have their earlier modes.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& model) : model_(model), modes_(training_modes(model)) {
-    set_training(model_, false);
-  }
-  ~EvaluationMode() { set_training_modes(model_, modes_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& model_;
-  std::vector<bool> modes_;
-};
-
 /// An evaluator that runs through the minibatches of an iterator.
 class IteratingEvaluator : public Evaluator {
  public:
@@ -42,7 +28,9 @@ class IteratingEvaluator : public Evaluator {
   /// the random numbers are as before.
   void for_each_batch(Communicator* comm, const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
     const at::NoGradGuard no_grad;
-    const EvaluationMode mode(*model_);
+    const auto restore_modes =
+        c10::make_scope_exit([this, modes = training_modes(*model_)] { set_training_modes(*model_, modes); });
+    set_training(*model_, false);
     const ActivityScope activity("validation");
     const std::int64_t epoch = iterator_->epoch() + 1;
     const Device device = comm != nullptr ? comm->device() : Device{};
@@ -113,88 +101,65 @@ class MultiNodeEvaluator final : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
-/// Collective: rank 0 calls `aggregate`, and every rank returns the result. If `aggregate`, the program's function,
-/// throws, the exception must reach all ranks; otherwise the other ranks would wait forever in the broadcast.
-Metrics aggregate_on_root(Communicator& comm, const std::function<Metrics()>& aggregate) {
-  Metrics metrics;
-  on_root<ArgumentError>(
-      comm, [&] { metrics = aggregate(); }, true);
-  return comm.bcast_obj(nlohmann::json(metrics)).get<Metrics>();
-}
-
-Summary summary_of(const Metrics& metrics) {
-  Summary report;
-  for (const auto& [name, value] : metrics) report.add(name, value);
-  return report;
-}
-
-class GenericMultiNodeEvaluator final : public IteratingEvaluator {
+/// The values of minibatches, collected as SampleResults collects the results of samples.
+class MinibatchValues {
  public:
-  GenericMultiNodeEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
-                            CalcLocal calc_local, Aggregate aggregate, std::shared_ptr<Communicator> comm)
-      : IteratingEvaluator(std::move(iterator), std::move(model)),
-        calc_local_(std::move(calc_local)),
-        aggregate_(std::move(aggregate)),
-        comm_(std::move(comm)) {
-    if (!iterator_ || !model_ || !calc_local_ || !aggregate_ || !comm_) {
-      throw ArgumentError(
-          "a generic multi-node evaluator needs an iterator, a model, both functions and a communicator");
+  void add(const Batch& /*batch*/, nlohmann::json value) { values_.push_back(std::move(value)); }
+  [[nodiscard]] std::vector<nlohmann::json> take() { return std::exchange(values_, {}); }
+  /// Collective: every rank sends its values in one message. Returns on rank 0 the values of all ranks, in rank order.
+  [[nodiscard]] std::vector<nlohmann::json> gather(Communicator& comm) const {
+    std::vector<nlohmann::json> all;
+    for (const auto& theirs : comm.gather_obj(nlohmann::json(values_))) {
+      all.insert(all.end(), theirs.begin(), theirs.end());
     }
-  }
-
-  Summary evaluate_local() override { return summary_of(aggregate_(local_values(nullptr))); }
-
-  Metrics evaluate() override {
-    // Every rank sends its values in one message. Only rank 0 holds the values of all ranks.
-    const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
-    return aggregate_on_root(*comm_, [&] {
-      std::vector<nlohmann::json> values;
-      for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
-      return aggregate_(values);
-    });
+    return all;
   }
 
  private:
-  std::vector<nlohmann::json> local_values(Communicator* comm) {
-    std::vector<nlohmann::json> values;
-    for_each_batch(comm, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
-    return values;
-  }
-
-  CalcLocal calc_local_;
-  Aggregate aggregate_;
-  std::shared_ptr<Communicator> comm_;
+  std::vector<nlohmann::json> values_;
 };
 
-class ResultsEvaluator final : public IteratingEvaluator {
+/// An evaluator that collects something from each minibatch; rank 0 aggregates what all ranks have collected.
+/// `Collected` is MinibatchValues or SampleResults.
+template <class Collected, class CalcBatch, class AggregateAll>
+class CollectingEvaluator final : public IteratingEvaluator {
  public:
-  ResultsEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
-                   CalcResults calc_results, AggregateResults aggregate, std::shared_ptr<Communicator> comm)
+  /// `what` names the evaluator in the error that an argument is null.
+  CollectingEvaluator(const char* what, std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
+                      CalcBatch calc_batch, AggregateAll aggregate, std::shared_ptr<Communicator> comm)
       : IteratingEvaluator(std::move(iterator), std::move(model)),
-        calc_results_(std::move(calc_results)),
+        calc_batch_(std::move(calc_batch)),
         aggregate_(std::move(aggregate)),
         comm_(std::move(comm)) {
-    if (!iterator_ || !model_ || !calc_results_ || !aggregate_ || !comm_) {
-      throw ArgumentError("an evaluator of results needs an iterator, a model, both functions and a communicator");
-    }
+    if (iterator_ && model_ && calc_batch_ && aggregate_ && comm_) return;
+    throw ArgumentError(std::string(what) + " needs an iterator, a model, both functions and a communicator");
   }
 
-  Summary evaluate_local() override { return summary_of(aggregate_(local_results(nullptr).take())); }
+  Summary evaluate_local() override {
+    Summary report;
+    for (const auto& [name, value] : aggregate_(collect(nullptr).take())) report.add(name, value);
+    return report;
+  }
 
   Metrics evaluate() override {
-    const Batch all = local_results(comm_.get()).gather(*comm_);
-    return aggregate_on_root(*comm_, [&] { return aggregate_(all); });
+    const auto all = collect(comm_.get()).gather(*comm_);
+    Metrics metrics;
+    // If `aggregate_`, the program's function, throws on rank 0, on_root() throws on all ranks. Otherwise they would wait
+    // forever in the broadcast.
+    on_root<ArgumentError>(
+        *comm_, [&] { metrics = aggregate_(all); }, true);
+    return comm_->bcast_obj(nlohmann::json(metrics)).template get<Metrics>();
   }
 
  private:
-  SampleResults local_results(Communicator* comm) {
-    SampleResults results;
-    for_each_batch(comm, [&](const Batch& batch) { results.add(batch, calc_results_(batch)); });
-    return results;
+  Collected collect(Communicator* comm) {
+    Collected collected;
+    for_each_batch(comm, [&](const Batch& batch) { collected.add(batch, calc_batch_(batch)); });
+    return collected;
   }
 
-  CalcResults calc_results_;
-  AggregateResults aggregate_;
+  CalcBatch calc_batch_;
+  AggregateAll aggregate_;
   std::shared_ptr<Communicator> comm_;
 };
 
@@ -211,15 +176,17 @@ std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<I
                                                                std::shared_ptr<torch::nn::Module> model,
                                                                CalcLocal calc_local, Aggregate aggregate,
                                                                std::shared_ptr<Communicator> comm) {
-  return std::make_unique<GenericMultiNodeEvaluator>(std::move(iterator), std::move(model), std::move(calc_local),
-                                                     std::move(aggregate), std::move(comm));
+  return std::make_unique<CollectingEvaluator<MinibatchValues, CalcLocal, Aggregate>>(
+      "a generic multi-node evaluator", std::move(iterator), std::move(model), std::move(calc_local),
+      std::move(aggregate), std::move(comm));
 }
 
 std::unique_ptr<Evaluator> create_results_evaluator(std::shared_ptr<Iterator> iterator,
                                                     std::shared_ptr<torch::nn::Module> model, CalcResults calc_results,
                                                     AggregateResults aggregate, std::shared_ptr<Communicator> comm) {
-  return std::make_unique<ResultsEvaluator>(std::move(iterator), std::move(model), std::move(calc_results),
-                                            std::move(aggregate), std::move(comm));
+  return std::make_unique<CollectingEvaluator<SampleResults, CalcResults, AggregateResults>>(
+      "an evaluator of results", std::move(iterator), std::move(model), std::move(calc_results), std::move(aggregate),
+      std::move(comm));
 }
 
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,
