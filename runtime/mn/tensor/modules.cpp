@@ -29,6 +29,14 @@ std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vec
 
 }  // namespace
 
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
+  NamedTensors selected;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) selected.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return selected;
+}
+
 NamedTensors named_parameters(const torch::nn::Module& module) { return list(module.named_parameters()); }
 
 NamedTensors named_buffers(const torch::nn::Module& module) { return list(module.named_buffers()); }

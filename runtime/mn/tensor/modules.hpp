@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace mn {
 
 /// A list of tensors, each with its name.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Selects the tensors whose names begin with `prefix`. The result has the names without `prefix`.
+[[nodiscard]] NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix);
 
 /// The parameters of the module and its submodules, under torch's names ("layer1.0.conv1.weight"). All tensors that the
 /// functions of this file return share the module's memory.

@@ -5,6 +5,8 @@
 #include <span>
 #include <thread>
 
+#include <c10/util/ScopeExit.h>
+
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/on_root.hpp>
@@ -21,18 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds the time from the object's construction to its destruction to `sum`.
-class AddedTime {
- public:
-  explicit AddedTime(double& sum) : sum_(sum) {}
-  ~AddedTime() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-  AddedTime(const AddedTime&) = delete;
-  AddedTime& operator=(const AddedTime&) = delete;
-
- private:
-  double& sum_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
+/// Adds the time from this call to the end of the result's life to `sum`.
+auto add_time(double& sum) {
+  return c10::make_scope_exit([&sum, begin = std::chrono::steady_clock::now()] {
+    sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  });
+}
 
 void call_all(const std::vector<std::function<void()>>& functions) {
   for (const auto& each : functions) each();
@@ -106,7 +102,7 @@ void Checkpointer::save(const fs::path& path) {
   double duration_s = 0;
   const bool is_in_folder = fs::absolute(path) == checkpoint_path(surroundings_.out, iteration());
   {
-    const AddedTime time(duration_s);
+    const auto time = add_time(duration_s);
     check_held(surroundings_.folder, parts_.comm);
     surroundings_.finish_steps();
     if (is_in_folder) rename_other_runs(iteration());
@@ -147,7 +143,7 @@ void Checkpointer::save_in_background(std::function<void()> committed, std::func
 }
 
 void Checkpointer::begin(std::function<void()> committed, std::function<void()> root_committed) {
-  const AddedTime time(stalled_s_);
+  const auto time = add_time(stalled_s_);
   const ActivityScope activity("beginning a checkpoint");
   assert(!is_saving() && committed_.empty() && root_committed_.empty());  // invariant 1: one save at a time
   check_held(surroundings_.folder, parts_.comm);
@@ -183,7 +179,7 @@ void Checkpointer::advance() {
 
 /// Begins the next phase of the save. Returns true if the save has ended, with or without a checkpoint.
 bool Checkpointer::advance_phase() {
-  const AddedTime time(stalled_s_);
+  const auto time = add_time(stalled_s_);
   const ActivityScope activity("committing a checkpoint");
   assert(saved_iteration_ != kNotSaved);
   try {

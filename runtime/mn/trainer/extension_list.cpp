@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include <c10/util/ScopeExit.h>
+
 #include <mn/comm/communicator.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
@@ -39,26 +41,12 @@ void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const C
                   true);
 }
 
-/// Exists while an extension runs. During this time take_report() offers each reported value to all extensions.
-class ExtensionList::Running {
- public:
-  explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
-  ~Running() { is_running_ = false; }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  bool& is_running_;
-};
-
 void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
   const std::string name = utf8_text(options.name.empty() ? extension->name() : options.name);  // a key in JSON
   const int priority = options.priority.value_or(extension->priority());
   const Interval trigger = options.trigger.value_or(extension->trigger());
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) {
-      throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
-    }
+  if (std::ranges::find(entries_, name, &Entry::name) != entries_.end()) {
+    throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
   }
   // Extensions with higher priorities come first. Extensions of the same priority stay in the order of add(), which is
   // the same on all ranks.
@@ -136,13 +124,7 @@ void ExtensionList::initialize(Trainer& trainer) {
 
 /// Gives one extension its state and tensors from the checkpoint. An extension without a saved state begins anew.
 void ExtensionList::restore(Entry& entry) const {
-  const auto own_of = [&](const NamedTensors& all) {
-    NamedTensors own;
-    for (const auto& [name, tensor] : all) {
-      if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
-    }
-    return own;
-  };
+  const auto own_of = [&](const NamedTensors& all) { return with_prefix(all, entry.name + "/"); };
   // Tensors are loaded before the state, because the state may refer to tensors.
   if (const auto own = own_of(restored_.tensors); !own.empty()) entry.extension->load_tensors(own);
   if (const auto own = own_of(restored_.own); !own.empty()) entry.extension->load_rank_tensors(own);
@@ -182,7 +164,8 @@ void ExtensionList::find_due(const Progress& progress) {
 }
 
 bool ExtensionList::run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin) {
-  const Running running(is_running_);
+  is_running_ = true;
+  const auto end = c10::make_scope_exit([this] { is_running_ = false; });
   for (Entry& entry : entries_) {
     if ((entry.priority > kPriorityReport) != (part == Part::kReporting)) continue;
     if (entry.is_pending && entry.extension->duration() != Duration::kShort) {
@@ -240,7 +223,8 @@ bool ExtensionList::is_pending(const Extension& extension) const {
 }
 
 void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
-  const Running running(is_running_);
+  is_running_ = true;
+  const auto end = c10::make_scope_exit([this] { is_running_ = false; });
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
     // If one extension is interrupted, all later ones still report.
@@ -262,8 +246,7 @@ void ExtensionList::finalize(Trainer& trainer) {
 }
 
 bool ExtensionList::any_by_seconds() const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.trigger.unit == IntervalUnit::kSecond; });
+  return std::ranges::any_of(entries_, [](const Entry& entry) { return entry.trigger.unit == IntervalUnit::kSecond; });
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {

@@ -111,8 +111,6 @@ class ExtensionList {
     Summary observed = {};  // with observes_all(): this rank's values since the last run()
   };
 
-  class Running;
-
   static bool fires(Entry& entry, const Progress& progress);
   void restore(Entry& entry) const;
   [[nodiscard]] bool run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin);
@@ -122,7 +120,7 @@ class ExtensionList {
   std::function<double()> elapsed_s_;
   std::vector<Entry> entries_;  // by priority, the highest first
   Restored restored_;           // from load() until initialize()
-  bool is_running_ = false;
+  bool is_running_ = false;  // while an extension runs: take_report() offers each reported value to all extensions
   Times times_;
 };
 

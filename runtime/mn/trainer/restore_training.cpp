@@ -28,15 +28,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Selects the tensors whose names begin with `prefix`. The result has the names without `prefix`.
-NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
-  NamedTensors selected;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with(prefix)) selected.emplace_back(name.substr(prefix.size()), tensor);
-  }
-  return selected;
-}
-
 TensorForms forms_of(const NamedTensors& tensors) {
   TensorForms forms;
   for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
