@@ -1,7 +1,5 @@
 #include "cifar/data.hpp"
 
-#include <array>
-
 #include <torch/types.h>
 
 #include <mn/data/dataset.hpp>

@@ -1,7 +1,5 @@
 #include "exported/data.hpp"
 
-#include <algorithm>
-
 #include <ATen/core/Tensor.h>
 
 #include <mn/app/batches.hpp>

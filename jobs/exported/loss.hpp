@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/core/metric.hpp>
 #include <mn/trainer/trainer.hpp>
 
 #include "exported/options.hpp"

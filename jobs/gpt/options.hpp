@@ -5,7 +5,6 @@
 #include <string>
 
 #include <mn/app/setup.hpp>
-#include <mn/app/training.hpp>
 #include <mn/core/options.hpp>
 #include <mn/models/gpt.hpp>
 

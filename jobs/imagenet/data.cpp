@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <regex>
-#include <string>
 
-#include <mn/app/batches.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>

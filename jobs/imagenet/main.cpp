@@ -1,5 +1,4 @@
 /// jobs/imagenet: ChainerMN's ImageNet example, convolutional networks trained on any number of ranks.
-#include <algorithm>
 
 #include <torch/torch.h>
 

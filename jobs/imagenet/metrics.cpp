@@ -7,7 +7,6 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>

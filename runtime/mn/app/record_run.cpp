@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>

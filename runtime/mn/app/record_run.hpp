@@ -1,7 +1,6 @@
 /// Writes and prints what a job records about its run, for programs that make a Trainer themselves.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>

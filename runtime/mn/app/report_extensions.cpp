@@ -1,6 +1,5 @@
 #include <mn/app/report_extensions.hpp>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -10,12 +9,10 @@
 #include <mn/app/groups.hpp>
 #include <mn/app/record_run.hpp>
 #include <mn/core/classic_stream.hpp>
-#include <mn/core/error.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
-#include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/profile.hpp>

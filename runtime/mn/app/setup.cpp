@@ -2,12 +2,9 @@
 
 #include <filesystem>
 #include <iostream>
-#include <optional>
-#include <vector>
 
 #include <ATen/Context.h>
 
-#include <mn/app/conditions.hpp>
 #include <mn/app/rate_search_options.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>

@@ -15,7 +15,6 @@
 #include <mn/app/report_extensions.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>

@@ -1,12 +1,10 @@
 #include <mn/checkpoint/checkpoint.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <unordered_set>
 #include <utility>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 

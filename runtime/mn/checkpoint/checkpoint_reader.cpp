@@ -5,7 +5,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>

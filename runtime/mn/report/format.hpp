@@ -1,7 +1,6 @@
 /// Formats numbers, times and texts for a page.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>

@@ -1,6 +1,5 @@
 #include <mn/report/make_report.hpp>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <system_error>

@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>

@@ -13,7 +13,6 @@
 #include <mn/core/log.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/optimizers/device_update.hpp>
-#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/device_graph.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>

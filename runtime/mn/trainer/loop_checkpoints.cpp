@@ -1,6 +1,5 @@
 #include <mn/trainer/loop_checkpoints.hpp>
 
-#include <exception>
 #include <utility>
 
 #include <mn/checkpoint/checkpoint_reader.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <unordered_set>
 
 #include <mn/comm/create_communicator.hpp>

@@ -9,7 +9,6 @@
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
-#include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>

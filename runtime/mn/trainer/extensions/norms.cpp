@@ -1,7 +1,6 @@
 #include <mn/trainer/extensions/norms.hpp>
 
 #include <cmath>
-#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_sub.h>

@@ -1,6 +1,5 @@
 #include <mn/trainer/extensions/run_facts.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>

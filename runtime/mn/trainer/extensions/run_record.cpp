@@ -8,7 +8,6 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>

@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_lerp.h>
 
