@@ -1,11 +1,10 @@
 #include <mn/checkpoint/optimizer_settings.hpp>
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <map>
 #include <set>
-#include <string_view>
+#include <tuple>
+#include <typeindex>
 #include <typeinfo>
 #include <utility>
 
@@ -29,80 +28,38 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-/// One number in an optimizer's options, such as the momentum. A flag counts as 0 or 1.
-struct Setting {
-  std::string name;
-  std::function<double(OptimizerOptions&)> get;
-  std::function<void(OptimizerOptions&, double)> set;
-};
-using Settings = std::vector<Setting>;
-
-/// Makes the Setting of one member of an optimizer's Options. `access` returns a reference to the member.
-template <class Options, class Access>
-Setting setting(std::string name, Access access) {
-  const auto member = [access](OptimizerOptions & options) -> auto& { return access(static_cast<Options&>(options)); };
-  return {std::move(name), [member](OptimizerOptions& options) { return static_cast<double>(member(options)); },
-          [member](OptimizerOptions& options, double value) {
-            auto& target = member(options);
-            target = static_cast<std::remove_reference_t<decltype(target)>>(value);
-          }};
+/// If `options` have the type Options, calls visit(name, member) for each known setting, such as the momentum, and
+/// returns true. `member` is a reference to a number or a flag.
+template <class Options, class Visit>
+bool visit_as(OptimizerOptions& options, const Visit& visit) {
+  auto* const own = dynamic_cast<Options*>(&options);
+  if (own == nullptr) return false;
+  if constexpr (requires { own->lr(); }) visit("lr", own->lr());
+  if constexpr (requires { own->weight_decay(); }) visit("weight decay", own->weight_decay());
+  if constexpr (requires { own->momentum(); }) visit("momentum", own->momentum());
+  if constexpr (requires { own->dampening(); }) visit("dampening", own->dampening());
+  if constexpr (requires { own->nesterov(); }) visit("nesterov", own->nesterov());
+  if constexpr (requires { own->betas(); }) visit("beta1", std::get<0>(own->betas()));
+  if constexpr (requires { own->betas(); }) visit("beta2", std::get<1>(own->betas()));
+  if constexpr (requires { own->alpha(); }) visit("alpha", own->alpha());
+  if constexpr (requires { own->lr_decay(); }) visit("lr decay", own->lr_decay());
+  if constexpr (requires { own->eps(); }) visit("eps", own->eps());
+  if constexpr (requires { own->amsgrad(); }) visit("amsgrad", own->amsgrad());
+  if constexpr (requires { own->centered(); }) visit("centered", own->centered());
+  return true;
 }
 
-/// Returns the settings of an optimizer whose options have the type Options.
-template <class Options>
-Settings settings_in() {
-  Settings all;
-  const auto add = [&](const char* name, auto access) {
-    if constexpr (requires(Options & options) { access(options); }) all.push_back(setting<Options>(name, access));
-  };
-  add("lr", [](auto& o) -> decltype(o.lr()) { return o.lr(); });
-  add("weight decay", [](auto& o) -> decltype(o.weight_decay()) { return o.weight_decay(); });
-  add("momentum", [](auto& o) -> decltype(o.momentum()) { return o.momentum(); });
-  add("dampening", [](auto& o) -> decltype(o.dampening()) { return o.dampening(); });
-  add("nesterov", [](auto& o) -> decltype(o.nesterov()) { return o.nesterov(); });
-  add("beta1", [](auto& o) -> decltype(std::get<0>(o.betas())) { return std::get<0>(o.betas()); });
-  add("beta2", [](auto& o) -> decltype(std::get<1>(o.betas())) { return std::get<1>(o.betas()); });
-  add("alpha", [](auto& o) -> decltype(o.alpha()) { return o.alpha(); });
-  add("lr decay", [](auto& o) -> decltype(o.lr_decay()) { return o.lr_decay(); });
-  add("eps", [](auto& o) -> decltype(o.eps()) { return o.eps(); });
-  add("amsgrad", [](auto& o) -> decltype(o.amsgrad()) { return o.amsgrad(); });
-  add("centered", [](auto& o) -> decltype(o.centered()) { return o.centered(); });
-  return all;
+template <class Visit>
+void visit_settings(OptimizerOptions& options, const Visit& visit) {
+  static_cast<void>(
+      visit_as<torch::optim::SGDOptions>(options, visit) || visit_as<torch::optim::AdamOptions>(options, visit) ||
+      visit_as<torch::optim::AdamWOptions>(options, visit) || visit_as<torch::optim::RMSpropOptions>(options, visit) ||
+      visit_as<torch::optim::AdagradOptions>(options, visit));
 }
 
-template <class Options>
-bool is_a(const OptimizerOptions& options) {
-  return dynamic_cast<const Options*>(&options) != nullptr;
-}
-
-Settings settings_of(const OptimizerOptions& options) {
-  if (is_a<torch::optim::SGDOptions>(options)) return settings_in<torch::optim::SGDOptions>();
-  if (is_a<torch::optim::AdamOptions>(options)) return settings_in<torch::optim::AdamOptions>();
-  if (is_a<torch::optim::AdamWOptions>(options)) return settings_in<torch::optim::AdamWOptions>();
-  if (is_a<torch::optim::RMSpropOptions>(options)) return settings_in<torch::optim::RMSpropOptions>();
-  if (is_a<torch::optim::AdagradOptions>(options)) return settings_in<torch::optim::AdagradOptions>();
-  return {};
-}
-
-/// The name in checkpoints of a type of optimizer. Optimizers with equal names can read each other's state.
-struct Kind {
-  const std::type_info* id;
-  std::string_view name;
-};
-
-const std::array<Kind, 11>& kinds() {
-  static const std::array<Kind, 11> all = {{{&typeid(torch::optim::Adam), "Adam"},
-                                            {&typeid(FusedAdam), "Adam"},
-                                            {&typeid(torch::optim::AdamW), "AdamW"},
-                                            {&typeid(FusedAdamW), "AdamW"},
-                                            {&typeid(torch::optim::SGD), "SGD"},
-                                            {&typeid(FusedSgd), "SGD"},
-                                            {&typeid(torch::optim::RMSprop), "RMSprop"},
-                                            {&typeid(torch::optim::Adagrad), "Adagrad"},
-                                            {&typeid(torch::optim::LBFGS), "LBFGS"},
-                                            {&typeid(Lars), "LARS"},
-                                            {&typeid(Lamb), "LAMB"}}};
-  return all;
+template <class Member>
+void set(Member& member, const nlohmann::json& value) {
+  member = static_cast<Member>(value.get<double>());  // a flag counts as 0 or 1
 }
 
 using Names = std::vector<std::string>;
@@ -126,24 +83,37 @@ std::map<std::size_t, std::string> shared_parameters(const Names& names, const n
 }  // namespace
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) {
-  const auto known = std::ranges::find_if(kinds(), [&](const Kind& kind) { return *kind.id == typeid(optimizer); });
-  return known == kinds().end() ? c10::demangle(typeid(optimizer).name()) : std::string(known->name);
+  // Optimizers of one kind can read each other's state.
+  static const std::map<std::type_index, const char*> kinds = {{typeid(torch::optim::Adam), "Adam"},
+                                                               {typeid(FusedAdam), "Adam"},
+                                                               {typeid(torch::optim::AdamW), "AdamW"},
+                                                               {typeid(FusedAdamW), "AdamW"},
+                                                               {typeid(torch::optim::SGD), "SGD"},
+                                                               {typeid(FusedSgd), "SGD"},
+                                                               {typeid(torch::optim::RMSprop), "RMSprop"},
+                                                               {typeid(torch::optim::Adagrad), "Adagrad"},
+                                                               {typeid(torch::optim::LBFGS), "LBFGS"},
+                                                               {typeid(Lars), "LARS"},
+                                                               {typeid(Lamb), "LAMB"}};
+  const auto known = kinds.find(typeid(optimizer));
+  return known == kinds.end() ? c10::demangle(typeid(optimizer).name()) : known->second;
 }
 
 nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer) {
   nlohmann::json groups = nlohmann::json::array();
   for (auto& group : optimizer.param_groups()) {
     nlohmann::json values = nlohmann::json::object();
-    for (const Setting& each : settings_of(group.options())) values[each.name] = each.get(group.options());
+    visit_settings(group.options(),
+                   [&](const char* name, auto& member) { values[name] = static_cast<double>(member); });
     groups.push_back(std::move(values));
   }
   return groups;
 }
 
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values) {
-  for (const Setting& each : settings_of(group.options())) {
-    if (values.contains(each.name)) each.set(group.options(), values.at(each.name).get<double>());
-  }
+  visit_settings(group.options(), [&](const char* name, auto& member) {
+    if (values.contains(name)) set(member, values.at(name));
+  });
 }
 
 std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
@@ -157,13 +127,11 @@ std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimiz
     for (const auto& [s, shared] : shared_parameters(names[g], saved)) {
       if (s >= then.size()) continue;
       ++pairs;
-      for (const Setting& each : settings_of(groups[g].options())) {
-        if (!then[s].contains(each.name) || !now[g].contains(each.name) || then[s][each.name] == now[g][each.name])
-          continue;
-        each.set(groups[g].options(), now[g][each.name].get<double>());
-        changes[each.name + " " + now[g][each.name].dump() + " (was " + then[s][each.name].dump() + ")"].push_back(
-            shared);
-      }
+      visit_settings(groups[g].options(), [&, s = s, &shared = shared](const std::string& name, auto& member) {
+        if (!then[s].contains(name) || !now[g].contains(name) || then[s][name] == now[g][name]) return;
+        set(member, now[g][name]);
+        changes[name + " " + now[g][name].dump() + " (was " + then[s][name].dump() + ")"].push_back(shared);
+      });
     }
   }
   std::vector<std::string> texts;
