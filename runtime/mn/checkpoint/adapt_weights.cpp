@@ -41,13 +41,15 @@ std::vector<std::string> plain_names(std::string name) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Renames tensors whose names wrappers have changed: if the module `own` lacks the name, but has it without the
-/// wrappers' parts, the tensor gets the shorter name. Returns the number of renamed tensors.
-std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names) {
+/// Renames the tensors whose names the module `own` lacks: such a tensor gets the first of plain_names_of(its name) that
+/// the module has, unless another tensor has that name. Returns the number of renamed tensors.
+template <class PlainNames>
+std::size_t rename(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names,
+                   const PlainNames& plain_names_of) {
   std::size_t renamed = 0;
   for (auto& [name, tensor] : tensors) {
     if (own.contains(name)) continue;
-    const std::vector<std::string> plain = plain_names(name);
+    const std::vector<std::string> plain = plain_names_of(name);
     const auto fitting = std::ranges::find_if(plain, [&](const std::string& each) { return own.contains(each); });
     if (fitting == plain.end() || !names.insert(*fitting).second) continue;
     name = *fitting;
@@ -70,21 +72,6 @@ std::string common_prefix(const std::set<std::string>& names, const Tensors& own
   const auto most = std::ranges::max_element(found, {}, [](const auto& each) { return each.second; });
   const auto ties = std::ranges::count(found, most->second, [](const auto& each) { return each.second; });
   return ties == 1 ? most->first : "";
-}
-
-/// Removes `prefix` from the name of a tensor if the module has no tensor with the longer name, but has one with the
-/// shorter name. Returns the number of renamed tensors.
-std::size_t remove_prefix(NamedTensors& tensors, const std::string& prefix, const Tensors& own,
-                          std::set<std::string>& names) {
-  std::size_t renamed = 0;
-  for (auto& [name, tensor] : tensors) {
-    if (!name.starts_with(prefix) || own.contains(name)) continue;
-    const std::string plain = name.substr(prefix.size());
-    if (!own.contains(plain) || !names.insert(plain).second) continue;
-    name = plain;
-    ++renamed;
-  }
-  return renamed;
 }
 
 /// Casts floating-point tensors to the dtypes of the module's tensors. Returns a text for the log, "N tensors cast,
@@ -112,11 +99,15 @@ NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) names.insert(name);
   std::vector<std::string> changes;
-  if (const std::size_t renamed = remove_wrappers(tensors, own, names); renamed > 0) {
+  if (const std::size_t renamed = rename(tensors, own, names, plain_names); renamed > 0) {
     changes.push_back(std::to_string(renamed) + " names without \"module.\" or \"_orig_mod.\"");
   }
   const std::string prefix = common_prefix(names, own);
-  if (const std::size_t renamed = prefix.empty() ? 0 : remove_prefix(tensors, prefix, own, names); renamed > 0) {
+  const auto without_prefix = [&](const std::string& name) -> std::vector<std::string> {
+    if (prefix.empty() || !name.starts_with(prefix)) return {};
+    return {name.substr(prefix.size())};
+  };
+  if (const std::size_t renamed = rename(tensors, own, names, without_prefix); renamed > 0) {
     changes.push_back(std::to_string(renamed) + " names without \"" + prefix + "\"");
   }
   if (std::string cast = cast_floats(tensors, own); !cast.empty()) changes.push_back(std::move(cast));

@@ -76,15 +76,11 @@ std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
 }
 
 std::string header_of(const std::vector<Part>& parts) {
-  json header = json::object();
+  std::vector<ShardPart> in_shard;
   for (const Part& part : parts) {
-    const bool whole = part.tensor->pieces.size() == 1;
-    header[piece_name(*part.name, *part.tensor, *part.piece)] = {
-        {"dtype", part.tensor->dtype},
-        {"shape", whole ? json(part.tensor->shape) : json::array({part.piece->end - part.piece->begin})},
-        {"data_offsets", {part.piece->offset, part.piece->offset + part.bytes()}}};
+    in_shard.push_back({*part.name, part.tensor->dtype, part.tensor->shape, part.piece->begin, part.piece->end});
   }
-  return safetensors_header(header);
+  return shard_header(in_shard);
 }
 
 /// Invariant 2: throws DataError unless the pieces of the tensor cover each of its elements once, in ascending order.
@@ -162,9 +158,28 @@ std::string own_tensor_name(std::size_t rank, const std::string& name) {
   return "rank." + std::to_string(rank) + "/" + name;
 }
 
-std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece) {
-  if (of.pieces.size() == 1) return tensor;
-  return tensor + "[" + std::to_string(piece.begin) + ":" + std::to_string(piece.end) + "]";
+std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_element_bytes(dtype); }
+
+std::string ShardPart::name() const {
+  return is_whole() ? tensor : tensor + "[" + std::to_string(begin) + ":" + std::to_string(end) + "]";
+}
+
+bool ShardPart::is_whole() const {
+  std::uint64_t elements = 1;
+  for (const std::int64_t extent : shape) elements *= static_cast<std::uint64_t>(extent);
+  return begin == 0 && end == elements;
+}
+
+std::string shard_header(const std::vector<ShardPart>& parts) {
+  json header = json::object();
+  std::uint64_t offset = 0;
+  for (const ShardPart& part : parts) {
+    header[part.name()] = {{"dtype", part.dtype},
+                           {"shape", part.is_whole() ? json(part.shape) : json::array({part.end - part.begin})},
+                           {"data_offsets", {offset, offset + part.bytes()}}};
+    offset += part.bytes();
+  }
+  return safetensors_header(header);
 }
 
 std::string manifest_text(const Manifest& manifest) {

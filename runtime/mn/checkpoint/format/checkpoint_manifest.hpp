@@ -32,6 +32,21 @@ struct SavedPiece {
   std::uint32_t crc32c = 0;
 };
 
+/// Elements [begin, end) of a tensor, as a part of one rank's shard.
+struct ShardPart {
+  std::string tensor;
+  std::string dtype;  ///< the name in safetensors
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
+
+  [[nodiscard]] std::uint64_t bytes() const;
+  [[nodiscard]] bool is_whole() const;
+  /// The name of the part in its shard: "weight" for a whole tensor, otherwise for instance "weight[64:128]".
+  [[nodiscard]] std::string name() const;
+};
+
 struct SavedTensor {
   std::string dtype;  ///< the name in safetensors: "F32", …
   std::vector<std::int64_t> shape;
@@ -66,15 +81,14 @@ inline constexpr const char* kPinName = "pinned";
 [[nodiscard]] std::string checkpoint_shard_name(std::size_t shard, std::size_t shards);
 /// How a checkpoint names the tensor NAME of a single rank, for instance "rank.3/NAME" for rank 3.
 [[nodiscard]] std::string own_tensor_name(std::size_t rank, const std::string& name);
-/// How a shard names a piece of a tensor: "weight" if the piece is the whole tensor, otherwise for instance
-/// "weight[64:128]".
-[[nodiscard]] std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece);
 
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
 /// Parses the text of a manifest, and checks the properties (1) to (3). If a property is violated, throws a DataError
 /// of one line, beginning with `source`. Throws VersionError if a different version of mn has written the manifest.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
 
+/// The bytes of a shard before its data, which has `parts` in this order.
+[[nodiscard]] std::string shard_header(const std::vector<ShardPart>& parts);
 /// The bytes of a shard before its data. Invariant 3: the manifest determines these bytes.
 [[nodiscard]] std::string shard_header(const Manifest& manifest, std::size_t shard);
 

@@ -98,7 +98,8 @@ void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& ten
     checksum = crc32c(chunk, checksum);
   }
   if (checksum == piece.crc32c) return;
-  damaged(piece.shard, "has tensor " + json_quoted(piece_name(name, tensor, piece)) + " with a wrong checksum");
+  const ShardPart part{name, tensor.dtype, tensor.shape, piece.begin, piece.end};
+  damaged(piece.shard, "has tensor " + json_quoted(part.name()) + " with a wrong checksum");
 }
 
 void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) {

@@ -8,40 +8,14 @@
 #include <mn/core/checksum.hpp>
 
 namespace mn {
-namespace {
 
 using nlohmann::json;
-
-bool is_whole(const ShardPart& part) {
-  std::uint64_t elements = 1;
-  for (const std::int64_t extent : part.shape) elements *= static_cast<std::uint64_t>(extent);
-  return part.begin == 0 && part.end == elements;
-}
-
-std::string header_for(const std::vector<ShardPart>& parts) {
-  json header = json::object();
-  std::uint64_t offset = 0;
-  for (const ShardPart& part : parts) {
-    const bool whole = is_whole(part);
-    const std::string range = "[" + std::to_string(part.begin) + ":" + std::to_string(part.end) + "]";
-    header[whole ? part.tensor : part.tensor + range] = {
-        {"dtype", part.dtype},
-        {"shape", whole ? json(part.shape) : json::array({part.end - part.begin})},
-        {"data_offsets", {offset, offset + part.bytes()}}};
-    offset += part.bytes();
-  }
-  return safetensors_header(header);
-}
-
-}  // namespace
-
-std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_element_bytes(dtype); }
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
   // All parts are known before the first byte is written. The header therefore has its final size, and the parts follow
   // it without a gap.
-  const std::string header = header_for(parts_);
+  const std::string header = shard_header(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
 }

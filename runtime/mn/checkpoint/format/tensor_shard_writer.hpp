@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <mn/checkpoint/format/checkpoint_manifest.hpp>
@@ -12,18 +11,6 @@
 #include <mn/core/json.hpp>
 
 namespace mn {
-
-/// Elements [begin, end) of a tensor, as a part of one rank's shard.
-struct ShardPart {
-  std::string tensor;
-  std::string dtype;  ///< the name in safetensors
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
-
-  [[nodiscard]] std::uint64_t bytes() const;
-};
 
 /// Writes a new file, which is on stable storage when finish() returns. If a write fails, or if the file already
 /// exists, throws a FileError that names the file. Memory holds only the header.
