@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/app/find_rate.hpp>
 #include <mn/app/group_schedules.hpp>
 #include <mn/app/groups.hpp>
-#include <mn/app/rate_search_options.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/options.hpp>

@@ -1,48 +1,28 @@
 #include <mn/app/conditions.hpp>
 
 #include <algorithm>
-#include <span>
+#include <string_view>
 #include <utility>
 
 #include <mn/app/groups.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::app {
 namespace {
 
 /// Options of updates and of the gradients' way, in a training and in a search for the learning rate.
-constexpr const char* kOfUpdates[] = {
-    "accumulate",      "balance",          "optimizer",   "momentum",         "beta1",      "beta2",
-    "weight-decay",    "decay-all",        "group",       "clip-norm",        "overlap",    "compress",
-    "compress-rank",   "compress-density", "local-steps", "double-buffering", "cuda-graph", "outer-momentum",
-    "check-parameters"};
+constexpr std::string_view kOfUpdates =
+    "accumulate balance optimizer momentum beta1 beta2 weight-decay decay-all group clip-norm overlap compress "
+    "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters";
 
 /// Options of the learning rate, of the length of a training, and of its reports and checkpoints.
-constexpr const char* kOfTraining[] = {"epoch",
-                                       "iterations",
-                                       "lr",
-                                       "schedule",
-                                       "warmup",
-                                       "warmup-iterations",
-                                       "min-lr",
-                                       "plateau-factor",
-                                       "plateau-patience",
-                                       "plateau-cooldown",
-                                       "ema",
-                                       "norms",
-                                       "monitor",
-                                       "monitor-better",
-                                       "best",
-                                       "early-stop",
-                                       "keep",
-                                       "checkpoint-every",
-                                       "min-delta",
-                                       "val-every",
-                                       "profile",
-                                       "tensorboard"};
+constexpr std::string_view kOfTraining =
+    "epoch iterations lr schedule warmup warmup-iterations min-lr plateau-factor plateau-patience plateau-cooldown ema "
+    "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile tensorboard";
 
-void add_each(std::vector<Options::Condition>& conditions, std::span<const char* const> names,
-              const std::function<bool()>& holds, const std::string& otherwise) {
-  for (const char* name : names) conditions.push_back({name, holds, otherwise});
+void add_each(std::vector<Options::Condition>& conditions, std::string_view names, const std::function<bool()>& holds,
+              const std::string& otherwise) {
+  for (const std::string_view name : split(names, ' ')) conditions.push_back({std::string(name), holds, otherwise});
 }
 
 /// Whether a group of --group has a schedule or a warm-up of its own. parse_groups() has checked the groups.
@@ -56,7 +36,7 @@ void add_other_work(std::vector<Options::Condition>& conditions, const CommonOpt
   const auto trains = [&common] { return common.find_lr.empty(); };
   const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
   add_each(conditions, kOfTraining, trains, searching);
-  conditions.push_back({"one-batch", trains, searching});
+  add_each(conditions, "one-batch", trains, searching);
   // Batch scripts always give --resume auto, which a search ignores.
   conditions.push_back({"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; }, searching});
   conditions.push_back({"group", [&common] { return common.find_lr.empty() || !has_group_schedule(common); },
@@ -82,31 +62,26 @@ std::vector<Options::Condition> training_conditions(const std::function<bool()>&
 std::vector<Options::Condition> effects_of(const CommonOptions& common) {
   std::vector<Options::Condition> conditions;
   add_other_work(conditions, common);
-  const auto add = [&](const char* name, std::function<bool()> holds, const std::string& otherwise) {
-    conditions.push_back({name, std::move(holds), otherwise});
-  };
   const auto stages = [&common] { return !common.stage.empty(); };
-  add("stage-budget", stages, "without --stage");
-  add("stage-rate", stages, "without --stage");
-  add(
-      "compress-density", [&common] { return common.compress == "topk"; }, "without --compress topk");
-  add(
-      "compress-rank", [&common] { return common.compress == "powersgd"; }, "without --compress powersgd");
-  add(
-      "outer-momentum", [&common] { return common.local_steps > 1; }, "without --local-steps");
+  add_each(conditions, "stage-budget stage-rate", stages, "without --stage");
+  const auto keeps_most = [&common] { return common.compress == "topk"; };
+  add_each(conditions, "compress-density", keeps_most, "without --compress topk");
+  const auto factors = [&common] { return common.compress == "powersgd"; };
+  add_each(conditions, "compress-rank", factors, "without --compress powersgd");
+  const auto averages = [&common] { return common.local_steps > 1; };
+  add_each(conditions, "outer-momentum", averages, "without --local-steps");
   const auto monitors = [&common] { return uses_monitor(common); };
-  add("monitor", monitors, "without --best, --early-stop or --schedule plateau");
-  add("monitor-better", monitors, "without --best, --early-stop or --schedule plateau");
+  add_each(conditions, "monitor monitor-better", monitors, "without --best, --early-stop or --schedule plateau");
   const auto judges = [&common] { return common.early_stop > 0 || common.schedule == "plateau"; };
-  add("min-delta", judges, "without --early-stop or --schedule plateau");
+  add_each(conditions, "min-delta", judges, "without --early-stop or --schedule plateau");
   const auto saves = [&common] { return common.checkpoint_every != "none" || common.keep_best; };
-  add("keep", saves, "with --checkpoint-every none");
-  add(
-      "initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel");
+  add_each(conditions, "keep", saves, "with --checkpoint-every none");
+  const auto loads = [&common] { return !common.initmodel.empty(); };
+  add_each(conditions, "initmodel-partial", loads, "without --initmodel");
   const auto starts = [&common] { return common.resume.empty() || common.resume == "auto"; };
-  add("initmodel", starts, "with --resume PATH, which has weights of its own");
+  add_each(conditions, "initmodel", starts, "with --resume PATH, which has weights of its own");
   const auto goes_on = [&common] { return !common.one_batch || common.resume == "auto"; };
-  add("resume", goes_on, "with --one-batch, which is no part of a training");
+  add_each(conditions, "resume", goes_on, "with --one-batch, which is no part of a training");
   return conditions;
 }
 

@@ -1,15 +1,18 @@
 #include <mn/app/find_rate.hpp>
 
+#include <charconv>
+#include <cmath>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
 #include <mn/app/group_schedules.hpp>
-#include <mn/app/rate_search_options.hpp>
 #include <mn/app/record_run.hpp>
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
-#include <mn/trainer/extensions/rate_finder.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 
 namespace mn::app {
@@ -32,6 +35,22 @@ double option_for(double found, Trainer& trainer, const CommonOptions& common) {
 }
 
 }  // namespace
+
+ext::RateFinderOptions rate_search_options(const std::string& text) {
+  const auto parts = split(text, ',');
+  const auto read = [](std::string_view part, auto& number) {
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    return error == std::errc() && stop == part.data() + part.size();
+  };
+  ext::RateFinderOptions options;
+  if (parts.size() == 3 && read(parts[0], options.first) && read(parts[1], options.last) &&
+      read(parts[2], options.steps) && options.first > 0 && options.last > options.first &&
+      std::isfinite(options.last) && options.steps >= ext::RateFinderOptions::kLeastSteps) {
+    return options;
+  }
+  throw UsageError("--find-lr \"" + text + "\" is not FIRST,LAST,STEPS with 0 < FIRST < LAST and at least " +
+                   std::to_string(ext::RateFinderOptions::kLeastSteps) + " steps, such as " + kRateSearch);
+}
 
 int find_rate(Trainer& trainer, const CommonOptions& common) {
   const Interval always(1, IntervalUnit::kIteration);

@@ -5,7 +5,7 @@
 
 #include <ATen/Context.h>
 
-#include <mn/app/rate_search_options.hpp>
+#include <mn/app/find_rate.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>

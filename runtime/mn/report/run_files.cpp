@@ -9,6 +9,11 @@
 #include <mn/core/file.hpp>
 
 namespace mn::report {
+
+/// Lets nlohmann::json read a Facts. A fact that the document lacks keeps its default.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Facts, parameters, samples, global_batch, epochs, iterations, unit,
+                                                units_per_sample, device, mn, torch, used)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,22 +80,6 @@ void drop_after(Run& run, std::int64_t iteration) {
   run.epochs.erase(run.epochs.upper_bound(iteration), run.epochs.end());
 }
 
-Facts read_facts(const json& run) {
-  const auto count = [&](const char* name) { return run.value(name, std::int64_t{0}); };
-  const auto text = [&](const char* name) { return run.value(name, std::string()); };
-  return {.parameters = count("parameters"),
-          .samples = count("samples"),
-          .global_batch = count("global_batch"),
-          .epochs = count("epochs"),
-          .iterations = count("iterations"),
-          .unit = run.value("unit", Facts().unit),
-          .units_per_sample = run.value("units_per_sample", 1.0),
-          .device = text("device"),
-          .mn = text("mn"),
-          .torch = text("torch"),
-          .used = run.value("used", std::map<std::string, std::string>())};
-}
-
 void start(Run& run, const json& event, std::int64_t iteration) {
   if (iteration > 0) ++run.resumes;
   drop_after(run, iteration);
@@ -98,7 +87,7 @@ void start(Run& run, const json& event, std::int64_t iteration) {
   run.command = event.at("command").get<std::vector<std::string>>();
   run.hosts = event.at("hosts").get<std::vector<std::string>>();
   run.device = event.at("device").get<std::string>();
-  run.facts = read_facts(event.value("run", json::object()));
+  run.facts = event.value("run", Facts());
   run.ended = false;
   run.why.clear();
   run.error.clear();
