@@ -120,7 +120,7 @@ class ExtensionList {
   std::function<double()> elapsed_s_;
   std::vector<Entry> entries_;  // by priority, the highest first
   Restored restored_;           // from load() until initialize()
-  bool is_running_ = false;  // while an extension runs: take_report() offers each reported value to all extensions
+  bool is_running_ = false;     // while an extension runs: take_report() offers each reported value to all extensions
   Times times_;
 };
 

@@ -35,109 +35,54 @@ struct OwnValue final : Extension {
 
 }  // namespace
 
-class LoopCheckpoints::Impl {
- public:
-  Impl(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers, Iterator& iterator,
-       torch::nn::Module& model, const fs::path& out, std::size_t keep);
+/// The parts of a training, which a Trainer would hold.
+struct LoopCheckpoints::Impl {
+  Impl(std::shared_ptr<Communicator> communicator, std::vector<NamedOptimizer> named, Iterator& iterator,
+       torch::nn::Module& model, const fs::path& folder_path, std::size_t kept);
 
-  bool resume(const std::string& from);
-  void save(std::int64_t step, const json& own);
-  [[nodiscard]] const TrainingCounters& counters() const noexcept { return parts_.counters; }
-  [[nodiscard]] const json& own() const noexcept { return own_->value; }
-
- private:
-  [[nodiscard]] bool is_root() const { return comm_->rank() == 0; }
-  void add_own_value();
-  void remove_old();
-  [[nodiscard]] Checkpointer::Surroundings surroundings();
-
-  std::shared_ptr<Communicator> comm_;
-  std::vector<NamedOptimizer> optimizers_;
-  fs::path out_;
-  std::size_t keep_;
-  OwnValue* own_ = nullptr;  // in extensions_
-  ExtensionList extensions_{comm_.get(), [this] { return parts_.counters.elapsed_s(); }};
-  Observation observation_;  // always empty, because the program itself adds up its losses
-  TrainingParts parts_;
-  RunStatus status_;
-  std::unique_ptr<OutputFolder> folder_;  // on rank 0
-  std::unique_ptr<Checkpointer> checkpointer_;
+  std::shared_ptr<Communicator> comm;
+  std::vector<NamedOptimizer> optimizers;
+  fs::path out;
+  std::size_t keep;
+  OwnValue* own = nullptr;  // in `extensions`
+  ExtensionList extensions{comm.get(), [this] { return parts.counters.elapsed_s(); }};
+  Observation observation;  // always empty, because the program itself adds up its losses
+  TrainingParts parts;
+  RunStatus status;
+  std::unique_ptr<OutputFolder> folder;  // on rank 0
+  std::unique_ptr<Checkpointer> checkpointer;
 };
 
-LoopCheckpoints::Impl::Impl(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
-                            Iterator& iterator, torch::nn::Module& model, const fs::path& out, std::size_t keep)
-    : comm_(std::move(comm)),
-      optimizers_(std::move(optimizers)),
-      out_(fs::absolute(out)),
-      keep_(keep),
-      parts_{.comm = *comm_,
-             .optimizers = optimizers_,
-             .iterator = iterator,
-             .model = model,
-             .extensions = extensions_,
-             .observation = observation_,
-             .initially_frozen = frozen_parameters(model)},
-      status_(is_root()) {
-  if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
-  on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(out_, 0); });
-  for (const auto& [name, optimizer] : optimizers_) {
-    parts_.initial_settings.push_back(optimizer_settings(optimizer->actual()));
+LoopCheckpoints::Impl::Impl(std::shared_ptr<Communicator> communicator, std::vector<NamedOptimizer> named,
+                            Iterator& iterator, torch::nn::Module& model, const fs::path& folder_path, std::size_t kept)
+    : comm(std::move(communicator)),
+      optimizers(std::move(named)),
+      out(fs::absolute(folder_path)),
+      keep(kept),
+      parts{.comm = *comm,
+            .optimizers = optimizers,
+            .iterator = iterator,
+            .model = model,
+            .extensions = extensions,
+            .observation = observation,
+            .initially_frozen = frozen_parameters(model)},
+      status(comm->rank() == 0) {
+  if (keep == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
+  on_root<UsageError>(*comm, [&] { folder = std::make_unique<OutputFolder>(out, 0); });
+  for (const auto& [name, optimizer] : optimizers) {
+    parts.initial_settings.push_back(optimizer_settings(optimizer->actual()));
   }
   name_tensors(model);
-  add_own_value();
-  checkpointer_ = std::make_unique<Checkpointer>(parts_, surroundings());
-  status_.began(0);
-}
-
-void LoopCheckpoints::Impl::add_own_value() {
-  auto own = std::make_unique<OwnValue>();
-  own_ = own.get();
-  extensions_.add(std::move(own), {});
-}
-
-Checkpointer::Surroundings LoopCheckpoints::Impl::surroundings() {
+  auto value = std::make_unique<OwnValue>();
+  own = value.get();
+  extensions.add(std::move(value), {});
   const auto finish_steps = [this] {
-    for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
+    for (const auto& [name, optimizer] : optimizers) optimizer->synchronize();
   };
-  return {.out = out_, .folder = folder_.get(), .status = &status_, .finish_steps = finish_steps, .is_run_over = [] {
-            return false;
-          }};
-}
-
-bool LoopCheckpoints::Impl::resume(const std::string& from) {
-  const auto checkpoint = CheckpointReader::open(*comm_, from, out_);
-  if (!checkpoint) return false;
-  restore_training(parts_, *checkpoint, "the checkpoint (" + from + ")");
-  const json& extensions = checkpoint->about().at("extensions");
-  const bool has_own = extensions.contains(kOwnValue);  // a Trainer's checkpoint has no such value
-  own_->value = has_own ? from_storable(extensions.at(kOwnValue), "the checkpoint's value of the program") : json();
-  checkpointer_->note_resume(checkpoint->path());
-  status_.began(counters().iteration);
-  if (is_root()) log_info("resumed after step " + std::to_string(counters().iteration));
-  return true;
-}
-
-void LoopCheckpoints::Impl::save(std::int64_t step, const json& own) {
-  if (step < counters().iteration) {
-    throw ArgumentError("a checkpoint of step " + std::to_string(step) + " after one of step " +
-                        std::to_string(counters().iteration) + ": count on from LoopCheckpoints::step()");
-  }
-  parts_.counters.iteration = step;
-  parts_.counters.epoch = parts_.iterator.epoch();
-  parts_.counters.epoch_detail = parts_.iterator.epoch_detail();
-  own_->value = own;
-  checkpointer_->save(checkpoint_path(out_, step));
-  remove_old();
-}
-
-/// Removes old checkpoints. If one cannot be removed, training continues.
-void LoopCheckpoints::Impl::remove_old() {
-  if (!is_root()) return;
-  try {
-    remove_old_checkpoints(out_, keep_);
-  } catch (const DataError& error) {
-    log_warning(error.what() + std::string("; old checkpoints stay"));
-  }
+  const auto is_over = [] { return false; };
+  checkpointer = std::make_unique<Checkpointer>(
+      parts, Checkpointer::Surroundings{out, folder.get(), &status, nullptr, finish_steps, is_over});
+  status.began(0);
 }
 
 LoopCheckpoints::LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
@@ -153,14 +98,42 @@ LoopCheckpoints::LoopCheckpoints(std::shared_ptr<Communicator> comm, std::vector
 
 LoopCheckpoints::~LoopCheckpoints() = default;
 
-bool LoopCheckpoints::resume(const std::string& from) { return impl_->resume(from); }
+bool LoopCheckpoints::resume(const std::string& from) {
+  const auto checkpoint = CheckpointReader::open(*impl_->comm, from, impl_->out);
+  if (!checkpoint) return false;
+  restore_training(impl_->parts, *checkpoint, "the checkpoint (" + from + ")");
+  const json& saved = checkpoint->about().at("extensions");
+  const bool has_own = saved.contains(kOwnValue);  // a Trainer's checkpoint has no such value
+  impl_->own->value = has_own ? from_storable(saved.at(kOwnValue), "the checkpoint's value of the program") : json();
+  impl_->checkpointer->note_resume(checkpoint->path());
+  impl_->status.began(step());
+  if (impl_->comm->rank() == 0) log_info("resumed after step " + std::to_string(step()));
+  return true;
+}
 
-std::int64_t LoopCheckpoints::step() const noexcept { return impl_->counters().iteration; }
+std::int64_t LoopCheckpoints::step() const noexcept { return impl_->parts.counters.iteration; }
 
-const json& LoopCheckpoints::own() const noexcept { return impl_->own(); }
+const json& LoopCheckpoints::own() const noexcept { return impl_->own->value; }
 
-void LoopCheckpoints::save(std::int64_t step) { impl_->save(step, {}); }
+void LoopCheckpoints::save(std::int64_t step) { save(step, {}); }
 
-void LoopCheckpoints::save(std::int64_t step, const json& own) { impl_->save(step, own); }
+void LoopCheckpoints::save(std::int64_t step, const json& own) {
+  TrainingParts& parts = impl_->parts;
+  if (step < parts.counters.iteration) {
+    throw ArgumentError("a checkpoint of step " + std::to_string(step) + " after one of step " +
+                        std::to_string(parts.counters.iteration) + ": count on from LoopCheckpoints::step()");
+  }
+  parts.counters.iteration = step;
+  parts.counters.epoch = parts.iterator.epoch();
+  parts.counters.epoch_detail = parts.iterator.epoch_detail();
+  impl_->own->value = own;
+  impl_->checkpointer->save(checkpoint_path(impl_->out, step));
+  if (impl_->comm->rank() != 0) return;
+  try {
+    remove_old_checkpoints(impl_->out, impl_->keep);
+  } catch (const DataError& error) {  // training continues
+    log_warning(error.what() + std::string("; old checkpoints stay"));
+  }
+}
 
 }  // namespace mn

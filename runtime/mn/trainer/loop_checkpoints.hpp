@@ -63,7 +63,7 @@ class LoopCheckpoints {
   void save(std::int64_t step, const nlohmann::json& own);
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -76,7 +76,9 @@ TrainingStep::TrainingStep(const TrainingParts& parts, StepProgram program, cons
 
 TrainingStep::~TrainingStep() = default;
 
-void TrainingStep::run() { program_.update ? run_program_update() : graph_ ? run_graph() : run_minibatches(); }
+void TrainingStep::run() {
+  program_.update ? run_program_update() : graph_ ? run_graph() : run_minibatches(next_batch_());
+}
 
 bool TrainingStep::is_at_epoch_end() const {
   return parts_.iterator.epoch_detail() >= static_cast<double>(parts_.counters.epoch + 1);
@@ -90,31 +92,25 @@ void TrainingStep::run_program_update() {
   parts_.observation.add_samples(batch.samples);
 }
 
-void TrainingStep::run_minibatches() {
+/// Runs an iteration whose first minibatch is `batch`.
+void TrainingStep::run_minibatches(Batch batch) {
   optimizer().zero_grad();
   Accumulated all;
   for (std::int64_t done = 1;; ++done) {
-    const Batch batch = next_batch_();
     const bool is_last = done == parts_.accumulate || is_at_epoch_end();
     accumulate(batch, all, is_last);
     if (is_last) break;
+    batch = next_batch_();
   }
-  update(all);
-}
-
-/// Runs an iteration that has only one minibatch.
-void TrainingStep::run_batch(const Batch& batch) {
-  optimizer().zero_grad();
-  Accumulated all;
-  accumulate(batch, all, /*is_last=*/true);
-  update(all);
+  optimizer().step(all.weight);
+  observe_update(all.samples);
 }
 
 void TrainingStep::run_graph() {
   const Batch batch = next_batch_();
   const std::vector<at::Tensor> inputs = distinct_tensors(batch);
   static_cast<void>(graph_->run(inputs, numbers_of(batch), [&](const std::vector<at::Tensor>& graph_inputs) {
-    graph_->is_recording() ? record(with_tensors(batch, inputs, graph_inputs)) : run_batch(batch);
+    graph_->is_recording() ? record(with_tensors(batch, inputs, graph_inputs)) : run_minibatches(batch);
     return std::vector<at::Tensor>();
   }));
   if (!graph_->has_launched()) return;
@@ -136,11 +132,6 @@ void TrainingStep::record(const Batch& batch) {
   optimizer().step(weight);
   result.loss.value = result.loss.value.detach();
   recorded_ = RecordedResult{std::move(result), weight};
-}
-
-void TrainingStep::update(const Accumulated& all) {
-  optimizer().step(all.weight);
-  observe_update(all.samples);
 }
 
 void TrainingStep::observe_update(std::int64_t samples) {

@@ -65,12 +65,10 @@ class TrainingStep {
   [[nodiscard]] MultiNodeOptimizer& optimizer() const { return *parts_.optimizers.front().optimizer; }
   [[nodiscard]] bool is_at_epoch_end() const;
   void run_program_update();
-  void run_minibatches();
+  void run_minibatches(Batch batch);
   void run_graph();
-  void run_batch(const Batch& batch);
   void record(const Batch& batch);
   void accumulate(const Batch& batch, Accumulated& all, bool is_last);
-  void update(const Accumulated& all);
   [[nodiscard]] ForwardResult forward(const Batch& batch);
   void observe(const Batch& batch, const ForwardResult& result);
   void add_values(const Summary& values);
