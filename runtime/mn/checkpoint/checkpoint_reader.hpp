@@ -20,8 +20,6 @@
 
 namespace mn {
 
-class Communicator;
-
 class CheckpointReader {
  public:
   /// Collective: opens a checkpoint. `from` is its path, or "auto": the newest undamaged checkpoint of the output

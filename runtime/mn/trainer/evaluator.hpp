@@ -18,8 +18,6 @@ class Module;
 
 namespace mn {
 
-class Communicator;
-
 /// Adds the metrics of one minibatch to `report`. Each metric is a mean with a weight: the number of samples or tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 

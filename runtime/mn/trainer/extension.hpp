@@ -17,7 +17,6 @@
 
 namespace mn {
 
-class Communicator;
 class Trainer;
 
 // Priorities of extensions, as in Chainer. The extension with the highest priority runs first.

@@ -23,10 +23,6 @@
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/trainer_options.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn {
 
 /// Saves and restores a training: parameters, buffers, optimizers with their learning rates, random numbers, the

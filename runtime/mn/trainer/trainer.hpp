@@ -31,10 +31,6 @@
 #include <mn/trainer/summary.hpp>
 #include <mn/trainer/trainer_options.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn {
 
 class ExtensionList;

@@ -11,10 +11,6 @@
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/trainer_options.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn {
 
 class ExtensionList;

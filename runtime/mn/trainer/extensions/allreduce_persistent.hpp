@@ -7,13 +7,7 @@
 
 #include <mn/trainer/extension.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn {
-
-class Communicator;
 
 /// Collective, with one reduction. Sets the model's running statistics (buffers named running_mean and running_var) to
 /// the statistics of all ranks' samples together; the variance includes the differences between the ranks' means.

@@ -8,10 +8,6 @@
 
 #include <mn/trainer/extension.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn::extensions {
 
 /// A pattern of names, and the epochs in which the parameters with such names are frozen.

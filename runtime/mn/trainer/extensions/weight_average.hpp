@@ -14,10 +14,6 @@
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace mn::extensions {
 
 /// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
