@@ -24,11 +24,8 @@ namespace mn {
 
 class BackgroundSave {
  public:
-  BackgroundSave() = default;
   /// Ends the writing thread. If a save is under way and not committed, it leaves no checkpoint.
   ~BackgroundSave() { is_abandoned_ = true; }
-  BackgroundSave(const BackgroundSave&) = delete;
-  BackgroundSave& operator=(const BackgroundSave&) = delete;
 
   /// Not collective. Call it while no save is under way. Starts a thread that allocates memory for later saves of
   /// tensors with the dtypes and shapes of `like`. is_ready() is true once the memory is allocated. A save that begins

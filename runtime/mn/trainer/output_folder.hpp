@@ -36,8 +36,6 @@ class OutputFolder {
   ~OutputFolder();
   /// Invariant 4: throws DataError if the locked file is no longer in the folder.
   void check_held() const;
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
 
  private:
   void check_room(const std::filesystem::path& folder, std::uint64_t bytes) const;

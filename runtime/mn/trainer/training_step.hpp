@@ -39,8 +39,6 @@ class TrainingStep {
   TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options, NextBatch next_batch,
                AfterForward after_forward);
   ~TrainingStep();
-  TrainingStep(const TrainingStep&) = delete;
-  TrainingStep& operator=(const TrainingStep&) = delete;
 
   /// Collective: runs one iteration, which updates the parameters once.
   void run();

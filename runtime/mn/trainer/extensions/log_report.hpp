@@ -37,8 +37,6 @@ class LogReport final : public Extension {
 
   LogReport();
   ~LogReport() override;
-  LogReport(const LogReport&) = delete;
-  LogReport& operator=(const LogReport&) = delete;
 
   [[nodiscard]] std::string name() const override { return "LogReport"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }

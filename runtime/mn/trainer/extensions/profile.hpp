@@ -38,8 +38,6 @@ class Profile final : public Extension {
 
   Profile();
   ~Profile() override;
-  Profile(const Profile&) = delete;
-  Profile& operator=(const Profile&) = delete;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
   /// Runs before validations, because a run that resumes after an interrupted validation no longer knows the times of

@@ -45,8 +45,6 @@ class RateFinder final : public Extension {
   /// an option is out of its range.
   explicit RateFinder(const LogReport& log, const RateFinderOptions& options = {});
   ~RateFinder() override;
-  RateFinder(const RateFinder&) = delete;
-  RateFinder& operator=(const RateFinder&) = delete;
 
   /// Call it after the run: returns the proposed rate, which is the same on all ranks. Returns no value if the loss has
   /// never fallen.

@@ -33,8 +33,6 @@ class RunRecord final : public Extension {
   /// `log` belongs to the same trainer, and must outlive this extension. `details` describe the run for report.html.
   explicit RunRecord(const LogReport& log, RunDetails details = {});
   ~RunRecord() override;
-  RunRecord(const RunRecord&) = delete;
-  RunRecord& operator=(const RunRecord&) = delete;
 
   [[nodiscard]] std::string name() const override { return "RunRecord"; }
   [[nodiscard]] int priority() const override { return kPriorityReport; }

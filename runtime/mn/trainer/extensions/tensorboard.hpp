@@ -23,8 +23,6 @@ class TensorBoard final : public Extension {
   /// beside the curves.
   explicit TensorBoard(const LogReport& log, std::string text = "");
   ~TensorBoard() override;
-  TensorBoard(const TensorBoard&) = delete;
-  TensorBoard& operator=(const TensorBoard&) = delete;
 
   [[nodiscard]] std::string name() const override { return "TensorBoard"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
