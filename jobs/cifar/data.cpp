@@ -55,8 +55,7 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// The pipeline for image files. If `vary` is true, images are resized to 32 pixels plus a margin, and a random crop
-/// shifts them by up to kMargin pixels.
+/// Makes the pipeline for image files. If `vary`, a random crop shifts images by up to kMargin pixels.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,

@@ -34,8 +34,7 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
                          data::PixelLayout::kNchw);
 }
 
-/// Returns a transform that makes an input of the model from a field of arrays. `wanted` is the shape of a sample that
-/// the input takes.
+/// Makes an input of the model from a field of arrays. `wanted` is the shape of a sample that the input takes.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);
@@ -96,8 +95,7 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// The smallest number of samples that a rank has in a step. The last two steps of an epoch share the remaining samples
-/// evenly.
+/// A rank's fewest samples in a step. An epoch's last two steps share the remaining samples evenly.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();

@@ -46,8 +46,7 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// If `target` is the shape of a mask with one channel, returns the shape without the channel dimension. Otherwise
-/// returns `target`.
+/// The shape without the channel of a mask with one channel; otherwise `target`.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
@@ -85,8 +84,7 @@ std::string not_one_number(const Shape& output) {
          " is not one number, such as a mean over the minibatch: --output names another one";
 }
 
-/// Returns the number of labels that are not ignored. If the output has no class for a label, throws a DataError that
-/// names the label.
+/// The number of labels that are not ignored. Throws a DataError that names a label without a class.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));

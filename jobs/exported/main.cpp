@@ -15,8 +15,7 @@ namespace {
 
 using mn::jobs::ExportedOptions;
 
-/// Loads the libraries of --operators, which stay loaded until the process ends. Each library adds its operators to
-/// libtorch's dispatcher.
+/// The libraries stay loaded, and add their operators to libtorch's dispatcher.
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
@@ -24,8 +23,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   }
 }
 
-/// Reads the model. Collective: rank 0 reads the files and sends them to all ranks. Throws the same error on every rank
-/// if a file is wrong.
+/// Collective: rank 0 reads the files for all ranks. Every rank throws the same error if a file is wrong.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
   std::string bytes, evaluation;
   std::shared_ptr<mn::ExportedModule> model;

@@ -21,8 +21,7 @@ const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// The prompt for --generate: the tokens of `text`. If the text is empty, the prompt is the vocabulary's end-of-text
-/// token, if the vocabulary has one.
+/// The tokens of `text` or, if it is empty, the vocabulary's end of text.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());

@@ -36,8 +36,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if the classes of the two datasets differ. Two things do not count as a difference: the validation
-/// set lacks the last classes, or a dataset made from a list lacks class names.
+/// Throws DataError if the classes differ. --val may lack the last classes, and a list may lack class names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {

@@ -15,8 +15,7 @@ using mn::jobs::ImagenetData;
 using mn::jobs::ImagenetOptions;
 using mn::models::Classifier;
 
-/// The mean loss over the samples, plus the weighted losses of auxiliary classifiers. `target` holds labels, or the
-/// probability of each class.
+/// The mean loss plus the weighted losses of auxiliary heads. `target` holds labels, or probabilities of classes.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
@@ -27,9 +26,8 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// The logits of each head of the network. In the last step a rank may have a single image, but batch normalization
-/// cannot train on a single value in a channel. In this case the image's mirror image also passes through the network,
-/// and the logits of the mirror image are dropped.
+/// The logits of each head. Batch normalization cannot train on one value in a channel: a single image, as a rank may
+/// have in the last step, passes the network together with its mirror image.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));

@@ -29,8 +29,7 @@ std::string without_part(std::string name, std::string_view part) {
   return name;
 }
 
-/// Removes what wrappers may have added to `name`. Returns the possible original names, the likeliest first. There may
-/// be several, because a model may itself have a layer "module".
+/// The names without what wrappers may have added, the likeliest first: a model may have a layer "module" itself.
 std::vector<std::string> plain_names(std::string name) {
   for (const std::string_view part : kWrappers) name = without_part(std::move(name), part);
   std::vector<std::string> names = {name};
@@ -41,8 +40,8 @@ std::vector<std::string> plain_names(std::string name) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Renames the tensors whose names the module `own` lacks: such a tensor gets the first of plain_names_of(its name) that
-/// the module has, unless another tensor has that name. Returns the number of renamed tensors.
+/// Gives each tensor whose name the module lacks the first of plain_names_of(name) that the module has and no other
+/// tensor of the file. Returns the number of renamed tensors.
 template <class PlainNames>
 std::size_t rename(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names,
                    const PlainNames& plain_names_of) {
@@ -58,9 +57,8 @@ std::size_t rename(NamedTensors& tensors, const Tensors& own, std::set<std::stri
   return renamed;
 }
 
-/// Finds a prefix, such as "backbone.", that stands before the module's names in the file. Returns the prefix with
-/// which the file has the most names of the module. Empty if the file has the most names without a prefix, or if two
-/// prefixes have equally many.
+/// The prefix, such as "backbone.", with which the file has the most names of the module. Empty if it has more without,
+/// or equally many with two prefixes.
 std::string common_prefix(const std::set<std::string>& names, const Tensors& own) {
   std::map<std::string, std::size_t> found = {{"", 0}};
   for (const std::string& name : names) {
@@ -74,8 +72,7 @@ std::string common_prefix(const std::set<std::string>& names, const Tensors& own
   return ties == 1 ? most->first : "";
 }
 
-/// Casts floating-point tensors to the dtypes of the module's tensors. Returns a text for the log, "N tensors cast,
-/// FROM to TO"; empty if no tensor was cast.
+/// Casts to the module's floating-point dtypes. Returns "N tensors cast, FROM to TO"; empty for none.
 std::string cast_floats(NamedTensors& tensors, const Tensors& own) {
   std::size_t cast = 0;
   std::string from, to;  // an example

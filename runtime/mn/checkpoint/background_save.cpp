@@ -36,17 +36,16 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Invariant 3: pauses the writing thread often if the CPU is busy, and never if the CPU is idle, so training hardly
-/// slows down. A low priority of the thread would be no solution: on busy CPUs, a killed process with such a thread
-/// cannot end, and still holds its connections and its lock.
+/// Invariant 3: pauses the writing thread often if the CPU is busy, and never if it is idle. A low priority would not
+/// do: on busy CPUs, a killed process with such a thread cannot end, and holds its connections and its lock.
 class Pace {
  public:
   /// Construct the object when the work begins. A stop request to `urgent` ends all pauses.
   explicit Pace(std::stop_token urgent) : urgent_(std::move(urgent)) {}
   /// Called after each piece of work. On a busy CPU, sleeps in proportion to the CPU time of the piece.
   void pause() {
-    // If the thread had to wait for a CPU, the CPU is busy. After a pause the scheduler prefers the thread, which then
-    // rarely waits; one wait therefore counts for several pieces of work.
+    // A wait shows that the CPU is busy. After a pause the scheduler prefers the thread, which then rarely waits; one
+    // wait therefore counts for several pieces of work.
     const double worked_s = cpu_seconds() - used_;
     wanted_ = queue_seconds() - queued_ > kWaited * worked_s ? kRemembered : std::max(wanted_ - 1, 0);
     const OwnTime rest;

@@ -25,15 +25,13 @@ constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // fits the cache, so
 
 std::string failure_text(const fs::path& path) { return "cannot save the checkpoint " + path.string() + ": "; }
 
-/// Returns the elements of a slice as a contiguous tensor on the same device. The result is a copy unless the elements
-/// are contiguous already.
+/// The elements of a slice as a contiguous tensor on the same device; a copy only if they are not contiguous.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
   const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
 }
 
-/// The calling rank's number among the ranks that write shared tensors. The first rank of each node comes first, then
-/// the second of each node, and so on: a few writers are on as many nodes as possible.
+/// The calling rank's number among the writers: first the first rank of each node, then the second of each, and so on.
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
   std::vector<std::pair<int, int>> order;  // number within the node, rank
@@ -43,9 +41,8 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// Where a writer's share of all shared tensors begins in one tensor. `position`, the first byte of the share, and
-/// `tensor_begin` count bytes from the beginning of the first tensor. Returns the first element of the tensor at or
-/// after `position`: an element belongs to the writer whose share has its first byte.
+/// Where a writer's share, which begins at byte `position` of all tensors, begins in the tensor that begins at byte
+/// `tensor_begin`: its first element whose first byte is in the share.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
@@ -53,8 +50,7 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
 
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
                 std::uint64_t bytes_per_writer) {
-  // Tensors are stored in the order of their names, because readers read them in this order, and then open each shard
-  // only once.
+  // Readers read tensors in the order of their names, and open each shard only once if it has this order.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
   for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
@@ -126,8 +122,7 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   if (!checkpoint.objection.empty()) written_ = {{"refused", checkpoint.objection}};
 }
 
-/// Runs `work`, unless earlier work has failed. Invariant 3: a failure on any rank ends the save on all ranks, so the
-/// error of `work` is stored for finish(), which throws it on every rank.
+/// Runs `work`, unless earlier work has failed. Invariant 3: finish() throws the error of `work` on every rank.
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {

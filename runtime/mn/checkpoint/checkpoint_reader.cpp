@@ -22,8 +22,7 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// How bad an error of a checkpoint is, in ascending order. With "auto", an older checkpoint is tried only after
-/// kDamage.
+/// How bad an error is, ascending. With "auto", an older checkpoint is tried only after kDamage.
 enum class Harm { kNone, kDamage, kVersion, kStorage };
 
 /// An error on one rank. `harm` is kNone if the rank met no error.
@@ -32,8 +31,7 @@ struct Trouble {
   std::string text;
 };
 
-/// Thrown if the checkpoint may be undamaged, but this version of mn cannot read it, or the storage fails. All ranks
-/// throw it, and no older checkpoint is tried.
+/// Thrown on all ranks if the checkpoint may be undamaged, but is of another version, or the storage fails.
 class CannotRead : public DataError {
  public:
   explicit CannotRead(const std::string& what) : DataError(what, true) {}
@@ -88,8 +86,7 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
   return {names.begin(), names.end()};
 }
 
-/// Called if `path` is no checkpoint. If `path` is a file, or an output folder with checkpoints, throws a DataError
-/// that explains this. No checkpoint of an output folder is chosen here: only the user can choose one.
+/// Throws if `path` is a file, or an output folder with checkpoints, among which only the user can choose.
 void reject_others(const fs::path& path) {
   if (fs::is_regular_file(path)) {
     throw DataError(path.string() + " is a file, not a checkpoint, which is a folder; --initmodel takes weights");
@@ -144,8 +141,7 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
 CheckpointReader::CheckpointReader(Communicator& comm, SavedCheckpoint folder)
     : comm_(comm), folder_(std::move(folder)) {}
 
-/// Collective, invariant 1: checks the whole checkpoint before any tensor is read. Rank r checks the shards r, r +
-/// ranks, … If any rank finds an error, every rank throws the worst error.
+/// Collective, invariant 1: every rank throws the worst error that any rank finds in its shards.
 void CheckpointReader::check() {
   throw_worst(comm_, trouble_of([&] {
                 for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks();

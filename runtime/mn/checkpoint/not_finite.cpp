@@ -9,9 +9,8 @@
 
 #include <mn/checkpoint/dtypes.hpp>
 
-// The compiler makes several versions of a function, and at the program's start the dynamic linker picks the version
-// with the widest vectors that the CPU supports. CMake defines MN_TARGET_CLONES if the compiler can make several
-// versions.
+// The compiler makes several versions of a function, and the dynamic linker picks the one with the widest vectors of
+// the CPU. CMake defines MN_TARGET_CLONES if the compiler can.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -21,9 +20,8 @@
 namespace mn {
 namespace {
 
-/// Returns the largest bit pattern of all numbers, without their sign bits. Larger numbers have larger bit patterns;
-/// infinity has a larger one than every number, and NaN than infinity. So the result shows whether one of the numbers
-/// is infinity or NaN.
+/// The largest bit pattern of all numbers, without their signs. It shows whether one of them is infinity or NaN,
+/// because infinity has a larger pattern than every number, and NaN than infinity.
 template <class T>
 inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
   constexpr T kWithoutSign = static_cast<T>(-1) >> 1;

@@ -28,8 +28,7 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-/// If `options` have the type Options, calls visit(name, member) for each known setting, such as the momentum, and
-/// returns true. `member` is a reference to a number or a flag.
+/// If `options` are Options, calls visit(name, number or flag) for each known setting, and returns true.
 template <class Options, class Visit>
 bool visit_as(OptimizerOptions& options, const Visit& visit) {
   auto* const own = dynamic_cast<Options*>(&options);
@@ -64,8 +63,7 @@ void set(Member& member, const nlohmann::json& value) {
 
 using Names = std::vector<std::string>;
 
-/// The groups of the checkpoint that share parameters with a group of parameters `names`: index of the group → the
-/// first shared parameter, with an ellipsis if there are more.
+/// The checkpoint's groups that share parameters with `names`: index → first shared name, with ", …" if there are more.
 std::map<std::size_t, std::string> shared_parameters(const Names& names, const nlohmann::json& saved) {
   std::map<std::size_t, std::string> shared;
   const std::set<std::string> own(names.begin(), names.end());

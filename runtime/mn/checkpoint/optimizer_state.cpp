@@ -93,8 +93,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// Allocates a tensor with the dtype and shape of a saved tensor. If the parameter has this shape, too, the tensor gets
-/// the parameter's strides, because updates are fastest if parameter and state lie in memory in the same way.
+/// A tensor of this form, with the strides of the parameter if it has the same shape: updates are fastest if both lie
+/// in memory in the same way.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
@@ -104,8 +104,7 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 }  // namespace
 
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
-  // A parameter that is not in the module gets a number as its name. Such parameters are numbered in the order of the
-  // groups.
+  // Parameters that are not in the module are numbered in the order of the groups.
   std::map<const c10::TensorImpl*, std::string> known;
   for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
   std::vector<std::vector<std::string>> names;
@@ -213,8 +212,7 @@ void OptimizerLoad::check_names(const json& groups) const {
   }
 }
 
-/// Throws DataError unless the optimizer has its parameters in the order of the checkpoint. An archive identifies
-/// parameters by their order alone, and only libtorch can read it.
+/// An archive identifies parameters by their order alone: throws DataError if the order has changed.
 void OptimizerLoad::check_order(const json& groups) const {
   check_names(groups);
   for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
@@ -250,8 +248,7 @@ void OptimizerLoad::finish(c10::Device device) {
     }
     const auto step = loaded.find(name + "/" + kStep);
     if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
-    // A parameter that was never updated has no state in the checkpoint, and gets none here: a state of zeros would
-    // mean something else.
+    // A parameter that was never updated has no state: a state of zeros would mean something else.
     if (any || step != loaded.end()) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {

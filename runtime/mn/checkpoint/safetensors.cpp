@@ -42,8 +42,7 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
     if (tensor.is_complex()) complex.push_back(name);
     tensor = as_pairs(tensor);
   }
-  // Invariant 1: tensors with wide elements come first, so every tensor is aligned for readers that map the file into
-  // memory. Tensors with equally wide elements are sorted by name.
+  // Invariant 1: wide elements first, so that every tensor is aligned for readers that map the file; then by name.
   std::ranges::sort(ordered, {}, [](const auto& named) {
     return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
   });
@@ -108,8 +107,7 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// Advice for the error that a tensor `name` is missing: if the file has the tensor under a longer name, such as
-/// "model." + `name`, returns a text with the longer name and the remedy. Otherwise empty.
+/// Advice if `name` is missing, but the file has it under a longer name, such as "model." + `name`; else empty.
 std::string with_prefix(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";
@@ -122,8 +120,7 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
   NamedTensors absent;
   for (const auto& [name, tensor] : own) {
     const auto found = forms.find(name);
-    // Files of older frameworks have no count of minibatches. Its absence is no error, because only a batch
-    // normalization without momentum reads this count.
+    // Files of older frameworks lack this count, which only a batch normalization without momentum reads.
     if (found == forms.end() && name.ends_with(".num_batches_tracked")) {
       absent.emplace_back(name, tensor);
       continue;
@@ -190,8 +187,7 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Replaces the module's parameters and statistics by their averages, as far as the checkpoint has averages. A
-/// parameter with several names is looked up under each name.
+/// Replaces weights by the averages that the checkpoint has, under any name of a parameter.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
@@ -228,8 +224,7 @@ Metadata read_metadata(const std::filesystem::path& path) {
   return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
 }
 
-/// Collective: rank 0 reads the tensors of `path` and passes them to copy(tensors, source); then all ranks take rank
-/// 0's weights.
+/// Collective: rank 0 passes the tensors of `path` to copy(tensors, source), and all ranks take its weights.
 template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                   const std::vector<std::string>& skip, const Copy& copy) {

@@ -59,8 +59,7 @@ nlohmann::json read_document(const fs::path& index) {
   }
 }
 
-/// Reads an index of weights. Returns, for each file that the index names, the names of its tensors. All files must lie
-/// in the folder of the index.
+/// The names of the tensors in each file that an index names. All files must lie in the folder of the index.
 std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
   std::map<std::string, std::set<std::string>> files;
   const nlohmann::json document = read_document(index);

@@ -73,8 +73,7 @@ double Axes::top(double y) const {
   return kHeight - kBottom - (scaled(y) - y_.least) / (y_.most - y_.least) * height;
 }
 
-/// The numbers beside an axis: all multiples of a step in the range, three to seven of them. The step is 1, 2 or 5
-/// times a power of ten.
+/// The numbers beside an axis: the three to seven multiples of 1, 2 or 5 times a power of ten in the range.
 std::vector<double> Axes::ticks(const Range& range) {
   const double wanted = (range.most - range.least) / 7;
   const double power = std::pow(10, std::floor(std::log10(wanted)));
@@ -89,7 +88,6 @@ std::vector<double> Axes::ticks(const Range& range) {
   return values;
 }
 
-/// The values that are written beside the y axis.
 std::vector<double> Axes::y_ticks() const {
   if (!log_) return ticks(y_);
   const double least = std::pow(10, y_.least), most = std::pow(10, y_.most);
@@ -120,8 +118,8 @@ void Axes::draw(std::ostream& svg, const std::string& x_label) const {
       << "</text>";
 }
 
-/// Returns the curves as they are drawn. Points with NaN or infinity are dropped, because they have no place on an
-/// axis; the page lists them among its findings. A long curve keeps only some points, to keep the page small.
+/// The curves as they are drawn: without NaN and infinity, which the page lists among its findings, and with only some
+/// points of a long curve, to keep the page small.
 std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   std::vector<Curve> shown = curves;
   for (Curve& curve : shown) {

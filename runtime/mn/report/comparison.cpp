@@ -26,8 +26,8 @@ bool any_has(const std::vector<Run>& runs, const std::string& metric) {
   return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
 }
 
-/// The metric by which the runs are sorted. Empty if no run has a metric. Some runs may lack this metric because their
-/// validation sets have other names. All runs are then sorted by the values of their main validation sets.
+/// The metric by which runs are sorted; empty if none has one. If some runs lack it, because their validation sets have
+/// other names, the name of the main validation set's value.
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const std::string metric = main_metric(run);

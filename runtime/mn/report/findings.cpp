@@ -123,8 +123,7 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
       "write fewer: " + (saves.empty() ? "the trigger of Snapshot, or Snapshot(keep, true)" : saves + ", or auto"));
 }
 
-/// Adds a finding for each text of a warning, with the ranks that have logged it. Leaves out warnings about stragglers,
-/// because find_straggler_cost() reports a straggler if it costs enough time.
+/// Adds a finding for each text, with the ranks that logged it; find_straggler_cost() reports stragglers.
 void find_warnings(const Run& run, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<std::string>> ranks_by_text;
   std::vector<std::string> order;

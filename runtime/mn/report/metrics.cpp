@@ -31,8 +31,8 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
-/// How the names of the main validation set's values begin: "validation/", or "validation/SET/" if all sets have names.
-/// The main set is the first set of --val or, if the option names none, the first set in the order of the names.
+/// Returns how the main validation set's values begin: "validation/", or "validation/SET/" if all sets have names. SET
+/// is the first set in --val, else the first one by name.
 std::string main_validation(const Run& run) {
   std::set<std::string> validations;
   for (const std::string& name : metrics_of(run)) {

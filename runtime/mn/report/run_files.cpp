@@ -58,8 +58,7 @@ void read_options(Run& run, const fs::path& path) {
   }
 }
 
-/// Adds the times in a report line of run.jsonl to the run. They are means over `steps` steps, the steps since the line
-/// before.
+/// Adds the times of a report line, which are means over the `steps` steps since the line before.
 void add_times(Run& run, json event, std::int64_t steps) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
@@ -71,8 +70,7 @@ void add_times(Run& run, json event, std::int64_t steps) {
   run.times.push_back(std::move(event));
 }
 
-/// Called when a resumed run begins at the checkpoint of `iteration`. Drops all records of later iterations, because
-/// the resumed run computes the iterations again.
+/// A run that resumes at the checkpoint of `iteration` computes later iterations again: drops their records.
 void drop_after(Run& run, std::int64_t iteration) {
   std::erase_if(run.times,
                 [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });

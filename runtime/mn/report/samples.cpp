@@ -30,8 +30,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// The files of a folder with one of the endings `kinds`, grouped by their name without the iteration (the tag). In
-/// each group the newest file comes first.
+/// The files with one of the endings `kinds` by tag (their name without the iteration), the newest first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;

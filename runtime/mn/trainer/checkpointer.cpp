@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds the time from this call to the end of the result's life to `sum`.
+/// Adds the time for which the result lives to `sum`.
 auto add_time(double& sum) {
   return c10::make_scope_exit([&sum, begin = std::chrono::steady_clock::now()] {
     sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -80,8 +80,7 @@ void Checkpointer::log_other_runs() const {
   }
 }
 
-/// Collective. Call it before the checkpoint of iteration `next` is written. Invariant 3: before a run's first
-/// checkpoint, rank 0 renames the checkpoints that other runs have left.
+/// Collective. Invariant 3: called before the checkpoint of iteration `next` is written.
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;
@@ -120,8 +119,7 @@ void Checkpointer::save(const fs::path& path) {
 
 fs::path Checkpointer::save_to_requeue() {
   const fs::path path = checkpoint_path(surroundings_.out, iteration());
-  // Invariant 3: other runs' checkpoints are renamed even if nothing is saved here, because the requeued job will
-  // resume from the newest checkpoint. A checkpoint of the current iteration keeps its name.
+  // Invariant 3, even if nothing is saved here: the requeued job will resume from the newest checkpoint.
   rename_other_runs(is_saved() ? iteration() + 1 : iteration());
   if (!is_saved()) save(path);
   return path;

@@ -43,8 +43,7 @@ class IteratingEvaluator : public Evaluator {
         if (pauses_) pauses_(false);
         batch = iterator_->next();
         if (!batch && done > 0) break;
-        // A rank with fewer samples than other ranks gets empty minibatches. This is an error if the model makes
-        // collective calls, because the other ranks would wait; calls_ finds this error.
+        // A rank with fewer samples gets empty minibatches: an error if the model makes collective calls (calls_).
         calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
         note_progress();
       } while (batch && ++done != most);
@@ -119,8 +118,7 @@ class MinibatchValues {
   std::vector<nlohmann::json> values_;
 };
 
-/// An evaluator that collects something from each minibatch; rank 0 aggregates what all ranks have collected.
-/// `Collected` is MinibatchValues or SampleResults.
+/// Collects something from each minibatch (MinibatchValues or SampleResults); rank 0 aggregates the collections.
 template <class Collected, class CalcBatch, class AggregateAll>
 class CollectingEvaluator final : public IteratingEvaluator {
  public:
@@ -144,8 +142,7 @@ class CollectingEvaluator final : public IteratingEvaluator {
   Metrics evaluate() override {
     const auto all = collect(comm_.get()).gather(*comm_);
     Metrics metrics;
-    // If `aggregate_`, the program's function, throws on rank 0, on_root() throws on all ranks. Otherwise they would wait
-    // forever in the broadcast.
+    // on_root() throws on all ranks what aggregate_() throws; otherwise they would wait in the broadcast forever.
     on_root<ArgumentError>(
         *comm_, [&] { metrics = aggregate_(all); }, true);
     return comm_->bcast_obj(nlohmann::json(metrics)).template get<Metrics>();

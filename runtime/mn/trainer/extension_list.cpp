@@ -12,8 +12,7 @@
 namespace mn {
 namespace {
 
-/// Returns member(). If `member` throws an error of libtorch or another library, puts the extension's name before the
-/// error's text, because the text itself does not say where the error happened.
+/// Returns member(). Puts the extension's name before the text of an error of libtorch or another library.
 template <class Member>
 auto name_errors(const std::string& extension, const Member& member) {
   try {
@@ -30,8 +29,7 @@ auto name_errors(const std::string& extension, const Member& member) {
 
 }  // namespace
 
-// These functions are defined here, because the header has only forward declarations of nlohmann::json and
-// Communicator.
+// The header only declares nlohmann::json and Communicator; therefore these functions are defined here.
 nlohmann::json Extension::state() const { return nullptr; }
 
 void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) {
@@ -48,8 +46,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   if (std::ranges::find(entries_, name, &Entry::name) != entries_.end()) {
     throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
   }
-  // Extensions with higher priorities come first. Extensions of the same priority stay in the order of add(), which is
-  // the same on all ranks.
+  // Extensions of one priority stay in the order of add(), which is the same on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   const auto added = entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -158,8 +155,7 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 }
 
 void ExtensionList::find_due(const Progress& progress) {
-  // All ranks must run the same extensions, because extensions may make collective calls. fires() therefore depends
-  // only on values that are equal on all ranks (see due()).
+  // All ranks run the same extensions, because fires() depends only on values that are equal on all ranks.
   for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
 }
 
@@ -196,8 +192,7 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a function of an extension. Returns false if a signal or the time limit interrupted the call; the extension is
-/// then pending again.
+/// Calls a function of an extension. If the call is interrupted, returns false, and the extension is pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   const double begin_s = elapsed_s_();
@@ -250,8 +245,7 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // Clocks differ from rank to rank: due() is this rank's answer, and set_due() gets the answer on which all ranks
-  // agreed.
+  // due() is the answer of this rank's clock; set_due() gets the answer on which all ranks have agreed.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

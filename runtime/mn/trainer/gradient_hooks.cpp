@@ -19,8 +19,7 @@ namespace {
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
 
-/// Multiplies gradients on the CPU by `rate`. For 16-bit gradients the rate stays float32: libtorch would round it to
-/// 16 bits, where a rate of 1e-8 is 0.
+/// Works on the CPU. For 16-bit gradients the rate stays float32: libtorch would round a rate of 1e-8 to 0.
 void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& gradient : gradients) {
@@ -35,8 +34,8 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
   if (!wide.empty()) at::_foreach_mul_(wide, rate);
 }
 
-/// Limits the norm of all gradients together to `max_norm`. Returns the norm before the change. Gradients whose norm is
-/// not finite are not changed. On a GPU the host does not wait.
+/// Limits the norm of all gradients together, if it is finite, to `max_norm`. Returns the norm before. On a GPU the
+/// host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
@@ -64,8 +63,7 @@ GradientHook weight_decay(double rate) {
     for (const auto& parameter : parameters) {
       if (!parameter.grad().defined()) continue;
       reject_sparse(parameter, "weight decay");
-      // The parameter is cast to float32, because libtorch would round `rate` to the dtype of a 16-bit parameter and
-      // gradient.
+      // libtorch would round `rate` to the dtype of a 16-bit parameter and gradient.
       parameter.mutable_grad().add_(is_narrow(parameter) ? parameter.to(at::kFloat) : parameter, rate);
     }
   };

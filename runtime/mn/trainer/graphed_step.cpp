@@ -77,9 +77,8 @@ const char* GraphedStep::why_no_graph(const MultiNodeOptimizer& optimizer) {
   return nullptr;
 }
 
-/// Invariant 3: if one of these numbers changes, the step is recorded again. They are the optimizer's constants, which
-/// a graph holds, and a fingerprint of parameters, hooks and states. Learning rates are left out, because they may
-/// change.
+/// Invariant 3: returns the optimizer's constants, which a graph holds, and a fingerprint of parameters, hooks and
+/// states. Learning rates may change, and are left out.
 std::vector<double> GraphedStep::settings() {
   optimizer_->follow_parameter_set();
   std::vector<double> all = update_->constants();
@@ -105,8 +104,7 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// Collective. Decides whether this step runs without a graph, is recorded or is launched. Invariant 1: all ranks make
-/// the same decision.
+/// Collective, invariant 1: all ranks decide in the same way whether to run, record or launch the step.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   if (is_optional_ && !graph_ && steps_ >= kPatience) return Way::kWithoutGraph;  // on all ranks: no message
   Communicator& comm = *optimizer_->communicator();
@@ -117,8 +115,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
              (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
-  // The ways are ordered from the least to the most demanding. All ranks take the minimum; therefore if one rank cannot
-  // launch or record, no rank does.
+  // The ways ascend: if one rank cannot launch or record, the minimum lets no rank do so.
   auto least = static_cast<std::int64_t>(way);
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);
@@ -153,8 +150,8 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
   return copies(results_);      // the next launch overwrites results_
 }
 
-/// Launches the graph and does the part of a step that the host must do. `is_first` is true directly after the
-/// recording, which has already counted the update and its bytes.
+/// Launches the graph, and does the host's part of a step. `is_first` is true directly after the recording, which has
+/// already counted the update and its bytes.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -168,13 +165,12 @@ void GraphedStep::launch(bool is_first) {
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
-  // The old graph and its results are dropped first, to free their memory for the new ones.
+  // The old graph's memory is for the new one.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // Invariant 4: `step` must not draw random numbers on the host, because every launch would repeat the numbers of the
-  // recording.
+  // Invariant 4: every launch would repeat random numbers that `step` draws on the host.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

@@ -36,7 +36,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // The buffers must be equal on all ranks now, because each average will change them by the same amount on all ranks.
+  // Each average changes the buffers by the same amount on all ranks, so they must be equal now.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -44,8 +44,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` holds the weight and the flags; therefore one reduction averages them together with the
-  // changes.
+  // The tail of change_ holds the weight and the flags: one reduction averages them, too.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -89,8 +88,8 @@ ReductionResult LocalSgd::average(bool set_changes) {
   return result;
 }
 
-/// Sets change_ to the weighted change of this rank's parameters since the last average. Changes are averaged instead
-/// of parameters, because changes are small; therefore their mean is rounded less.
+/// Sets change_ to the weighted change since the last average. The mean of changes, which are small, is rounded less
+/// than the mean of parameters.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
@@ -137,7 +136,6 @@ std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
 
 NamedTensors LocalSgd::state() const {
   NamedTensors state;
-  // Only rank 0 saves the velocities, because they are the same on all ranks.
   if (comm_->rank() != 0) return state;
   for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
   return state;

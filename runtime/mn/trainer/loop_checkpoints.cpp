@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOwnValue = "own";  // name of OwnValue in a checkpoint
 
-/// An extension without work of its own. The program's value is its state; therefore checkpoints store the value.
+/// Checkpoints store the state of an extension, and so the program's value.
 struct OwnValue final : Extension {
   std::string name() const override { return kOwnValue; }
   json state() const override { return value; }

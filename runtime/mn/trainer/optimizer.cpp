@@ -26,11 +26,10 @@
 namespace mn {
 namespace {
 
-/// Makes the ranks draw different random numbers, for instance for dropout. Rank 0 draws the numbers that a run with
-/// one rank would draw.
+/// Makes the ranks draw different random numbers. Rank 0 draws those of a run with one rank.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
-  // If the generators' states differ between ranks, the program has seeded them differently, and nothing is changed.
+  // If the states differ between ranks, the program has seeded them so.
   const std::uint64_t state = random_state_hash(comm.device());
   if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
   seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
@@ -46,15 +45,13 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Options are the same on all ranks; therefore either all ranks throw here or no rank does. No collective call may
-  // come before these checks.
+  // Options are equal on all ranks: all throw or none. No collective call may come before these checks.
   check_options(options_);
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
-  // On a GPU the device measures how long steps wait for communication. With a trace the host waits for the device in
-  // each phase; therefore the host can measure these waits itself.
+  // On a GPU the device measures the waits for communication. With a trace the host waits in each phase, and measures.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -66,9 +63,8 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
-/// If possible, lets the device decide which steps to leave out because of overflows; otherwise the host waits for this
-/// decision in each step. The host must decide if there is compression, which keeps residuals only of steps that are
-/// made, or if the optimizer's kernels cannot leave out a step.
+/// Lets the device decide which steps overflow, so that the host need not wait. The host must decide with compression,
+/// which keeps residuals only of steps that are made, and with optimizers whose kernels can't leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
   if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
   auto* const skips = dynamic_cast<DeviceUpdate*>(actual_.get());
@@ -78,7 +74,7 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 }
 
 void MultiNodeOptimizer::zero_grad() {
-  // A parameter that has left the groups keeps its gradient, because the parameter may be another optimizer's now.
+  // A parameter that has left the groups keeps its gradient: it may be another optimizer's now.
   std::vector<std::pair<at::Tensor, at::Tensor>> left;
   const bool set_changes = !set_->is_current();
   if (set_changes) {
@@ -103,8 +99,7 @@ void MultiNodeOptimizer::zero_grad() {
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  // If the set of parameters has changed, announce_step() does nothing: step() must first give the reduction the new
-  // set.
+  // step() must first give the reduction a changed set of parameters.
   if (samples <= 0 || !set_->is_current() || reduction_->gradients().set_changes()) return;
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
@@ -119,7 +114,7 @@ void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weights_->of_step(samples, [this] { join_set_change(); })) step_weighted(*weight);
 }
 
-/// Runs `work`, which waits for communication, and adds the waiting time to the communication time of steps.
+/// Runs `work`, and counts its time as waiting for communication.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -137,8 +132,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // `finite` depends only on reduced gradients, which are equal on all ranks. Therefore all ranks leave out the same
-  // steps, and their scales stay equal.
+  // All ranks see the same reduced gradients: they leave out the same steps, and their scales stay equal.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -156,7 +150,7 @@ void MultiNodeOptimizer::update() {
   if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
-/// With double buffering, applies the mean of the last step, which no update has used yet.
+/// With double buffering, applies the mean of the last step.
 void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
@@ -164,8 +158,7 @@ void MultiNodeOptimizer::apply_pending() {
   if (take_pending() || result.has_mean) update();
 }
 
-/// If leave_sparse_outside() has kept a mean, makes it the parameters' gradients and returns true. Otherwise returns
-/// false.
+/// Makes the mean that leave_sparse_outside() has kept the parameters' gradients. False if there is none.
 bool MultiNodeOptimizer::take_pending() {
   if (!pending_) return false;
   for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
@@ -173,8 +166,7 @@ bool MultiNodeOptimizer::take_pending() {
   return true;
 }
 
-/// Calls `average_parameters`, which may average the parameters over ranks. If a rank reports a fault together with
-/// this average, all ranks throw.
+/// Runs `average_parameters`. If it tells of a rank's fault, all ranks throw.
 void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
   ReductionResult result;
   wait("wait for parameters", [&] { result = average_parameters(); });

@@ -51,15 +51,13 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // The checks above may throw. Nothing was changed before the checks; therefore an error leaves the optimizer
-  // unchanged.
+  // Nothing was changed before the checks above, which may throw.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(rank_state(), set_->all(), parameters) : NamedTensors();
   const bool is_first = !reduction_;
-  // The set also has the frozen parameters, because follow_parameter_set() compares it with all parameters in the
-  // program's groups.
+  // The set has frozen parameters, too, because follow_parameter_set() compares it with the program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
@@ -87,8 +85,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
-  // The present gradients may still be unused. The watch of the new buffer then needs the weights of the losses that
-  // made these gradients.
+  // The new buffer's watch needs the weights of the losses that made the present gradients.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -112,8 +109,7 @@ std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   return sparse;
 }
 
-/// Called after a step. If some gradients have turned out to be sparse, makes a new reduction without room for them in
-/// the buffer.
+/// Called after a step: gradients that have turned out to be sparse get no room in a new reduction's buffer.
 void MultiNodeOptimizer::leave_sparse_outside() {
   if (!reduction_->gradients().is_too_large()) return;
   ReductionResult result;
@@ -133,8 +129,7 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// Collective, invariant 3: all ranks agree on a change of the parameter set to `now`, or all ranks throw. The
-/// gradients of this step stay unchanged.
+/// Collective, invariant 3: all ranks agree on the set `now`, or all throw. Gradients stay unchanged.
 void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;
@@ -166,8 +161,7 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   }
 }
 
-/// Called before a reduction. Invariant 3: if the program has frozen or unfrozen parameters, all ranks agree on this
-/// change, or all throw.
+/// Called before a reduction. Invariant 3: all ranks agree on what the program has frozen, or all throw.
 void MultiNodeOptimizer::agree_on_frozen() {
   if (!reduction_->gradients().set_changes()) return;
   agree_on_set(set_->all());
@@ -175,7 +169,7 @@ void MultiNodeOptimizer::agree_on_frozen() {
   reduction_->gradients().watch().record();  // agree_on_set() has moved the gradients
 }
 
-/// Called once all ranks have agreed. From now on the reduction leaves out all parameters that require no gradient.
+/// Called once all ranks have agreed: the reduction leaves out parameters without requires_grad.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;
@@ -189,16 +183,15 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
 
-/// Called if another rank changes its parameter set before this step. Invariant 3: this rank makes the same change, or
-/// all ranks throw.
+/// Called if another rank changes its set before this step: this rank makes the same change, or all throw.
 void MultiNodeOptimizer::join_set_change() {
   if (!set_->is_current()) return change_set(false);
   apply_pending();
   agree_on_set(set_->all());
 }
 
-/// Changes the parameter set to the parameters that the groups list now. `before_step` is true in zero_grad(); ranks
-/// without a change may then already be in a step.
+/// Changes the set to the parameters in the groups. In zero_grad() (`before_step`) ranks without a change may already
+/// be in a step.
 void MultiNodeOptimizer::change_set(bool before_step) {
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
@@ -209,8 +202,7 @@ void MultiNodeOptimizer::change_set(bool before_step) {
     set_->remove_repeats();
     now = set_->listed();
   }
-  // Gradients that no step has used yet are kept in `unused`, and put back below. Gradients whose reduction is under
-  // way are applied.
+  // Unused gradients are put back below; gradients whose reduction is under way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused, holders = trained;
   for (const at::Tensor& parameter : same ? std::vector<at::Tensor>() : reduction_->parameters()) {
@@ -238,9 +230,8 @@ void MultiNodeOptimizer::change_set(bool before_step) {
   set_->sort(reduction_->parameters());
 }
 
-/// Throws UsageError if another optimizer has a parameter of this optimizer. The constructor does not call this
-/// function, because until the first step the program may destroy the other optimizer, or remove the parameter from its
-/// groups.
+/// Throws UsageError if another optimizer has a parameter of this one. Not in the constructor: until the first step the
+/// program may destroy the other optimizer, or remove the parameter from its groups.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
@@ -259,7 +250,7 @@ void MultiNodeOptimizer::check_alone() {
                    "each parameter to one optimizer, or destroy the one that is done");
 }
 
-/// Returns the listed parameters whose gradients the optimizer's reduction has moved to its buffer.
+/// The listed parameters whose gradients the reduction has moved to its buffer.
 std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   std::unordered_set<const c10::TensorImpl*> listed, result;
   for (const at::Tensor& parameter : set_->listed()) listed.insert(parameter.unsafeGetTensorImpl());

@@ -59,14 +59,12 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// Returns when a process began, in ticks since the machine's start. The kernel uses process numbers again, but a
-/// number together with this time is unique.
+/// Returns when a process began, in ticks since the machine's start. The pid and this time together are unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): this is field 22. Field 2, the name, may have blanks and parentheses in it; therefore the fields are
-  // counted from the last parenthesis.
+  // proc(5): field 22 is counted from the last parenthesis, because field 2 may have blanks and parentheses.
   InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -107,8 +105,7 @@ bool is_this_job(const json& owner) {
 /// True if the owner's process may still run. Called only if the file system has no locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // A process on another host cannot be looked up. A process of the same job has ended, because the calling process
-  // came later.
+  // A process of another host can't be looked up. A process of this job has ended, because ours came later.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -131,8 +128,7 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// Invariant 5: throws UsageError if another user has made a link in the folder. snapshot_best may be such a link: mn
-/// replaces it, and never writes through it.
+/// Keeps invariant 5. snapshot_best may be another user's link: mn replaces it, and never writes through it.
 void reject_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
   const auto reject = [](const std::filesystem::path& link) {
@@ -208,8 +204,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// Locks the folder's lock file. Returns false if another process holds the lock. Invariant 3: also returns false if
-/// the locked file was removed from the folder meanwhile, because the lock of a removed file does not count.
+/// Returns false if another process holds the lock or, invariant 3, if the locked file was removed meanwhile.
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
@@ -228,8 +223,7 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // If this process holds the folder already, that lock is enough. A lock of flock(2) belongs to an open file;
-    // therefore a second lock would wait for the first.
+    // This process holds the folder already. A second flock(2) would wait for the first.
     if (is_this_process(owner)) return lock_.reset();
     // If the file is empty, a process has just made it, and has not written its name yet.
     const auto patience = owner.empty()                  ? kTimeToSign

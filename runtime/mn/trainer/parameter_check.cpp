@@ -20,8 +20,7 @@ std::uint64_t hash_of(const at::Tensor& parameter) {
   return hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
 }
 
-/// Finds the ranks whose hash is wrong: the most frequent hash counts as right. If several are equally frequent, the
-/// hash of the lowest rank counts as right.
+/// Returns the ranks whose hash is not the most frequent one; of equally frequent ones the lowest rank's counts.
 std::vector<std::size_t> different_ranks(const std::vector<std::uint64_t>& hashes) {
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t hash : hashes) ++counts[hash];

@@ -42,8 +42,7 @@ void read_own_usage(RankConditions& now) {
   now.queue_s = queue_seconds();
 }
 
-/// Reads the lines "cpuN user nice system idle iowait irq softirq steal …" of /proc/stat for the CPUs that the process
-/// may use.
+/// Reads "cpuN user nice system idle iowait irq softirq steal …" in /proc/stat for the process's CPUs.
 void read_cpus(RankConditions& now) {
   const std::vector<int> own = usable_cpus();
   const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -70,8 +69,8 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// A counter that is compared between ranks, and the text that is logged if it differs. The text appears if the slow
-/// rank's number differs from the other ranks' by at least the difference and the ratio given here.
+/// A counter that is compared between ranks. The text is logged if the slow rank's number exceeds the others' by at
+/// least this difference and this ratio.
 struct Comparison {
   const char* name;
   const char* text;  ///< for printf, with the slow rank's number and the other ranks' number
@@ -119,8 +118,7 @@ RankConditions conditions_now() {
 json changes_between(const RankConditions& before, const RankConditions& after) {
   const double time_s = std::max(after.time_s - before.time_s, 1e-3);
   const auto rate = [&](double RankConditions::*counter) { return (after.*counter - before.*counter) / time_s; };
-  // The CPU time of all other processes. Clock ticks are coarse, so this difference may be negative; it then counts as
-  // 0.
+  // The CPU time of other processes; coarse ticks may make it negative.
   const double others = rate(&RankConditions::busy_cpu_s) - rate(&RankConditions::own_cpu_s);
   return {{"queue_percent", 100 * rate(&RankConditions::queue_s)},
           {"other_cpus", std::max(others, 0.0)},

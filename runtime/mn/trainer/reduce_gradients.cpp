@@ -53,7 +53,7 @@ bool MultiNodeOptimizer::reduce_gradients(double samples) {
   return reduced_->has_mean;
 }
 
-/// Describes the fault that a frozen parameter has a gradient. Returns an empty text if there is no such fault.
+/// Describes the fault that a frozen parameter has a gradient; empty if none has.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   const auto& frozen = set_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
@@ -65,8 +65,8 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
-/// Invariant 3: each backward pass must begin at losses that this optimizer's GradScaler has scaled once or, without a
-/// GradScaler, at losses that none has scaled. Describes a fault of this kind; returns an empty text if there is none.
+/// Invariant 3: each backward begins at losses that this optimizer's GradScaler has scaled once, or that none has
+/// scaled if there is no GradScaler. Describes a fault of this kind; empty if there is none.
 std::string MultiNodeOptimizer::fault_of_scales() const {
   for (const auto& backward : reduction_->gradients().watch().backwards()) {
     for (const LossScale& scale : backward->scales) {
@@ -85,8 +85,7 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
   return "";
 }
 
-/// Invariant 1: describes a fault if a gradient has changed since its backward pass. Returns an empty text if there is
-/// no such fault. Call it once in each step, because it enqueues a comparison.
+/// Invariant 1: describes a change of a gradient since its backward; empty if there is none. Once in each step.
 std::string MultiNodeOptimizer::find_gradient_fault() {
   const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
@@ -99,8 +98,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Looks for a fault of this rank, and sets the parts of `weight` that depend on the losses. The reduction will then
-/// tell all ranks whether there is a fault. With double buffering, faults_ may still have a fault of the last step.
+/// Looks for a fault of this rank, which the reduction will tell all ranks, and sets the parts of `weight` that depend
+/// on the losses. With double buffering, faults_ may still have a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
@@ -109,18 +108,16 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Called after a reduction over `ranks`. If some ranks have a fault, all ranks throw the fault of the lowest rank
-/// among them. Weights that differ are a fault only if a backward pass assumed equal weights.
+/// Called after a reduction over `ranks`: if some have a fault, all throw the fault of the lowest rank among them.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
-  // A rank that changes its set of parameters waits for this call in agree_on_set(). This rank has no change; therefore
-  // the sets differ and all ranks throw.
+  // A rank that changes its set waits in agree_on_set(). This rank has no change, so the sets differ and all throw.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
   faults_->throw_first(ranks);
 }
 
-/// Invariant 2: true if the gradients are the mean that reduce_gradients() has made, which the next step then uses.
+/// Invariant 2: true if the gradients are the mean that reduce_gradients() has made.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
   const GradientWatch& watch = reduction_->gradients().watch();
@@ -153,8 +150,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   reduced_ = reduced;
 }
 
-/// Warns if many steps in a row were left out because of overflows. Only rank 0 warns, because gradients are means,
-/// which are equal on all ranks.
+/// Warns if many steps in a row were left out. Only rank 0 warns: gradients are means, equal on all ranks.
 void MultiNodeOptimizer::watch_overflows() {
   const std::int64_t skipped = scaler_->count_step();
   if (skipped == 0 || comm_->rank() != 0) return;
@@ -171,8 +167,7 @@ void MultiNodeOptimizer::watch_overflows() {
               "with --precision bf16 or fp32");
 }
 
-/// Calls the closure, reduces the gradients and runs the hooks. Invariant 5: returns the mean loss over ranks;
-/// therefore the torch optimizer makes the same decisions on all ranks.
+/// Invariant 5: calls the closure, reduces the gradients, runs the hooks, and returns the mean loss over ranks.
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();

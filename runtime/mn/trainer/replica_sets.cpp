@@ -52,8 +52,7 @@ ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<
 }
 
 bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
-  // Only the first rank of each set lists the set's checkpoints, because on other nodes a file system may show a new
-  // folder late.
+  // Only a set's first rank lists its checkpoints: on other nodes a file system may show a new folder late.
   const nlohmann::json own = trainer.is_root() ? nlohmann::json(iterations_in(trainer.out())) : nlohmann::json();
   std::optional<std::vector<std::int64_t>> common;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
@@ -67,8 +66,7 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  // If a save was killed while it replaced a checkpoint, the checkpoint's folder may have another name.
-  // find_checkpoints() finds this folder, too.
+  // A save that was killed while it replaced a checkpoint may have left the folder under another name.
   const auto paths = find_checkpoints(trainer.out());
   const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
   const auto found = std::ranges::find_if(paths, of_it);

@@ -76,8 +76,7 @@ void Restore::model(const std::string& source) {
   frozen_parameters(checkpoint_.about().at("frozen"));
 }
 
-/// Freezes and unfreezes parameters as they were in the checkpoint, if the old program began with the same frozen
-/// parameters as this program. Otherwise this program's own choice stays.
+/// Freezes parameters as in the checkpoint if both programs began with the same frozen parameters.
 void Restore::frozen_parameters(const json& saved) {
   const auto then = saved.at("now").get<std::set<std::string>>();
   const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;
@@ -132,8 +131,7 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
 }
 
-/// Reads the checkpoint's tensors whose names begin with `prefix` into new tensors on the CPU. The result has the names
-/// without `prefix`.
+/// Reads the tensors whose names begin with `prefix` into new tensors on the CPU, named without `prefix`.
 NamedTensors Restore::read_all(const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, form] : checkpoint_.shared(prefix)) {
@@ -143,7 +141,7 @@ NamedTensors Restore::read_all(const std::string& prefix) {
   return tensors;
 }
 
-/// Restores the extensions. Must come last, because extensions may use every other restored state.
+/// Called last, because extensions may use every other restored state.
 void Restore::extensions() {
   ExtensionList::Restored restored{
       checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
@@ -166,8 +164,7 @@ void Restore::replicated_state() {
   parts_.observation.load(about);
 }
 
-/// Logs if the number of ranks or of samples per iteration has changed, because learning rates and schedules may then
-/// no longer suit.
+/// Logs a change of the number of ranks or of samples per iteration: learning rates may no longer suit.
 void Restore::log_other_size(const json& then, const json& now) const {
   const std::int64_t ranks = checkpoint_.ranks(), own = parts_.comm.size();
   const bool are_known = then.is_number() && now.is_number();
@@ -181,8 +178,7 @@ void Restore::log_other_size(const json& then, const json& now) const {
   log_info(text);
 }
 
-/// Restores the sums over samples: each rank takes its own. Invariant 2: if the number of ranks has changed, rank 0
-/// takes the sums of all ranks.
+/// Each rank takes its own sums over samples. Invariant 2: with another number of ranks, rank 0 takes all.
 void Restore::observation() {
   const json& records = checkpoint_.about().at("ranks");
   parts_.observation.clear_rank_state();
@@ -200,8 +196,7 @@ void Restore::rank_state() {
   has_same_ranks() ? own_tensors() : restart_random_numbers();
 }
 
-/// Invariant 2: if the number of ranks has changed, random numbers are seeded from the old seed, the iteration and the
-/// rank.
+/// Invariant 2: seeds the random numbers from the old seed, the iteration and the rank.
 void Restore::restart_random_numbers() {
   const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
   const std::string key =
@@ -215,7 +210,7 @@ void Restore::restart_random_numbers() {
   }
 }
 
-/// Invariant 1: if the number of ranks is unchanged, each rank takes its own tensors from the checkpoint.
+/// Invariant 1: with as many ranks as before, each rank takes its own tensors.
 void Restore::own_tensors() {
   const std::map<std::string, at::Tensor> own(own_.begin(), own_.end());
   const at::NoGradGuard no_grad;

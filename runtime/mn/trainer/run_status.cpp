@@ -20,9 +20,8 @@ namespace {
 
 constexpr int kPeriodFactor = 100;  // least time between writes / time of a write
 
-/// Opens an empty file for writing that only its owner may read. In a folder that everybody may write, somebody may
-/// have put a link to one of our files at `path`, or a pipe that blocks open(). In both cases returns no descriptor,
-/// and sets errno.
+/// Opens an empty file that only its owner may read. In a folder that everybody may write, `path` may be a link to one
+/// of our files, or a pipe that blocks open(): then returns no descriptor, and sets errno.
 Fd open_private(const std::string& path) {
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat facts = {};
@@ -65,7 +64,7 @@ void RunStatus::saved(std::int64_t iteration) {
   write();
 }
 
-/// Writes the file by a single write of fixed length; therefore readers see either the old lines or the new lines.
+/// A single write of fixed length: readers see either the old lines or the new lines.
 void RunStatus::write() {
   if (!file_) return;
   OutText lines;
@@ -82,7 +81,7 @@ void RunStatus::write() {
   [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), text.size(), 0);
   const bool is_first = written_ == Clock::time_point{};
   written_ = Clock::now();
-  // The fastest write so far counts as the cost of a write, because load on the machine delays some writes.
+  // The fastest write counts, because load on the machine delays some writes.
   cost_ = is_first ? written_ - begin : std::min(cost_, written_ - begin);
 }
 

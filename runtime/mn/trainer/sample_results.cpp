@@ -1,5 +1,4 @@
-// Each rank sends its results unchanged, field by field. Rank 0 then selects the rows in the order of samples. Only
-// rank 0 holds more than its own results.
+// Each rank sends its results field by field; rank 0, which alone holds all results, selects the rows in order.
 #include <mn/trainer/sample_results.hpp>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns `field` without its rows: only the dtype, the shape of a row, and whether there are offsets.
+/// `field` without its rows: the dtype, the shape of a row, and whether there are offsets.
 BatchField form_of(const BatchField& field) {
   std::vector<std::int64_t> shape = field.values.sizes().vec();
   shape[0] = 0;
@@ -72,8 +71,7 @@ void check_field(const BatchField& field, std::int64_t samples) {
   }
 }
 
-/// Collective: returns the rows of all ranks on rank 0, in rank order, and no rows on other ranks. `own`, this rank's
-/// rows, is contiguous and on the CPU.
+/// Collective: all ranks' rows on rank 0, in rank order. `own`, this rank's rows, is contiguous and on the CPU.
 at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   const std::int64_t rows = own.size(0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
@@ -91,14 +89,12 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   return gathered;
 }
 
-/// Joins the rows of all tensors. If there is no tensor, returns `none`, which has the dtype and the shape of a row,
-/// but no rows.
+/// Joins the rows of all tensors. Without a tensor, returns `none`, which has the dtype and shape, but no rows.
 at::Tensor concatenated(const at::Tensor& none, std::vector<at::Tensor> tensors) {
   return tensors.empty() ? none : at::cat(tensors);
 }
 
-/// Returns positions in `samples` in the order of the samples' numbers. If a sample comes several times, only one of
-/// its positions is returned.
+/// Positions in `samples` in the order of the samples' numbers; a sample that comes several times is there once.
 std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   const auto number = [&](std::int64_t position) { return samples[static_cast<std::size_t>(position)]; };
   std::vector<std::int64_t> order(samples.size());
@@ -109,8 +105,7 @@ std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   return order;
 }
 
-/// Returns the rows of the samples at the positions in `order`, in this order. In `values`, the sample at position p
-/// has counts[p] rows.
+/// The rows of the samples at the positions in `order`; the sample at position p has counts[p] rows in `values`.
 BatchField ordered(const std::string& name, const at::Tensor& values, const at::Tensor& counts,
                    const std::vector<std::int64_t>& order) {
   const at::Tensor ends = counts.cumsum(0);
@@ -156,8 +151,7 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective: throws if the ranks' fields differ. A rank without results gets empty fields of the other ranks' names
-/// and forms, because it must take part when fields are gathered.
+/// Collective: throws if the ranks' fields differ. A rank without results gets empty fields, to take part in gather().
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

@@ -33,8 +33,7 @@ std::int64_t now_ms() noexcept {
 void SignalFlag::handle(int signal) {
   if (is_over) return;
   const int saved_errno = errno;
-  // A signal handler may only use async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2),
-  // raise(3).
+  // A handler may call async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
   auto& first = first_at_ms[static_cast<std::size_t>(signal)];
   const std::int64_t now = now_ms();
   std::int64_t before = 0;
@@ -42,8 +41,7 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // The same signal came again, because the save takes too long. The process now ends by SIGTERM, as it would without
-    // this handler.
+    // The same signal came again, because the save takes too long: now SIGTERM ends the process.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }

@@ -18,18 +18,16 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
-// The names of the kinds of values, in the order of Summary's enumeration, for errors and for state(). In a state() a
-// mean has its weight instead of this name.
+// Names of the kinds, for errors and for state(), in which a mean has its weight in place of this name.
 constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
-/// Returns a tensor of one element without its autograd graph, because the graph would keep the step's activations in
-/// memory.
+/// A tensor of one element without its autograd graph, which would keep the step's activations in memory.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.numel() == 1) return tensor.detach().reshape({});
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");
 }
 
-/// Returns the numbers in the tensors. There is one copy to the host, and one wait, for each device and dtype.
+/// The numbers in the tensors, by one copy to the host for each device and dtype.
 std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
   std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

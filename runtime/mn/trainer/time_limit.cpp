@@ -37,8 +37,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Returns how many seconds are left until the time in the variable `name`. Returns no value if the variable is not
-/// set, or if the time has passed: the variable then belongs to an earlier job, or the job was extended.
+/// Seconds until the time in the variable `name`. No value if the variable is not set or its time has passed, because
+/// then it belongs to an earlier job, or the job was extended.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;

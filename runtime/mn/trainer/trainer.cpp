@@ -48,9 +48,8 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Collective, after rank 0 has locked the folder: warns if the output folder would be lost with rank 0's node, because
-/// then no run could resume. If rank 0's node exports the disk to all nodes, there is no warning, because the disk
-/// survives the loss of any other node.
+/// Collective, after rank 0 has locked the folder: warns if the folder would be lost with rank 0's node, and no run
+/// could resume. A disk that the node exports to all nodes survives the loss of any other node.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   OutText owner;  // the lock file's text, equal on all nodes that share the folder
   owner << std::ifstream(out / ".lock").rdbuf();
@@ -164,8 +163,8 @@ void Trainer::check_iterator() const {
 void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
-  // Only iterators with a dataset are compared; all others may differ between ranks. The keys left out here follow from
-  // the data of a rank, and a rank may have no data (create_empty_dataset); therefore these keys may differ.
+  // Only iterators with a dataset are compared. Keys that follow from a rank's own data are left out, because a rank
+  // may have no data (create_empty_dataset).
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }

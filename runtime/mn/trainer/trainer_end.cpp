@@ -10,8 +10,7 @@
 
 namespace mn {
 
-/// Returns why this rank wants the run to end: a signal's number, or the time limit. Returns kNoReason if the run may
-/// go on.
+/// Returns why this rank wants the run to end: a signal's number, kTimeLimit, or kNoReason.
 std::int64_t Trainer::own_end_reason() {
   const auto flag = signal_.lock();
   const std::int64_t signal = flag ? flag->raised() : kNoReason;

@@ -98,8 +98,7 @@ void Trainer::advance() {
   last_step_.bytes = parts_->bytes_sent() - bytes_before;
   add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
-  // Stragglers are found by the host's times. These include the device's work only if the host waits for the device in
-  // each step.
+  // The host's times include the device's work only if the host waits for the device in each step.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
     stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
@@ -107,8 +106,7 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // Waiting is shown as an activity of its own, because it may take long: the first minibatch until files are open, and
-  // any minibatch in a loader of the program's own.
+  // The wait is an activity of its own: the first minibatch and a loader of the program's own may take long.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -140,7 +138,7 @@ void Trainer::finish_steps() {
   wait_for_losses();
 }
 
-/// Reads the losses and metrics, for which the host waits for the device. The wait counts as training time.
+/// The host waits for the device here; the wait counts as training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
   observation_->read();
@@ -166,9 +164,8 @@ ExtensionTimes Trainer::extension_times() const {
   return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
 }
 
-/// Runs the extensions that are due. In the last iteration of training, extensions also report what they have seen
-/// since their last run(). Checkpoints still hold the observations, for a run that continues and reports the whole
-/// period.
+/// In the last iteration, extensions also report what they have seen since their last run(). Checkpoints still hold the
+/// observations, for a run that continues and reports the whole period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
@@ -189,9 +186,8 @@ bool Trainer::may_begin(Duration duration) {
   return true;
 }
 
-/// Collective: the ranks exchange why to stop, which triggers in seconds are due by rank 0's clock, how fast the
-/// slowest and the fastest rank are, and whether any rank's thread is busy with a save or with memory for saves.
-/// Returns, on all ranks, why training stops; kNoReason if it goes on.
+/// Collective: the ranks exchange why to stop, which triggers in seconds are due by rank 0's clock, the times of the
+/// slowest and fastest rank, and whether a thread is busy with a save. Returns why training stops, or kNoReason.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =
@@ -215,8 +211,8 @@ std::function<void(bool)> Trainer::pauses() {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
     const auto is_saving = [this] { return checkpointer_->is_saving(); };
-    // This condition is the same on all ranks. A save needs two exchanges to end. If a save is quick, both exchanges
-    // come before the first part, because there may be no second part.
+    // The condition is equal on all ranks. A save needs two exchanges to end; a quick save has both before the first
+    // part, because there may be no second part.
     for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
       if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;
       if (is_first && is_saving()) checkpointer_->wait_for_thread();
@@ -226,8 +222,7 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Collective: returns true if all ranks have done their parts. A rank that is done waits here until the other ranks
-/// reach their next exchange.
+/// Collective: true if all ranks have done their parts. A rank that is done waits for the others' next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

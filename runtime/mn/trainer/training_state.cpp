@@ -36,8 +36,7 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Warns, already at the first save, if an optimizer's save() stores nothing. At a resume the warning would come too
-/// late.
+/// Warns at the first save if an optimizer's save() stores nothing: at a resume it would be too late.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;
@@ -83,8 +82,8 @@ json TrainingState::replicated_state() const {
   return about;
 }
 
-/// Collective: adds the model's buffers. If they are the same on all ranks, they are shared tensors of the checkpoint.
-/// Otherwise rank 0's buffers are the shared tensors, and each rank with different buffers also stores its own.
+/// Collective. Buffers that are equal on all ranks are shared tensors. Otherwise rank 0's are, and each rank with
+/// different buffers also stores its own.
 void TrainingState::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(parts_.model);
   const std::uint64_t own = hash_of(buffers);
@@ -115,14 +114,13 @@ Checkpoint TrainingState::checkpoint() {
 Checkpoint TrainingState::tensors() const {
   Checkpoint checkpoint;
   add_tensors(checkpoint);
-  // Undefined tensors are left out, because some extensions may not have made their tensors yet.
+  // Some extensions may not have made their tensors yet.
   for (NamedTensors* const all : {&checkpoint.shared, &checkpoint.root}) {
     std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
   }
   return checkpoint;
 }
 
-/// Collective: adds all tensors of the training to a checkpoint.
 void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.shared, kModelPrefix, named_parameters(parts_.model));
   checkpoint.own = random_state(parts_.comm.device());
@@ -138,9 +136,9 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }
 
-/// Returns why the training must not be saved, for instance "weight holds NaN or infinity on rank 1". Empty if it may
-/// be saved. A buffer and a frozen parameter may hold infinities, as masks do, but not NaN; tensors that were not
-/// finite at the start are exempt.
+/// Returns why the training must not be saved, such as "weight holds NaN or infinity on rank 1"; empty if it may. A
+/// buffer and a frozen parameter may hold infinities, as masks do. Tensors that were not finite at the start are
+/// exempt.
 std::string TrainingState::objection() const {
   std::string found;
   const auto check = [&](const std::string& name, const at::Tensor& tensor, bool or_infinity) {

@@ -24,7 +24,7 @@ std::vector<at::Tensor*> tensors_of(Batch& batch) {
   return all;
 }
 
-/// Returns the tensors of a minibatch, each once, because `data` and the first field may be the same tensor.
+/// The tensors of a minibatch, each once: `data` and the first field may be the same tensor.
 std::vector<at::Tensor> distinct_tensors(Batch batch) {
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* tensor : tensors_of(batch)) {
@@ -34,15 +34,13 @@ std::vector<at::Tensor> distinct_tensors(Batch batch) {
   return distinct;
 }
 
-/// Returns the numbers of a minibatch that a graph holds as constants.
 std::vector<double> numbers_of(const Batch& batch) {
   std::vector<double> all = {static_cast<double>(batch.samples), batch.loss_weight()};
   for (const BatchField& field : batch.fields) all.push_back(static_cast<double>(field.longest));
   return all;
 }
 
-/// Returns a copy of `batch` in which each tensor before[i] is replaced by after[i]. `before` is
-/// distinct_tensors(batch).
+/// A copy of `batch` with after[i] in place of before[i]; `before` is distinct_tensors(batch).
 Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
   batch.indices.clear();  // they are numbers of the original minibatch's samples
   for (at::Tensor* tensor : tensors_of(batch)) {
@@ -121,7 +119,7 @@ void TrainingStep::run_graph() {
   observe_update(batch.samples);
 }
 
-/// Makes a whole step while the graph records it. During the recording nothing is computed.
+/// Makes a whole step, which the graph records. Nothing is computed.
 void TrainingStep::record(const Batch& batch) {
   optimizer().zero_grad();
   ForwardResult result = forward(batch);

@@ -32,8 +32,7 @@ std::string name_of(std::int64_t iteration) {
   return std::string(kPrefix) + digits;
 }
 
-/// The iteration in the name of a checkpoint's folder. No value unless name_of() makes the name: "step-5" and
-/// "step--0000005" have none.
+/// The iteration in a name that name_of() makes; no value for "step-5" and "step--0000005".
 std::optional<std::int64_t> iteration_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
@@ -42,19 +41,16 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// While a checkpoint is replaced, its old and its new folder have the checkpoint's name between a dot and an ending.
-/// Returns the checkpoint's name: "step-00000003" for ".step-00000003" + `end`. No value for all other names.
+/// "step-00000003" for ".step-00000003" + `end`, as folders are called while a checkpoint is replaced; else no value.
 std::optional<std::string> name_before(const std::string& name, std::string_view end) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
 }
 
-/// The name of a checkpoint, from the name of its old folder: commit_save() was replacing the checkpoint when the
-/// process ended. No value for all other names.
+/// The name of a checkpoint from the name of its old folder, if the process ended during commit_save(); else no value.
 std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
 
-/// The name of a checkpoint, from the name of its old or its new folder during a replacement. No value for all other
-/// names.
+/// Like name_of_replaced(), but also from the name of the new folder.
 std::optional<std::string> name_beside(const std::string& name) {
   const auto replaced = name_of_replaced(name);
   return replaced ? replaced : name_before(name, kReplacingEnd);
@@ -118,8 +114,7 @@ void remove_with_warning(const fs::path& path) {
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
-    // `beside`: a folder beside the checkpoint, left by a save that was killed between the two renames of a
-    // replacement.
+    // `beside`: left by a save that was killed between the two renames of a replacement.
     const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
@@ -168,8 +163,7 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
   const fs::path best = best_of(out);
   std::string names;
   const std::vector<fs::path> paths = find_checkpoints(out);
-  // The oldest checkpoint is renamed first. If the process ends before the last rename, the newest checkpoint still has
-  // its name, and a run can resume from it.
+  // The oldest is renamed first: if the process ends meanwhile, a run can still resume from the newest.
   for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
     const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));

@@ -22,8 +22,7 @@ constexpr std::string_view kFormat = "mn-checkpoint-3";
 
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// Returns the BODY of a manifest's text, in the form that is described in checkpoint_manifest.hpp, (1). Throws
-/// DataError if the text has another form, or if the checksum of BODY is wrong.
+/// The BODY of a manifest's text (invariant 1). Throws DataError if the form or the checksum is wrong.
 std::string_view body_of(std::string_view text, const std::string& source) {
   constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
   const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
@@ -66,8 +65,7 @@ std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
-    // A piece without elements has the same offset as the piece behind it. Sorting by size, too, puts the empty piece
-    // first.
+    // The size sorts a piece without elements before the piece behind it, which has an equal offset.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
@@ -106,8 +104,7 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// Invariant 3: throws DataError unless the pieces in each shard cover each byte of its data once, and its header has
-/// the size that the pieces need.
+/// Invariant 3: the pieces cover each byte of a shard's data once, and determine the size of its header.
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {

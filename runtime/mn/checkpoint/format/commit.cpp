@@ -39,8 +39,7 @@ bool is_own_file(const std::string& name) {
 
 bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
-/// The files in the folder of a checkpoint or of a stopped save. Invariant 3: only such files may be removed, so the
-/// function throws DataError if `path` holds anything else.
+/// The files of a checkpoint or of a stopped save. Invariant 3: throws DataError if `path` holds any other file.
 std::vector<fs::path> own_files(const fs::path& path) {
   constexpr const char* kRemedy = ": give another name, or remove it";
   if (!fs::is_directory(fs::symlink_status(path))) {
@@ -64,8 +63,8 @@ std::vector<fs::path> own_files(const fs::path& path) {
   return files;
 }
 
-/// Invariant 2: `folder`, the new checkpoint, takes the place of the old checkpoint `path`. If the file system can
-/// exchange two names, this is one step. Otherwise `path` is absent for a moment.
+/// Invariant 2: `folder` takes the place of the old checkpoint `path`, in one step if the file system can exchange
+/// names. Otherwise `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -94,8 +93,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // Invariant 2: an old checkpoint stays until the new checkpoint is complete, so the new one is written to a folder
-  // beside it. Files of a stopped save are removed.
+  // Invariant 2: an old checkpoint stays until the new one, in a folder beside it, is complete.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);

@@ -33,8 +33,7 @@ class Parser {
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    // A damaged file may have any 64-bit number here. The comparison uses a difference, because a sum could wrap
-    // around.
+    // A damaged file may have any 64-bit number here: a sum could wrap around.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -46,8 +45,8 @@ class Parser {
   }
 
  private:
-  /// If the file is of another known kind, for instance PyTorch's weights, throws an error with the kind's name. Call
-  /// it only if no header follows the length: a valid length may look like the first bytes of another kind of file.
+  /// Throws an error with the kind of the file, if it is known. Call it only if no header follows the length: a valid
+  /// length may look like the first bytes of another kind.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;
@@ -91,8 +90,7 @@ class Parser {
     std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
     });
-    // The tensors are sorted by the place of their bytes. They must follow each other without a gap, up to the end of
-    // the file.
+    // Tensors are sorted by their bytes, and must follow each other without a gap, up to the end of the file.
     const char* covered = data_.data();
     for (const SafetensorsEntry& entry : entries) {
       if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));

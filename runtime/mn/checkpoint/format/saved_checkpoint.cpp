@@ -60,8 +60,7 @@ void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
-  // At most one shard is open at a time. This is enough: tensors are read in the order of their names, and tensors with
-  // neighboring names mostly lie in the same shard.
+  // One open shard is enough: tensors are read in the order of their names, and neighbors mostly share a shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
   const auto open_file = [&] {
@@ -83,8 +82,7 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   return opened_->second;
 }
 
-/// Reads a piece of a tensor in chunks, and checks its checksum. Each chunk is read into room_for(begin, bytes), where
-/// `begin` counts bytes from the beginning of the piece.
+/// Reads a piece in chunks, each into room_for(its first byte within the piece, its bytes), and checks the checksum.
 template <class RoomFor>
 void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece,
                                  const RoomFor& room_for) {

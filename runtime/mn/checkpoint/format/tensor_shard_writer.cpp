@@ -13,8 +13,7 @@ using nlohmann::json;
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
-  // All parts are known before the first byte is written. The header therefore has its final size, and the parts follow
-  // it without a gap.
+  // The header has its final size, because all parts are known.
   const std::string header = shard_header(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
@@ -59,8 +58,7 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
-/// Shards are added in the order of ranks, but a tensor's pieces may be in the shards in any order; they are sorted
-/// here.
+/// A tensor's pieces may be in the shards in any order.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }

@@ -23,8 +23,7 @@ std::string shape_text(const at::Tensor& tensor) {
   return join(tensor.sizes(), "×");
 }
 
-/// Returns the name that an operation has in the graph: "AccumulateGrad" for "torch::autograd::AccumulateGrad", "Addmm"
-/// for "AddmmBackward0".
+/// The operation's name in the graph, for instance "Addmm" for "torch::autograd::AddmmBackward0".
 std::string operation(const std::string& node_name) {
   std::string name = node_name.substr(node_name.rfind(':') + 1);
   return name.substr(0, name.find("Backward"));

@@ -25,8 +25,7 @@ constexpr const char* kAdvice =
 
 void FailOnNonNumber::initialize(Trainer& trainer) { read_ = log_.count_read_by(*this, trainer); }
 
-/// On a CPU, throws at once if the loss is not finite. On a GPU, the device itself stores the first such iteration,
-/// because reading a loss would wait for the GPU.
+/// On a CPU, throws at once. A GPU itself stores the first bad iteration, because reading a loss would wait for it.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   if (value_ != "main/loss" || trainer.optimizer().scaler() != nullptr) return;  // scaled losses may overflow
   const std::int64_t iteration = trainer.iteration() + 1;
@@ -40,8 +39,7 @@ void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   first_ = at::where(at::isfinite(value).logical_or(first_ != 0), first_, iteration);
 }
 
-/// Collective: says where the first bad loss was, for instance ", on rank 1 in iteration 17 first". Empty if no rank
-/// has noted a bad loss.
+/// Collective: where the first bad loss was, such as ", on rank 1 in iteration 17 first"; empty if no rank noted one.
 std::string FailOnNonNumber::first_text(Trainer& trainer) const {
   const std::int64_t own = first_.defined() ? first_.item<std::int64_t>() : 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(trainer.communicator().size()));

@@ -12,8 +12,7 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// Returns the rate of the first group whose rate the program has not set to 0, because a group with rate 0 is frozen.
-/// Returns 0 if all rates are 0.
+/// Returns the rate of the first group that the program has not frozen by the rate 0; 0 if all are frozen.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -23,8 +22,7 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// Returns the rate of a group divided by base_. After a resume, the rates that the program gave are used: the
-/// checkpoint's rates may all be 0, because the schedule may have returned 0.
+/// Returns a group's rate / base_. After a resume the program's rates count: the checkpoint's may all be 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);

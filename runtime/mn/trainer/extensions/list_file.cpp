@@ -29,8 +29,7 @@ std::string text_of(const json& row) {
   return list.substr(1, list.size() - 3);
 }
 
-/// Returns the first `bytes` bytes of a file. Returns the empty text if the file is shorter, or if these bytes do not
-/// have the checksum `crc`.
+/// Returns the first `bytes` bytes of a file; empty if there are fewer, or if their checksum is not `crc`.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";
@@ -73,8 +72,7 @@ void ListFile::write() {
   settle();
 }
 
-/// After a write, all rows except the last become settled rows: they do not change any more. The last row may still
-/// change.
+/// After a write, all rows except the last become settled rows, which do not change any more.
 void ListFile::settle() {
   written_end_ = end();
   while (rows_.size() > 1) {
@@ -86,8 +84,7 @@ void ListFile::settle() {
   }
 }
 
-/// Returns the text of the settled rows from the file. Invariant 4: if the file does not begin with these rows, an
-/// empty list begins anew.
+/// Reads the settled rows from the file. Invariant 4: without them, an empty list begins anew.
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the path of the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
+/// Returns the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -78,7 +78,6 @@ void LogReport::resume(Trainer& trainer, const json& state) {
   keep(trainer.communicator().bcast_obj(json(std::move(rows))).get<std::vector<json>>());
 }
 
-/// True if the last entry belongs to the trainer's current iteration.
 bool LogReport::has_entry(const Trainer& trainer) const {
   return !entries_.empty() && entries_.back().at("iteration") == trainer.iteration();
 }
@@ -87,8 +86,7 @@ void LogReport::run(Trainer& trainer) {
   if (!has_entry(trainer)) add(trainer);
 }
 
-/// At the end of training, adds an entry for an incomplete period. If a later run continues the training, the entry of
-/// the whole period replaces it.
+/// Adds an entry for an incomplete period. If a later run continues, the entry of the whole period replaces it.
 void LogReport::at_end(Trainer& trainer) {
   if (has_entry(trainer)) return;
   add(trainer);
@@ -114,9 +112,8 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// Adds the learning rates. A group gets a value of its own only if its rate has once differed from the first group's;
-/// a group without weight decay, for instance, gets none. From then on every entry has a value for the group; therefore
-/// curves have no gaps.
+/// Adds the learning rates. Once a group's rate has differed from the first group's, every entry has a value for the
+/// group, so that its curve has no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

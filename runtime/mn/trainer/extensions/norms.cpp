@@ -44,9 +44,8 @@ void Norms::initialize(Trainer& trainer) {
   }
 }
 
-/// Notes gradients and weights for the norms that this iteration will report. Called between the reduction and the
-/// update. If an optimizer updates several times in an iteration, update_ratio belongs to all these updates together,
-/// and gradient_norm to the last one.
+/// Called between the reduction and the update. If an optimizer updates several times in an iteration, update_ratio is
+/// of all these updates together, and gradient_norm of the last one.
 void Norms::watch(const Trainer& trainer, Watched& watched) const {
   if ((trainer.iteration() + 1) % every_ != 0) return;
   const at::NoGradGuard no_grad;

@@ -38,8 +38,7 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective: throws if `key` looks like a misspelled name, and logs a missing metric. A missing metric is no error,
-/// because an epoch may have no value of it.
+/// Collective: throws if `key` looks misspelled. A missing metric is logged: an epoch may have no value of it.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;

@@ -32,15 +32,14 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
 
-/// Quotes a text for gnuplot: between single quotes, each single quote in it is doubled. No other character is special.
+/// Quotes a text for gnuplot: each single quote in it is doubled; no other character is special.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + "'";
 }
 
-/// Makes a file in memory with the content `text`, for the stdin of a process. Unlike a pipe, a file never blocks or
-/// breaks.
+/// Makes a file in memory, for the stdin of a process. Unlike a pipe, a file never blocks or breaks.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -51,8 +50,8 @@ int memory_file(const std::string& text) {
   return fd;
 }
 
-/// Starts `program` with `input` as stdin, without output, and with default signals. The program inherits no other open
-/// file, such as MPI's sockets. Returns the id of the process, or the negative errno.
+/// Starts `program` with `input` as stdin, default signals, and no other open file, such as MPI's sockets. Returns the
+/// id of the process, or the negative errno.
 pid_t spawn(const std::string& program, int input) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -88,7 +87,7 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// Adds a point. If the curve has more points than a plot shows, drops every second point, and doubles the stride.
+/// If the curve has more points than a plot shows, drops every second point, and doubles the stride.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -99,7 +98,6 @@ void PlotReport::Curve::add(double x, double y) {
   stride *= 2;
 }
 
-/// Returns the points as text for gnuplot, one line "x y" for each.
 std::string PlotReport::Curve::text() const {
   OutText lines;
   lines.precision(9);
@@ -149,8 +147,7 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Logs why a plot failed, but only the first of several failures in a row. Later plots are still tried, because a full
-/// disk may have room again.
+/// Logs the first of several failures in a row. Later plots are still tried: a full disk may have room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -177,8 +174,7 @@ bool PlotReport::reap(const Trainer& trainer) {
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  // If there is no exit status (ended < 0), this program ignores SIGCHLD, or has already waited for all its children.
-  // Then only the image shows whether gnuplot succeeded.
+  // Without an exit status (ended < 0) another part of the program has waited, and the image shows the success.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
@@ -193,8 +189,7 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// After a resume, adds the points of earlier entries. The log has the newest kEntries entries in memory; older ones
-/// are read from its file.
+/// After a resume, adds the points of earlier entries. Entries that are no longer in memory are read from the file.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 10;
 
-/// Returns the text of a number, with at most six digits, or with fewer if it would be wider than its column.
+/// A number with at most six digits, or with fewer if it would be wider than its column.
 std::string value_text(const nlohmann::json& value, std::size_t width) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
@@ -34,8 +34,7 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // A progress bar below the line would be stale; therefore everything below the cursor is erased. The cursor is above
-  // the bar.
+  // Erases everything below the cursor, where a progress bar would be stale.
   std::printf("%s%s\n", stdout_columns() > 0 ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }
@@ -66,7 +65,7 @@ void PrintReport::initialize(Trainer& trainer) {
   if (when_ == Header::kAtStart && trainer.is_root()) print(header());
 }
 
-/// Adds the columns that no earlier entry has had. Returns true if `entry` has such columns.
+/// Adds the columns that no earlier entry has had. Returns true if there are any.
 bool PrintReport::take_columns(const nlohmann::json& entry) {
   std::vector<std::string> shown;
   for (const std::string& column : columns_) {

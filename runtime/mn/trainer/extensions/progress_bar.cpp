@@ -28,8 +28,7 @@ int columns_of(int file) {
   return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// Makes a line of the bar from the text. The line ends before the last column, because some terminals begin a new line
-/// after it.
+/// Makes a line, which ends before the last column, because some terminals begin a new line after it.
 std::string line_of(const std::string& text, int width) {
   return text.substr(0, static_cast<std::size_t>(std::max(width - 1, 1))) + "\033[K\n";
 }
@@ -46,8 +45,7 @@ std::string bar(const char* label, double fraction, int width) {
   return line_of(line, width);
 }
 
-/// Returns the line with iteration, epoch and loss. On a narrow terminal the loss is left out first, and then the
-/// iteration.
+/// The line with iteration, epoch and loss. On a narrow terminal the loss is left out first, then the iteration.
 std::string progress_line(const ProgressBar::View& view, int width) {
   std::string epochs = std::to_string(static_cast<std::int64_t>(std::floor(view.epoch_detail))) + " epoch";
   if (view.epochs > 0) epochs += " / " + std::to_string(view.epochs) + " epochs";
@@ -60,8 +58,7 @@ std::string progress_line(const ProgressBar::View& view, int width) {
   return line_of(fits(line + text, width) ? line + text : line, width);
 }
 
-/// Returns the line with the speed and the estimated time to finish. On a narrow terminal the time comes first, and
-/// then as much of the speed as fits.
+/// The line with speed and time to finish. On a narrow terminal the time comes first, then as much as fits.
 std::string speed_line(const ProgressBar::View& view, int width) {
   if (view.speed <= 0) return line_of("", width);
   char text[160];
@@ -89,8 +86,8 @@ std::string speed_line(const ProgressBar::View& view, int width) {
 int stdout_columns() {
   if (isatty(STDOUT_FILENO) == 0) return 0;
   if (const int columns = columns_of(STDOUT_FILENO); columns > 0) return columns;
-  // Open MPI gives its ranks pseudo-terminals without a size, even if the output of mpiexec goes to a file. A terminal
-  // without a size therefore counts only if the parent process has a terminal.
+  // Open MPI's ranks have pseudo-terminals without a size, even if the output of mpiexec goes to a file. Such a
+  // terminal counts only if the parent process has a terminal.
   std::error_code none;
   const std::string output = "/proc/" + std::to_string(getppid()) + "/fd/1";
   const auto parents = std::filesystem::read_symlink(output, none).string();
@@ -119,8 +116,7 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// Returns the latest loss if it is on the CPU. If it is on a GPU, returns the loss that the previous call began to
-/// copy, and begins to copy the latest one, without waiting for the GPU.
+/// Returns the latest loss; of a GPU the loss that the last call began to copy, so that no call waits for the GPU.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

@@ -17,10 +17,9 @@
 namespace mn::extensions {
 namespace {
 
-/// The proposal ignores the first kStart smoothed losses, because they still depend on the first minibatches
-/// (Lightning's skip_begin).
+/// The proposal ignores the first kStart losses, which depend on the first minibatches (Lightning's skip_begin).
 constexpr std::size_t kStart = 10;
-/// The proposal ignores the last kEnd losses, because the loss has diverged there (Lightning's skip_end).
+/// The proposal ignores the last kEnd losses, where the loss has diverged (Lightning's skip_end).
 constexpr std::size_t kEnd = 1;
 
 RateFinderOptions checked(const RateFinderOptions& options) {
@@ -47,8 +46,7 @@ void copy_back(const NamedTensors& from, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
 }
 
-/// Returns the slope of `values` at place i, as numpy.gradient() computes it: by a central difference, but by a
-/// one-sided difference at both ends.
+/// Returns the slope at place i as numpy.gradient() does: a central difference, one-sided at both ends.
 double slope(std::span<const double> values, std::size_t i) {
   const std::size_t before = i == 0 ? 0 : i - 1, after = std::min(i + 1, values.size() - 1);
   return (values[after] - values[before]) / static_cast<double>(after - before);
@@ -56,8 +54,7 @@ double slope(std::span<const double> values, std::size_t i) {
 
 }  // namespace
 
-/// The state of the training before the search. Invariant 3: after the run, everything that the search has changed is
-/// as it was before.
+/// The state of the training before the search, which restore() brings back (invariant 3).
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
       : model(copies_of(named_tensors(trainer.model()))),
@@ -131,7 +128,7 @@ void RateFinder::add(double rate, double loss) {
   smoothed_.push_back(smoothed);
 }
 
-/// Returns the reason why the search ends now; empty while it goes on.
+/// Returns why the search ends now; an empty text while it goes on.
 std::string RateFinder::reason_to_end() const {
   const std::string at_rate = " at the learning rate " + nlohmann::json(rates_.back()).dump();
   if (!std::isfinite(losses_.back())) return "the loss is not finite" + at_rate;
@@ -145,8 +142,7 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // The proposal is a rate before the least loss. Where the loss falls again after a jump, the rate would ruin a
-  // training.
+  // The proposal is before the least loss: where the loss falls again after a jump, the rate would ruin a training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

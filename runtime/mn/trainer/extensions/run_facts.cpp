@@ -17,8 +17,7 @@
 namespace mn::extensions {
 namespace {
 
-/// In a file of the kernel with lines "NAME : VALUE", returns the VALUE of the first line with this name. Returns an
-/// empty text if there is no such line.
+/// The VALUE of the first line "NAME : VALUE" with this name in a file of the kernel; empty if there is none.
 std::string value_of(const std::filesystem::path& path, std::string_view name) {
   InFile file(path);
   for (std::string line; std::getline(file, line);) {

@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the command line of this process, as a list.
 json command_line() {
   json arguments = json::array();
   std::ifstream file("/proc/self/cmdline");
@@ -44,7 +43,6 @@ void add_warnings(Trainer& trainer, json& line) {
 RunRecord::RunRecord(const LogReport& log, RunDetails details) : log_(log), details_(std::move(details)) {}
 RunRecord::~RunRecord() = default;
 
-/// Called on rank 0: appends a line to run.jsonl.
 void RunRecord::append(const json& line) {
   file_->add(json_text(line) + "\n");
   try_to_write(has_failed_, [this] { file_->write(); });

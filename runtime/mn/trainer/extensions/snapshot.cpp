@@ -27,8 +27,7 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// With `continuous`, next_after() divides the time since the save began by the number of iterations. It is therefore
-/// called only after at least one iteration.
+/// next_after() divides by the iterations since the save began, and is called after at least one.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);
@@ -64,7 +63,7 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// The last checkpoint is the result of the training; therefore an error is thrown if it cannot be saved.
+/// The last checkpoint is the result of the training; a failure to save it is an error.
 void Snapshot::finalize(Trainer& trainer) {
   Checkpointer& checkpointer = trainer.checkpointer();
   if (!checkpointer.is_saved()) save(trainer);
@@ -92,21 +91,19 @@ void BestSnapshot::run(Trainer& trainer) {
   trainer.checkpointer().finish();  // the save of the best checkpoint before
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  // The callback below holds `save`. When the save is over, the trainer drops the callback, even if it was not called;
-  // save_ then expires, which shows that the save is over.
+  // The trainer drops the callback when the save is over, even if the save has failed; then save_ expires.
   const auto save = std::make_shared<bool>();
   save_ = save;
   trainer.checkpointer().save_in_background([this, save] { before_.reset(); },
                                             [this, out = trainer.out()] { mark(out); });
 }
 
-/// Sets the link to the best checkpoint, if an earlier attempt has failed.
 void BestSnapshot::finalize(Trainer& trainer) {
   trainer.checkpointer().finish();
   if (!is_marked_) mark(trainer.out());
 }
 
-/// Sets the link to the best checkpoint. Called on rank 0, perhaps on the thread that writes the checkpoint.
+/// Sets the link to the best checkpoint. Called on rank 0, perhaps on the thread of the save.
 void BestSnapshot::mark(const std::filesystem::path& out) {
   is_marked_ = false;
   try_to_write(has_failed_, [&] {

@@ -43,8 +43,7 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// Returns the dtype in which a parameter's average is kept. For 16-bit parameters it is float32, because 16 bits
-/// cannot hold the sum of a weight and a small part of its change.
+/// The dtype of an average: float32 for 16-bit parameters, because 16 bits would round small changes away.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }
@@ -64,8 +63,8 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
       "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
 }
 
-/// Returns the tensors to average: first the floating-point parameters of the averaged module, each once, then its
-/// running statistics. Their names are those in the trainer's model.
+/// The tensors to average, by their names in the trainer's model: first the floating-point parameters of the averaged
+/// module, each once, then its running statistics.
 NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
   const torch::nn::Module& module = module_ ? std::as_const(*module_) : model;
   std::set<const c10::TensorImpl*> wanted;  // tied weights have several names
@@ -106,8 +105,7 @@ void WeightAverage::initialize(Trainer& trainer) {
 void WeightAverage::run(Trainer&) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
-  // The decay is smaller in the first steps. Otherwise the initial weights would count as much as 1 / (1 − decay)
-  // steps.
+  // With the full decay, the initial weights would count as much as 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   std::vector<at::Tensor> weights = parameters_;
   for (at::Tensor& each : weights) each = each.to(average_type(each));
@@ -156,8 +154,7 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // The average is copied into the parameter's own memory, because the optimizer and the buffer of gradients refer to
-    // it.
+    // The parameter keeps its memory, to which the optimizer and the buffer of gradients refer.
     parameters_[i].detach().copy_(averages_[i]);
     if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
       averages_[i].copy_(weights);
