@@ -35,9 +35,8 @@ struct Fields {
 [[nodiscard]] Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedOptions& options,
                                  const Shape& input);
 
-/// The shape that arrays of `shape` get for an input of the shape `wanted`. Dimensions of 1 may be added or dropped,
-/// and neighboring dimensions may be merged or split, because this keeps the order of elements. No value if the shapes
-/// differ in any other way.
+/// The shape that arrays get for an input of shape `wanted`: sizes of 1 may come and go, and neighboring dimensions may
+/// merge or split, which keeps the order of elements. No value if the shapes differ in any other way.
 [[nodiscard]] std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted);
 
 }  // namespace mn::jobs

@@ -26,8 +26,7 @@ struct ExportedOptions : app::CommonOptions {
   std::string label;  ///< name of the label's field; empty: the second field, or the only field that is no input
   std::int64_t loaderjob = 0;
 
-  /// Whether --target is `name` (label, next or input) and the loss compares the output with this target. False for
-  /// --loss output.
+  /// True if the loss compares the output with --target `name` (label, next or input); --loss output does not.
   [[nodiscard]] bool compares_with(std::string_view name) const { return loss != "output" && target == name; }
 };
 

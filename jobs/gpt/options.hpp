@@ -10,8 +10,7 @@
 
 namespace mn::jobs {
 
-/// The options of jobs/gpt. The defaults are nanoGPT's small network for CPUs, and nanoGPT's learning rates for
-/// minibatches of 12 samples.
+/// The defaults are nanoGPT's small network for CPUs and its learning rates for minibatches of 12 samples.
 struct GptSettings : app::CommonOptions {
   GptSettings() {
     batchsize = 12;

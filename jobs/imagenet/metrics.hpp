@@ -18,8 +18,7 @@ namespace mn::jobs {
 /// The label of each sample. A mixed sample has the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
-/// Adds "accuracy", the part of the samples whose label has the best logit, and "accuracy_top5", the part whose label
-/// is among the best five.
+/// Adds "accuracy" and "accuracy_top5": the parts of the samples whose label has the best logit, one of the best five.
 void add_accuracy(Summary& report, const at::Tensor& logits, const at::Tensor& target);
 
 /// Reports three values. data_wait is the time in seconds that training waited for data since the last report, on the
@@ -66,8 +65,7 @@ class SampleLog final : public Extension {
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
-  /// This extension runs before validations, to write the samples first: if a signal interrupts a validation, the
-  /// resumed run no longer knows the samples.
+  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the samples.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

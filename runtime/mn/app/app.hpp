@@ -1,5 +1,4 @@
-/// Includes all headers that a training program of your own needs. Link with mn::mn. The program provides a model, a
-/// loss, samples and its own options; run_training() does everything else.
+/// All headers for a training program of your own, which links with mn::mn (training.hpp).
 #pragma once
 
 #include <mn/app/batches.hpp>

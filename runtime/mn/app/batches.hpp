@@ -27,8 +27,7 @@ inline constexpr const char* kClassFieldHint =
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
                                                       const std::shared_ptr<Communicator>& comm,
                                                       TensorLoaderOptions how = {});
-/// Makes minibatches for validation from tensors. Either every rank passes equal samples, or only rank 0 passes
-/// samples.
+/// Makes minibatches for validation from tensors, as train_batches() does.
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
                                                            const std::shared_ptr<Communicator>& comm,
                                                            TensorLoaderOptions how = {});
@@ -39,8 +38,7 @@ inline constexpr const char* kClassFieldHint =
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Makes minibatches for validation from shards. Each rank reads its own part of the dataset in the stored order
-/// (LoaderOptions::by_part).
+/// Makes minibatches for validation from shards, in the stored order (LoaderOptions::by_part).
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
@@ -90,8 +88,7 @@ struct ValidationSet {
 
 /// Declares the option --loaderjob, the number of worker threads. `loaderjob` holds the default, and later the value.
 void add_loaderjob(Options& options, std::int64_t& loaderjob);
-/// Converts the value of --loaderjob to LoaderOptions::workers. No value if `loaderjob` is 0, so the loader takes its
-/// default.
+/// Converts the value of --loaderjob to LoaderOptions::workers; 0 becomes no value: the loader's default.
 [[nodiscard]] inline std::optional<int> loader_workers(std::int64_t loaderjob) {
   return loaderjob > 0 ? std::optional(static_cast<int>(loaderjob)) : std::nullopt;
 }

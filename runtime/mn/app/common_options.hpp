@@ -14,8 +14,7 @@ inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< most samples of a min
 /// Value of --checkpoint-every for checkpoints as often as possible while they take at most a hundredth of the time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
-/// The options of every job; --help describes them. A job with further options derives from this class, and may set
-/// other defaults.
+/// The options of every job (--help). A job with more options derives from this class, and may set other defaults.
 struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
   std::int64_t accumulate = 1;          ///< minibatches of an update

@@ -17,14 +17,12 @@ namespace mn::app {
 /// Returns the period of a job's reports: each iteration with --one-batch, otherwise `usual`.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
-/// Returns the number of minibatches of a validation, for create_evaluator(): 1 with --one-batch, otherwise 0, which
-/// means all.
+/// Returns most_batches for create_evaluator(): 1 with --one-batch, otherwise 0, which means all.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
   return options.one_batch ? 1 : 0;
 }
 
-/// Returns the period of a job's validations: the value of --val-every or, without --val-every, the period `report` of
-/// reports.
+/// Returns the period of a job's validations: the value of --val-every or, without it, `report`.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
 /// An evaluator and its name. The values are reported as "NAME/main/…", for instance the loss as "NAME/main/loss".

@@ -24,25 +24,22 @@ namespace mn::app {
 /// Declares the common options. `common` holds the defaults, and later the parsed values.
 void add_common_options(Options& options, CommonOptions& common);
 
-/// Says that a step with the option --NAME, which is in use if `is_used` returns true, cannot be a CUDA graph, because
-/// `reason`: --cuda-graph auto then means off, and --cuda-graph on throws UsageError.
+/// While `is_used` returns true, --NAME excludes a CUDA graph, because of `reason`: --cuda-graph auto then means off,
+/// and --cuda-graph on throws UsageError.
 void exclude_cuda_graph(Options& options, CommonOptions& common, const std::string& name,
                         const std::function<bool()>& is_used, const std::string& reason);
 
 /// Parses the command line. False if --help or --version is given; in this case rank 0 prints the help or the versions.
 [[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);
 
-/// Checks the options, creates the communicator of --communicator on --device, and sets precision, determinism and this
-/// rank's random seed. Collective.
+/// Collective: checks the options, makes the communicator, and sets precision, determinism and the random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// Returns the options of the multi-node optimizer. With --overlap auto, the optimizer decides whether communication
-/// overlaps with the backward pass. With --profile, the result has a trace, which trainer_options() gives to the
-/// trainer, too.
+/// Returns the options of the multi-node optimizer; with --profile, they have a trace, which trainer_options() gives to
+/// the trainer, too.
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
-/// Collective: makes the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of
-/// --clip-norm.
+/// Collective: makes the multi-node optimizer of --optimizer, with this learning rate and --clip-norm.
 [[nodiscard]] std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
                                                                    const torch::nn::Module& model,
                                                                    const std::shared_ptr<Communicator>& comm,
@@ -61,8 +58,7 @@ void set_precision(const std::string& precision);
 /// the first step of each tensor shape, and selects the fastest.
 void set_deterministic(bool on);
 
-/// Returns the type for an AutocastScope with this precision. No value for "fp32" and "tf32", which need no
-/// AutocastScope.
+/// Returns the type for an AutocastScope with this precision; no value for "fp32" and "tf32".
 [[nodiscard]] std::optional<c10::ScalarType> autocast_type(const std::string& precision);
 
 }  // namespace mn::app

@@ -52,8 +52,7 @@ struct Training {
   /// the weights of --initmodel. The function returns the exit status. Empty: run_training() trains.
   std::function<int()> instead = {};
 
-  /// Registers an extension, which run_training() will add to the trainer. Returns the extension, so that `loss` can
-  /// use it.
+  /// Registers an extension for the trainer. Returns the extension, so that `loss` can use it.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;

@@ -52,8 +52,7 @@ void add_update_options(Options& options, UpdateOptions& update);
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                                       const torch::nn::Module& model);
 
-/// Returns the name of each parameter group of the optimizer that make_optimizer() returns. The name is the PATTERN of
-/// the --group, or empty if the parameters belong to no --group.
+/// Returns for each parameter group of make_optimizer() the PATTERN of its --group; empty without a --group.
 [[nodiscard]] std::vector<std::string> group_names(const UpdateOptions& update, const torch::nn::Module& model);
 
 /// The length of a training. make_schedule() needs it.

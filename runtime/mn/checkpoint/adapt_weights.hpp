@@ -8,10 +8,9 @@
 namespace mn {
 
 /// Casts floating-point tensors to the module's dtypes. Removes "module." (DistributedDataParallel), "_orig_mod."
-/// (torch.compile) and the parts of two more wrappers from a name if the module has only the shorter name. Also removes
-/// a common prefix such as "backbone.", if more of the file's names then match names of the module; among several such
-/// prefixes, the prefix with the most matches. Logs the changes in a line that begins with `source`. Sends nothing to
-/// other ranks.
+/// (torch.compile) and the parts of two more wrappers from names if the module only has the shorter name. Also removes
+/// the common prefix, such as "backbone.", with which the most names match. Logs the changes in a line that begins with
+/// `source`. Sends nothing.
 [[nodiscard]] NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module,
                                          const std::string& source);
 

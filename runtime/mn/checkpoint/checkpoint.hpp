@@ -44,8 +44,7 @@ struct CheckpointSlice {
   at::Tensor tensor;  ///< the whole tensor, borrowed
 };
 
-/// Not collective: returns the calling rank's slices, in the order of its shard. Throws ArgumentError if checkpoints
-/// cannot hold a tensor's dtype.
+/// Not collective: returns this rank's slices, in the order of its shard. Throws ArgumentError for other dtypes.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
 /// The number of bytes of all slices together.
@@ -63,17 +62,14 @@ class SaveRefused : public DataError {
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// The steps of one save: write(), collect(), commit_on_root(), finish(). A step begins when all ranks have completed
-/// the step before. The constructor, collect() and finish() are collective. All other functions send nothing, and a
-/// second thread may call them.
+/// The steps of a save: write(), collect(), commit_on_root(), finish(). All ranks complete a step before the next step
+/// begins. The constructor, collect() and finish() are collective; a second thread may call the rest.
 class CheckpointSave {
  public:
-  /// Rank 0 makes the checkpoint's folder. The tensors of `checkpoint` must stay unchanged until copy() or write() has
-  /// returned. Throws SaveError.
+  /// Rank 0 makes the folder. The tensors must stay unchanged until copy() or write() has returned. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies this rank's slices into `memory`; write() then writes the copies. Copies from devices are all enqueued
-  /// before the host waits for them.
+  /// Copies this rank's slices into `memory`, from which write() writes them. Waits once for the devices.
   void copy(CopyMemory& memory) noexcept;
   /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. After each piece of a
   /// few MiB, calls `pause` unless it is empty.

@@ -36,14 +36,12 @@ class CheckpointReader {
   /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }
 
-  /// The dtypes and shapes of the shared tensors whose names begin with `prefix`. The result has the names without
-  /// `prefix`.
+  /// The forms of the shared tensors whose names begin with `prefix`, named without `prefix`.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills `tensors`, which may be on any device, from the checkpoint. The shared tensor `prefix` + NAME
-  /// fills the tensor NAME, whose dtype and shape must be as in shared(). Throws an equal DataError on every rank.
+  /// Collective: fills each tensor NAME, on any device, from the shared tensor `prefix` + NAME, whose dtype and shape
+  /// must match (shared()). Throws an equal DataError on every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Not collective: returns the tensors of the calling rank alone. Empty if the number of ranks differs from the
-  /// number of ranks that saved the checkpoint.
+  /// Not collective: this rank's own tensors. Empty if more or fewer ranks have saved the checkpoint.
   [[nodiscard]] NamedTensors own();
 
  private:

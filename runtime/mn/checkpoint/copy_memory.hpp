@@ -11,8 +11,7 @@
 
 namespace mn {
 
-/// Holds the memory into which a save in the background copies tensors, and keeps it for the next save. Only one thread
-/// at a time may use an object.
+/// Keeps the memory of one save in the background for the next save. One thread at a time may use an object.
 class CopyMemory {
  public:
   /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its

@@ -9,12 +9,10 @@ namespace mn {
 
 struct SafetensorsEntry;
 
-/// The name of a dtype in safetensors, for instance "F32" for at::kFloat. If the format lacks the dtype, throws an
-/// ArgumentError that names the tensor.
+/// The dtype's name, "F32" for at::kFloat. If there is none, throws an ArgumentError that names the tensor.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
-/// Returns a complex tensor as pairs of real numbers, with the shape (…, 2), in the same memory if possible. Returns
-/// every other tensor unchanged. Pairs are stored, because safetensors has a name for only one complex dtype, and few
-/// programs know this name.
+/// A complex tensor as pairs of real numbers, shape (…, 2), in the same memory if possible, because safetensors names
+/// only one complex dtype, which few programs know. Returns every other tensor unchanged.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 
 /// True if libtorch has the dtype that safetensors calls `name`.
@@ -22,8 +20,7 @@ struct SafetensorsEntry;
 /// The dtype that safetensors calls `name`. Throws DataError for an unknown name.
 [[nodiscard]] at::ScalarType torch_dtype(const std::string& name);
 
-/// Copies a tensor of a file into a new tensor on the CPU. If libtorch lacks the dtype, throws a DataError that begins
-/// with `source`.
+/// A copy of the tensor on the CPU. For a dtype that libtorch lacks, throws a DataError that begins with `source`.
 [[nodiscard]] at::Tensor to_tensor(const SafetensorsEntry& entry, const std::string& source);
 
 }  // namespace mn

@@ -13,16 +13,14 @@ class OptimizerParamGroup;
 
 namespace mn {
 
-/// The name of the optimizer's kind in checkpoints, for instance "Adam" for torch::optim::Adam and FusedAdam. For an
-/// optimizer that is neither libtorch's nor mn's, the name of its C++ type.
+/// Returns the optimizer's kind in checkpoints, "Adam" for torch::optim::Adam and FusedAdam; the name of the C++ type
+/// if neither libtorch nor mn has the optimizer.
 [[nodiscard]] std::string optimizer_kind(const torch::optim::Optimizer& optimizer);
 
-/// Returns a list of objects, one for each parameter group: setting's name → number. The objects are empty for
-/// optimizers that are neither libtorch's nor mn's.
+/// Returns an object for each parameter group, setting → number; empty objects for optimizers of other libraries.
 [[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
 
-/// Sets the settings of a parameter group to `values`, one object of the list from optimizer_settings(). Settings that
-/// `values` lacks keep their numbers.
+/// Sets a parameter group's settings that `values` has, one object of the list from optimizer_settings().
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
 /// Call it after a resume has loaded the checkpoint's settings. `then` has the settings that the old program gave its

@@ -35,12 +35,10 @@ inline constexpr const char* kArchive = "archive";
 /// The optimizer's groups for a checkpoint: a list of {"parameters": names, "settings": values}.
 [[nodiscard]] nlohmann::json optimizer_groups(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 
-/// The size of the state, in bytes, once every parameter was updated. 0 for optimizers that are neither libtorch's nor
-/// mn's.
+/// Returns the state's bytes once all parameters were updated; 0 for optimizers of other libraries.
 [[nodiscard]] std::uint64_t optimizer_state_bytes(torch::optim::Optimizer& optimizer);
 
-/// Loads an optimizer's state in three steps: the constructor allocates the tensors, the caller fills tensors(), and
-/// finish() makes them the state.
+/// The constructor allocates the state's tensors, the caller fills them, and finish() makes them the state.
 class OptimizerLoad {
  public:
   /// `saved` has the dtypes and shapes of the optimizer's tensors in the checkpoint. Throws DataError if the names of

@@ -1,5 +1,4 @@
-/// Reads weights from the files that people have: one safetensors file, or a folder as Hugging Face writes it, with
-/// several files and an index.
+/// Reads weights: one safetensors file, or a folder as Hugging Face writes it, with several files and an index.
 #pragma once
 
 #include <filesystem>
@@ -15,12 +14,10 @@ namespace mn {
 /// index, throws a DataError that names the file.
 [[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
 
-/// The file to read in a folder: the index, or model.safetensors if there is no index. If `path` is a file, returns
-/// `path`.
+/// The file to read: `path` itself, or in a folder the index or, without an index, model.safetensors.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// Whether a folder has files that read_weights() can read. False for a checkpoint's folder, which SavedCheckpoint
-/// reads.
+/// True if read_weights() can read the folder; false for a checkpoint's folder, which SavedCheckpoint reads.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
 
 /// Text for an error: how to convert the weights of PyTorch (pytorch_model*.bin) in a folder. Empty if it has none.

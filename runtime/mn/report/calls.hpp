@@ -1,5 +1,4 @@
-/// Each rank of a job records its last calls of communicators (comm/calls/flight_recorder.hpp). The function below
-/// finds out, from the records of all ranks, which ranks wait for which ranks.
+/// Finds out from the ranks' records of their last calls (comm/calls/flight_recorder.hpp) who waits for whom.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +6,11 @@
 
 namespace mn {
 
-/// Not collective: returns one line for each call in which ranks wait. The line has the call's name, number and
-/// elements, and how long ranks have waited, and says what the missing ranks do. Each rank that waits for a message has
-/// a line, too. If no rank is in a call, returns a single line that says so. Reads FOLDER/rank-*.jsonl, or
-/// FOLDER/calls/rank-*.jsonl if FOLDER is a job's --out. A rank whose file is missing or empty has left no record.
-/// Throws DataError if no rank has left a record, or if a file is damaged before its last line.
+/// Not collective: returns a line for each call in which ranks wait: its name, number and elements, how long ranks have
+/// waited, and what the missing ranks do; and a line for each rank that waits for a message. If no rank is in a call, a
+/// single line says so. Reads FOLDER/rank-*.jsonl, or FOLDER/calls/rank-*.jsonl if FOLDER is a job's --out. A rank
+/// without a file, or with an empty one, has left no record. Throws DataError if no rank has left a record, or if a
+/// file is damaged before its last line.
 [[nodiscard]] std::string describe_calls(const std::filesystem::path& folder);
 
 }  // namespace mn

@@ -1,5 +1,4 @@
-/// Draws curves as SVG. The page's script finds the values of the curves in the SVG, and shows those at the pointer's
-/// position.
+/// Draws curves as SVG, which also holds their values for the page's script.
 #pragma once
 
 #include <optional>
@@ -34,8 +33,7 @@ struct Chart {
 /// Draws a chart with axes, a legend and a title, as an HTML figure. Empty if no curve has a finite point.
 [[nodiscard]] std::string draw_chart(const Chart& chart);
 
-/// The moving average of a curve, in which newer points count more. The average begins at the first points, and not at
-/// 0.
+/// The moving average of a curve. Newer points count more, and the average begins at the first points, not at 0.
 [[nodiscard]] std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace mn::report

@@ -12,8 +12,7 @@ namespace mn::report {
 /// come last. If the names of all runs begin with equal folders, removes the folders from the names.
 [[nodiscard]] std::vector<Run> ranked(std::vector<Run> runs);
 
-/// The table and the curves of runs, which must be in the order of ranked(). Each of the best runs has a color of its
-/// own; all other runs are gray.
+/// The table and the curves of runs in the order of ranked(). The best runs have colors, all others are gray.
 [[nodiscard]] std::string compare(const std::vector<Run>& runs, double now);
 
 }  // namespace mn::report

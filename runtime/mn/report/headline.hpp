@@ -8,8 +8,8 @@
 
 namespace mn::report {
 
-/// Where the runs come from: job, last start and hosts, for instance "mnist, 2026-11-25 08:00 UTC, n1 and 3 more".
-/// Leaves out a part if run.jsonl lacks it, or if it differs between the runs. There must be at least one run.
+/// The runs' job, last start and hosts: "mnist, 2026-11-25 08:00 UTC, n1 and 3 more". Leaves out a part if run.jsonl
+/// lacks it, or if it differs between the runs. There must be at least one run.
 [[nodiscard]] std::string origin_of(const std::vector<Run>& runs);
 
 /// A colored label that says in a word or two how the run stands, and why. `now` is the time in seconds since 1970.

@@ -7,8 +7,7 @@
 
 namespace mn::report {
 
-/// Makes a whole page. `body` is HTML. If `refresh_s` has a value, a browser loads the page again after so many
-/// seconds.
+/// Makes a whole page; `body` is HTML. A browser loads the page again after `refresh_s` seconds, if given.
 [[nodiscard]] std::string make_page(const std::string& title, const std::string& body,
                                     std::optional<int> refresh_s = std::nullopt);
 

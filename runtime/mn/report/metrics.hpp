@@ -29,11 +29,9 @@ struct MetricValues {
 /// and keeps every other name. With it, runs can be compared whose main sets have different names.
 [[nodiscard]] std::string common_name(const Run& run, const std::string& metric);
 
-/// Whether each report of every run has an epoch. If so, curves are drawn over epochs, because runs with different
-/// batch sizes are comparable by epochs.
+/// True if every report has an epoch: then curves are drawn over epochs, in which other batch sizes are comparable.
 [[nodiscard]] bool count_epochs(const std::vector<Run>& runs);
-/// The curve of a metric, which the log has by its logged_name(): its values over the iterations or, if `by_epoch`,
-/// over the epochs. All log entries must have an epoch then.
+/// A metric's curve over the iterations or, if `by_epoch`, over the epochs, which all log entries must then have.
 [[nodiscard]] std::vector<std::pair<double, double>> points_of(const Run& run, const std::string& metric,
                                                                bool by_epoch);
 /// The newest and the best value of a metric. No value if the log has no number of this name.
@@ -44,9 +42,9 @@ struct MetricValues {
 /// Whether lower or higher values of a metric are better. For the metric of --monitor, --monitor-better says it; for
 /// every other metric, the name does. No value if neither says it.
 [[nodiscard]] std::optional<Better> better_in(const Run& run, const std::string& metric);
-/// The metric that shows how good the run is. It is the first of these that the log has: the metric of --monitor if it
-/// is no loss, a validation metric that is no loss, a validation loss, a metric of training. Of several validation sets
-/// the main one comes first. Empty if the log has no metric of which lower or higher values are better.
+/// The metric that shows how good the run is, the first of these in the log: the metric of --monitor if it is no loss,
+/// a validation metric that is no loss, a validation loss, a metric of training; first those of the main validation
+/// set. Empty if for no metric it is known whether lower or higher values are better.
 [[nodiscard]] std::string main_metric(const Run& run);
 /// Whether the metric comes from a validation set.
 [[nodiscard]] bool is_validated(const std::string& metric);
@@ -55,11 +53,9 @@ struct MetricValues {
 /// "validation/a/main/loss", "learning rate" for "lr", "images/s" (in the run's unit) for kSpeed, "MiB per step" for
 /// "bytes_per_step".
 [[nodiscard]] std::string shown_name(const Run& run, const std::string& metric);
-/// How a comparison of runs calls the metric. If the name differs between the runs, the result has neither the name of
-/// a validation set nor a unit: "validation loss", "speed".
+/// How a comparison calls the metric: without a validation set's name or a unit that differs between the runs.
 [[nodiscard]] std::string shown_name(const std::vector<Run>& runs, const std::string& metric);
-/// How many samples, images or tokens all ranks together process in a second: the median of the reports. 0 if no report
-/// has a speed.
+/// Samples, images or tokens of all ranks in a second: the median of the reports; 0 if none has a speed.
 [[nodiscard]] double speed_of(const Run& run);
 /// What speed_of() counts: "samples", "images" or "tokens".
 [[nodiscard]] std::string unit_of(const Run& run);

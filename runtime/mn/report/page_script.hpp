@@ -3,9 +3,8 @@
 
 namespace mn::report {
 
-/// The script does three things. (1) It shows the values of the curves at the pointer's x. (2) It highlights a run's
-/// row in the table and the run's curves together. (3) After a click on the head of a column, it sorts the table by
-/// this column.
+/// (1) Shows the curves' values at the pointer's x. (2) Highlights a run's row in the table and the run's curves
+/// together. (3) Sorts the table by a column after a click on its head.
 inline constexpr const char* kPageScript = R"(
 'use strict';
 const pixelWidth = 560, tipRows = 9;

@@ -6,8 +6,8 @@
 
 namespace mn::report {
 
-/// A section with the proposed learning rate, and a chart of the loss over the rate. OUT/rate_search.json has the
-/// values. Empty if there is no such file. Throws DataError if the file is damaged.
+/// A section with the proposed learning rate and a chart, from OUT/rate_search.json; empty if there is no such file.
+/// Throws DataError if the file is damaged.
 [[nodiscard]] std::string rate_search(const std::filesystem::path& out);
 
 }  // namespace mn::report

@@ -78,15 +78,13 @@ struct Run {
 /// In a report line, times such as "data_s" have a value for each rank. Returns the sum of one of them over the ranks.
 [[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// How many seconds the training has taken so far. If the run has not ended, the newest entry of the log has the
-/// number; 0 if there is no entry.
+/// Seconds of training so far, by the end of the run or else by the newest entry of the log; 0 if there is none.
 [[nodiscard]] double elapsed_s(const Run& run);
 
 /// The name of the program, for instance "mnist". Empty if there is no run.jsonl.
 [[nodiscard]] std::string job_of(const Run& run);
 
-/// How to change a run: "--NAME" if the program has this option, otherwise `call`, which stands for the option in
-/// programs without it.
+/// How to change a run: "--NAME" if the program has this option, otherwise by `call`.
 [[nodiscard]] std::string advised(const Run& run, const std::string& option, const std::string& call);
 
 /// The value that the run has used for an option. Empty if the option is unknown.

@@ -8,14 +8,12 @@
 
 namespace mn::report {
 
-/// Returns a section with the run's command, sizes, versions and options. The options that differ from their defaults
-/// come first, with the values that the run has used; a click shows all others. Of options without an effect only the
-/// names are shown.
+/// A section with the run's command, sizes, versions and options: first the options that differ from their defaults,
+/// with the values that the run has used; after a click all others. Options without an effect are only named.
 [[nodiscard]] std::string settings_of(const Run& run);
 
-/// The names of the options whose values differ between the runs, except `out`. Runs without an option are not compared
-/// in it. Options that some run has set come before the options that all runs left at their defaults; the options
-/// without an effect in all runs come last. In each group the options with the most values come first.
+/// The options whose values differ between the runs that have them, except `out`: first those that some run has set,
+/// then those at their defaults, last those without an effect in all runs; in each group by the number of values.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
 /// A table of all metrics in the log: last value, best value, and the epoch of the best value.

@@ -17,8 +17,7 @@ inline constexpr std::array<const char*, kParts> kPartNames = {
 /// The seconds of each part. For the first three parts they are means over the ranks.
 using TimeParts = std::array<double, kParts>;
 
-/// Divides the whole time of training into its parts. All are 0 if run.jsonl has no times. kOther is the time that
-/// belongs to no other part.
+/// Divides the time of training; all parts are 0 if run.jsonl has no times. kOther belongs to no other part.
 [[nodiscard]] TimeParts time_parts(const Run& run);
 
 /// For each rank, the seconds of computing, of waiting for data and of communication.

@@ -29,8 +29,7 @@ class TimeLimit;
 class TrainingState;
 struct TrainingParts;
 
-/// Writes a Trainer's checkpoints: Trainer::checkpointer(). All calls are collective, except calls whose comment says
-/// "Local".
+/// Writes a Trainer's checkpoints. All calls are collective, except those whose comment says "Local".
 class Checkpointer {
  public:
   /// What the Trainer gives the Checkpointer.
@@ -70,8 +69,7 @@ class Checkpointer {
 
   /// Local. True, on all ranks, while a save is under way: from save_in_background() until the save has ended.
   [[nodiscard]] bool is_saving() const noexcept;
-  /// Local. True, on all ranks, while some rank still allocates the memory that expect_saves() has asked for. A save
-  /// may begin nevertheless.
+  /// Local. True, on all ranks, while some rank still allocates memory for expect_saves(). A save may begin.
   [[nodiscard]] bool is_preparing() const noexcept { return is_preparing_; }
   /// Local. True if a checkpoint of the current iteration is complete or under way. Also true before the first
   /// iteration of a run that starts at the beginning, or that continues a checkpoint of its own output folder.
@@ -96,8 +94,7 @@ class Checkpointer {
   void wait_for_thread() const;
   /// Begins the next phase of the save. Called when no rank's thread is busy.
   void advance();
-  /// Called when a signal or the time limit ends the run: saves the current iteration unless it is saved already, and
-  /// returns the path of its checkpoint.
+  /// Called when a signal or the time limit ends the run: saves the current iteration if need be; returns the path.
   std::filesystem::path save_to_requeue();
 
  private:

@@ -54,8 +54,7 @@ class CollectiveUse {
   }
   /// True if a function that watch() has run made a collective call.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// Called on a rank that has no samples and does not call the function: throws ArgumentError if the function makes
-  /// collective calls.
+  /// Called on a rank without samples: throws ArgumentError if the function makes collective calls.
   void check_absence(const char* where, std::int64_t epoch) const;
 
  private:

@@ -25,8 +25,7 @@ struct Progress {
 /// The extensions of one Trainer. All ranks must make the same calls in the same order.
 class ExtensionList {
  public:
-  /// How many seconds run() and at_end() of some extensions took: of extensions that write checkpoints, and of all
-  /// further extensions that are not short.
+  /// Seconds of run() and at_end() of extensions that write checkpoints, and of further ones that are not short.
   struct Times {
     double saving_s = 0;
     double long_s = 0;
@@ -39,8 +38,8 @@ class ExtensionList {
   /// Throws ArgumentError if the extension's name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds the states of all extensions to `about`, a part of the checkpoint of `iteration`. Also adds the names of the
-  /// extensions that are pending, and of those that have run in `iteration`.
+  /// Adds to `about`, a part of the checkpoint of `iteration`, the states of all extensions, and the names of those
+  /// that are pending or have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
   /// What a checkpoint holds about extensions.
   struct Restored {
@@ -52,16 +51,14 @@ class ExtensionList {
   };
   /// Gives each extension its state. An extension that is added later, before initialize(), gets its state, too.
   void load(Restored restored);
-  /// Returns tensors(), named "EXTENSION/TENSOR", of those extensions whose are_tensors_replicated() equals
-  /// `replicated`.
+  /// The tensors() of extensions with these are_tensors_replicated(), named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
   /// The rank_tensors() of all extensions, named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors rank_tensors() const;
 
   /// Adds the values of a minibatch or an update to the observations of all extensions with observes_all().
   void observe_all(const Summary& values);
-  /// Returns, for a checkpoint, what this rank has observed for each extension with observes_all(), by the extensions'
-  /// names.
+  /// What this rank has observed for each extension with observes_all(), by the extensions' names.
   [[nodiscard]] nlohmann::json rank_state() const;
 
   void initialize(Trainer& trainer);
@@ -69,20 +66,17 @@ class ExtensionList {
   void observe(const at::Tensor& loss, const Summary& metrics);
   /// Called before each extension runs. If it returns false, the extension and all later extensions stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// Two groups of extensions. kReporting: those with a priority above kPriorityReport. kReading: all others, which
-  /// need the complete report.
+  /// kReporting: priorities above kPriorityReport; kReading: all others, which need the complete report.
   enum class Part { kReporting, kReading };
   /// Marks an extension as pending if its trigger fires in the iteration that has just ended.
   void find_due(const Progress& progress);
   /// Runs the pending extensions of `part`. Returns false if an extension may not begin, or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// Calls at_end() of each extension that is not pending and has not run in this iteration. An extension that is
-  /// interrupted becomes pending.
+  /// Calls at_end() of each extension that is not pending and has not run. An interrupted extension becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// Called while an extension runs: offers a reported value to all extensions. Returns true if one of them has taken
-  /// it.
+  /// While an extension runs, offers a reported value to all extensions. True if one of them has taken it.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
   void average_kept_statistics(Trainer& trainer) const {

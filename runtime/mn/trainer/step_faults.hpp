@@ -15,15 +15,13 @@ class StepFaults {
  public:
   /// True if this rank keeps a fault.
   [[nodiscard]] bool any() const noexcept { return !fault_.what.empty(); }
-  /// Keeps a UsageError with the text `what`. Does nothing if a fault is kept already, or if `what` is empty, which
-  /// means no fault.
+  /// Keeps a UsageError with this text, unless a fault is kept already, or `what` is empty.
   void keep(const std::string& what);
   /// Runs `check`. If it throws a UsageError or an ArgumentError, keeps this error, unless a fault is kept already.
   void keep_error_of(const std::function<void()>& check);
   /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective over `ranks`: if some ranks keep a fault, all ranks throw the fault of the lowest rank among them, and
-  /// forget their own faults. Otherwise returns.
+  /// Collective: if some ranks keep a fault, all throw the lowest rank's fault, and forget their own.
   void throw_first(Communicator& ranks);
 
  private:

@@ -36,8 +36,8 @@ class StragglerDetector {
     double median;   ///< the ranks' lower median in the last window
   };
 
-  /// Adds a window, and returns the stragglers that the log is to name now. `seconds` has each rank's time for a step
-  /// of the window; it is empty if no rank was slow.
+  /// Adds a window; `seconds` has each rank's time for a step, or is empty if no rank was slow. Returns the stragglers
+  /// to name.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
   /// True if a rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }
@@ -61,11 +61,9 @@ class StragglerWatch {
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
   /// Adds the times of one step of this rank.
   void add(double data_s, double compute_s);
-  /// Appends this rank's times to the flags of the periodic exchange. The exchange then takes the maximum over ranks of
-  /// each number.
+  /// Appends this rank's times to the flags of the periodic exchange, which takes each number's maximum over ranks.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective, called after the periodic exchange: decides whether a rank is slow. `largest` has the maxima over
-  /// ranks of the numbers from append_to().
+  /// Collective, called with the maxima of the numbers from append_to(): decides whether a rank is slow.
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:

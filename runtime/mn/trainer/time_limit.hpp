@@ -25,8 +25,7 @@ class TimeLimit {
   /// because the next call may come so late. In the last minute before is_near() becomes true, a thread asks squeue
   /// whether the job was extended.
   void tick();
-  /// Returns how many seconds before the limit the last checkpoint must begin: twice the slowest save, plus the longest
-  /// time between two ticks, plus ten seconds.
+  /// How long before the limit the last checkpoint must begin: 2 × slowest save + longest time between ticks + 10 s.
   [[nodiscard]] double needed_s() const;
   /// True if the last checkpoint must begin now.
   [[nodiscard]] bool is_near() const;
@@ -50,8 +49,7 @@ class TimeLimit {
   std::future<std::optional<std::int64_t>> answer_;
 };
 
-/// Converts the time left that squeue prints, "1-02:03:04", "03:04" or "4", to seconds. Returns ten years for
-/// UNLIMITED, and no value for other words.
+/// Converts squeue's time left, "1-02:03:04", "03:04" or "4", to seconds: ten years for UNLIMITED; no value for others.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
 }  // namespace mn

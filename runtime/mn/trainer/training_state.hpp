@@ -43,14 +43,12 @@ inline std::string own_state_prefix(const std::string& optimizer) { return "opti
 
 class TrainingState {
  public:
-  /// Takes note of the model's tensors that hold NaN or infinity now, because checkpoints do not object to these
-  /// tensors.
+  /// Checkpoints do not object to the model's tensors that hold NaN or infinity now.
   explicit TrainingState(const TrainingParts& parts);
 
   /// Collective: makes the whole checkpoint. Its tensors share the memory of the training.
   [[nodiscard]] Checkpoint checkpoint();
-  /// Collective: returns the tensors that the checkpoint would have now, without "about". Their size shows how much
-  /// memory a save needs.
+  /// Collective: the checkpoint's tensors, without "about". Their size shows how much memory a save needs.
   [[nodiscard]] Checkpoint tensors() const;
 
  private:
@@ -64,8 +62,8 @@ class TrainingState {
   bool has_checked_optimizers_ = false;  // the first save has checked whether optimizers store a state
 };
 
-/// Collective: restores a training from a checkpoint. `source` names the checkpoint in errors. Throws the same
-/// DataError on every rank if the model or the optimizer does not match the checkpoint.
+/// Collective: restores a training. `source` names the checkpoint in errors. Throws the same DataError on every rank if
+/// the model or the optimizer does not match.
 void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 
 }  // namespace mn

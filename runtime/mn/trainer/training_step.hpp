@@ -31,8 +31,7 @@ struct StepProgram {
 class TrainingStep {
  public:
   using NextBatch = std::function<Batch()>;
-  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false if the loss has weight 0; the
-  /// loss may then be NaN.
+  /// Called after each forward pass; `loss` has its graph. If it has weight 0, `is_mean` is false, and it may be NaN.
   using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
 
   /// Throws UsageError if the options ask for a CUDA graph, but a graph cannot hold the step.
@@ -54,8 +53,7 @@ class TrainingStep {
     Loss loss;
     Summary metrics;
   };
-  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors; therefore observations
-  /// hold copies.
+  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors.
   struct RecordedResult : ForwardResult {
     double weight;
   };

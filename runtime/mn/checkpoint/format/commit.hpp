@@ -29,8 +29,7 @@ inline constexpr const char* kReplacedEnd = ".replaced";
 /// a folder beside it if `path` is a checkpoint already. Throws DataError if the folder cannot be made, or if `path`
 /// holds files that are not a checkpoint's.
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);
-/// Called by one rank after all shards were written: makes `folder` the checkpoint `path`. Throws DataError if a shard
-/// is missing.
+/// Called by one rank after all shards were written: commits the checkpoint. Throws DataError if a shard is missing.
 void commit_save(const std::filesystem::path& folder, const std::filesystem::path& path, const Manifest& manifest);
 /// Called by one rank after a failed save: removes its folder, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;

@@ -22,8 +22,7 @@ struct SafetensorsEntry {
 
 /// The key in a file's metadata under which the complex tensors, which are stored as pairs, are listed as JSON text.
 inline constexpr const char* kComplexKey = "complex";
-/// Whether a tensor of this dtype and shape may hold complex numbers as pairs. True for real numbers with a last
-/// dimension of 2.
+/// True for real numbers with a last dimension of 2, which may be complex numbers as pairs.
 [[nodiscard]] bool are_pairs(std::string_view dtype, const std::vector<std::int64_t>& shape) noexcept;
 
 /// The number of bytes of one element. 0 for an unknown dtype.

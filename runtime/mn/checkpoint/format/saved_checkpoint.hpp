@@ -17,12 +17,11 @@ namespace mn {
 /// True if the storage fails, or if the process has no permission to read. False if the file is absent or damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
-/// Called in the catch block of `error`. Logs a warning and waits before the next attempt. Rethrows the error after the
-/// last attempt, or if is_of_storage(error) is false.
+/// Called in the catch block of `error`: warns and waits before the next attempt. Rethrows after the last attempt, and
+/// if is_of_storage(error) is false.
 void wait_to_retry(const FileError& error, int attempt);
 
-/// Calls `work` and returns its result. If the storage fails, logs a warning and calls `work` again, after half a
-/// second, and a last time after two more seconds.
+/// Returns work(). If the storage fails, warns and calls `work` again after half a second, and after two more.
 template <class Work>
 decltype(auto) with_retries(const Work& work) {
   for (int attempt = 0;; ++attempt) {
@@ -51,8 +50,7 @@ class SavedCheckpoint {
   /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::size_t ranks() const noexcept { return manifest_.shards.size(); }
 
-  /// Reads a tensor's bytes, in row-major order, and checks their checksums. Throws ArgumentError if the size of `out`
-  /// is not the size of the tensor.
+  /// Reads and checks a tensor's bytes, in row-major order. Throws ArgumentError if `out` has another size.
   void read(const std::string& tensor, std::span<std::byte> out);
   /// Reads and checks all bytes of one shard, with 4 MiB of memory.
   void check_shard(std::size_t shard);
@@ -72,8 +70,7 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard that was read last
 };
 
-/// Returns the status of the file, folder or link at `path`. Throws FileError if the storage fails: a file must not
-/// look absent only because a file server fails for a moment.
+/// The status of `path`. Throws FileError if the storage fails: a file must not look absent for a moment.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
 /// Whether the folder is a checkpoint, that is, holds a manifest. Throws FileError if the storage fails.

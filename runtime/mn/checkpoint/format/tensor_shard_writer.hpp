@@ -16,8 +16,7 @@ namespace mn {
 /// exists, throws a FileError that names the file. Memory holds only the header.
 class TensorShardWriter {
  public:
-  /// Creates the file and writes its header. `parts` are in the order of their data in the file: parts with wide
-  /// elements must come first, so that each part is aligned.
+  /// Writes the header. `parts` are in the order of their data: wide elements come first, so that all are aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
   /// Appends the next bytes of the current part, at most up to the end of the part. Call it for an empty part, too.
   void write(std::span<const std::byte> bytes);

@@ -23,8 +23,7 @@ class AppendedFile {
 
   /// Keeps a record until the next write(), which writes all such records.
   void add(std::string_view record) { waiting_ += record; }
-  /// Appends the records of add() to the file. If this fails, throws DataError; the file is then unchanged, and the
-  /// next call writes the records.
+  /// Appends the records of add(). If this fails, throws DataError, and the next call writes the records.
   void write();
 
  private:

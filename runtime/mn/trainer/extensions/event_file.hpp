@@ -1,5 +1,4 @@
-/// Writes TensorBoard's event files. A file is a sequence of TFRecord records, and each record holds an Event of
-/// tensorflow/core/util/event.proto.
+/// Writes TensorBoard's event files: TFRecords that hold Events (tensorflow/core/util/event.proto).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,7 @@
 
 namespace mn::extensions {
 
-/// How values are distributed: the number of values in each bucket. The buckets have equal width, from `least` to
-/// `most`.
+/// Numbers of values in buckets of equal width, from `least` to `most`.
 struct Histogram {
   double least = 0;
   double most = 0;

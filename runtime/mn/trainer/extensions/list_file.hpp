@@ -42,8 +42,7 @@ class ListFile {
   /// does not have them, from the file `other`. The next write removes later rows from the file. Returns the last rows
   /// of the list, at most `most`.
   std::vector<nlohmann::json> load(const nlohmann::json& state, const std::filesystem::path& other, std::size_t most);
-  /// Splits the text of a whole file into the texts of its rows. The rows are not parsed, because JSON objects would
-  /// take many times the memory.
+  /// Splits a file's text into its rows, without parsing: JSON objects would take many times the memory.
   [[nodiscard]] static std::vector<std::string_view> rows_of(std::string_view text);
 
  private:

@@ -16,8 +16,7 @@ namespace mn::extensions {
 using mn::Better;
 using mn::better_of;
 
-/// Throws UsageError if `value` names a value of the log that differs between ranks: elapsed_time, images_per_second or
-/// bytes_per_step.
+/// Throws UsageError for elapsed_time, images_per_second and bytes_per_step, which differ between ranks.
 void check_monitored(const std::string& value);
 
 /// Finds the name in `names` that `value` seems to misspell: each part of `value` between slashes equals, or nearly
@@ -34,8 +33,7 @@ class Monitor {
   /// UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
-  /// Called by the extension that owns the Monitor, in Extension::initialize(). From then on improved() ignores entries
-  /// that this extension has already read.
+  /// Called in the owner's Extension::initialize(): improved() then ignores entries that the owner has already read.
   void begin(const Extension& reader, const Trainer& trainer);
   /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
   /// better. Returns no value if there is no new entry, or if the entry lacks the value, because evaluations and their
@@ -48,8 +46,7 @@ class Monitor {
   void restart_wait() noexcept { waited_ = 0; }
   /// True if the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
-  /// Describes the wait, for instance "NAME was not better in 3 reports (best 0.25)". Before the first value, the
-  /// parentheses have "never a number".
+  /// For instance "NAME was not better in 3 reports (best 0.25)"; before the first value "(never a number)".
   [[nodiscard]] std::string wait_text() const;
   /// Returns the state for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;

@@ -1,5 +1,4 @@
-/// Computes one number from the values of all ranks when a mean is not wanted, such as a maximum: ChainerMN's
-/// ObservationAggregator.
+/// Computes one number from the values of all ranks, such as a maximum: ChainerMN's ObservationAggregator.
 #pragma once
 
 #include <functional>

@@ -35,8 +35,7 @@ struct RunFacts {
 /// Returns the facts of a trainer's run. Call it after Trainer::resume(). Local.
 [[nodiscard]] RunFacts facts_of(const Trainer& trainer);
 
-/// Returns the object "run" of run.jsonl: the facts, the details, and the versions of mn and libtorch ("mn" and
-/// "torch").
+/// Returns the object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".
 [[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
 
 /// Describes a run in a line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global

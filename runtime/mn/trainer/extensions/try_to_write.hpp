@@ -9,8 +9,8 @@
 
 namespace mn::extensions {
 
-/// Calls `write`, and returns whether it succeeded. An exception is logged as a warning, but only the first of several
-/// in a row. `has_failed` stores whether the last call has failed.
+/// Calls `write`. Of several exceptions in a row, the first one is logged as a warning. `has_failed` stores whether the
+/// last call has failed; returns the opposite.
 template <class Write>
 bool try_to_write(bool& has_failed, const Write& write) {
   try {
@@ -22,8 +22,7 @@ bool try_to_write(bool& has_failed, const Write& write) {
   return !has_failed;
 }
 
-/// Called at the end of training: if the last write has failed, calls `write` once more. An exception is logged as a
-/// warning.
+/// Called at the end: if the last write has failed, calls `write` once more. An exception is logged as a warning.
 template <class Write>
 void complete(bool& has_failed, const Write& write) {
   if (!has_failed) return;
