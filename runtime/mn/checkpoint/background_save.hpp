@@ -36,7 +36,7 @@ class BackgroundSave {
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
   /// Whether a save is under way: true, on all ranks, from begin() until advance() returns true or throws.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
-  /// Not collective: true if this rank's thread has completed its work, and advance() need not wait for it.
+  /// Not collective: true if this rank's thread has completed its work; advance() need not wait for the rank then.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
   /// Collective: takes the next of a save's two last steps, after waiting for the threads of all ranks. The first call
   /// returns false and begins the commit: rank 0's thread writes the manifest, then calls `after_commit`, which must

@@ -41,8 +41,8 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// Where a writer's share, which begins at byte `position` of all tensors, begins in the tensor that begins at byte
-/// `tensor_begin`: its first element whose first byte is in the share.
+/// Returns the first element of a tensor, which begins at byte `tensor_begin`, in the share of a writer, which begins
+/// at byte `position` of all tensors: the first element whose first byte lies in the share.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);

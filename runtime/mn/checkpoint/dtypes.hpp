@@ -11,7 +11,7 @@ struct SafetensorsEntry;
 
 /// The dtype's name, "F32" for at::kFloat. If there is none, throws an ArgumentError that names the tensor.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
-/// A complex tensor as pairs of real numbers, shape (…, 2), in the same memory if possible, because safetensors names
+/// Returns a complex tensor as pairs of real numbers, shape (…, 2), in the same memory if possible: safetensors names
 /// only one complex dtype, which few programs know. Returns every other tensor unchanged.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 

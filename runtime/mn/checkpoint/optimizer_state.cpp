@@ -93,8 +93,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// A tensor of this form, with the strides of the parameter if it has the same shape: updates are fastest if both lie
-/// in memory in the same way.
+/// Makes a tensor of this form, with the strides of the parameter if the shapes are equal: updates are fastest if both
+/// tensors lie in memory in the same way.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);

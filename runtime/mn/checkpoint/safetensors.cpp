@@ -107,7 +107,7 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// Advice if `name` is missing, but the file has it under a longer name, such as "model." + `name`; else empty.
+/// Returns advice if the file lacks `name`, but has a longer name, such as "model." + `name`; else an empty text.
 std::string with_prefix(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";

@@ -14,7 +14,7 @@ namespace mn {
 /// index, throws a DataError that names the file.
 [[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
 
-/// The file to read: `path` itself, or in a folder the index or, without an index, model.safetensors.
+/// Returns `path` itself if it is a file; in a folder the index or, without an index, model.safetensors.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
 /// True if read_weights() can read the folder; false for a checkpoint's folder, which SavedCheckpoint reads.

@@ -42,8 +42,7 @@ class MultiNodeOptimizer;
 /// Runs the steps of one optimizer: records a step as a graph when possible, and launches the graph.
 class GraphedStep {
  public:
-  /// A function that makes a whole step on the given inputs, from zero_grad() to step(). Returns the tensors that the
-  /// program reads after the step.
+  /// Makes a whole step, from zero_grad() to step(). Returns the tensors that the program reads after the step.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
   /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
@@ -72,8 +71,7 @@ class GraphedStep {
  private:
   enum class Way : std::int64_t { kWithoutGraph, kRecord, kLaunch };
 
-  /// What must be equal for two steps to be alike. Invariant 2: shapes, strides and dtypes of the inputs, and the
-  /// minibatch's numbers. Invariant 3: the settings of the optimizer and its parameters.
+  /// What must be equal for two steps to be alike (invariants 2 and 3).
   struct Kind {
     std::vector<std::int64_t> shapes;
     std::vector<double> numbers;

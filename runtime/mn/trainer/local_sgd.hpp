@@ -38,13 +38,12 @@ class LocalSgd {
   /// Collective. From now on averages also include these buffers, but without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective. Call it after each local update; `weight` is the update's weight. Invariant 5: if this step makes an
-  /// average, the result holds the faults that the ranks tell each other in the average; otherwise it holds none.
+  /// Collective, called after each local update with its weight. Invariant 5: the result has the faults that the ranks
+  /// tell each other if this step makes an average; otherwise none.
   [[nodiscard]] ReductionResult step(const StepWeight& weight);
   /// Collective: makes an average now, unless there was no step since the last one.
   [[nodiscard]] ReductionResult synchronize();
-  /// Collective: makes an average now, which also tells all ranks that the calling rank is about to change its
-  /// parameter set.
+  /// Collective: makes an average, and tells all ranks that this rank is about to change its parameter set.
   [[nodiscard]] ReductionResult announce_set_change() { return average(/*set_changes=*/true); }
   /// Returns the number of steps since the last average.
   [[nodiscard]] std::int64_t steps() const noexcept { return steps_; }
@@ -54,8 +53,7 @@ class LocalSgd {
   /// Returns how many bytes this rank has passed to collective calls.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// Returns the state of the outer momentum, for a checkpoint. Because the state is the same on all ranks, only rank 0
-  /// returns it; the result is empty on all other ranks.
+  /// Returns the state of the outer momentum, which is equal on all ranks, on rank 0; other ranks return nothing.
   [[nodiscard]] NamedTensors state() const;
   /// Collective: loads rank 0's `state` on all ranks.
   void load_state(const NamedTensors& state);

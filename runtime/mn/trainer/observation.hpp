@@ -13,8 +13,7 @@ namespace mn {
 
 class Observation {
  public:
-  /// Begins an observation at `iteration`. `bytes_sent` is how many bytes this rank has passed to collective calls so
-  /// far.
+  /// Begins an observation. `bytes_sent` is how many bytes this rank has passed to collective calls so far.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
   /// Adds "loss" and the metrics of a minibatch or an update. They are then called "main/loss", …
@@ -37,8 +36,7 @@ class Observation {
   /// Returns the names of all observed values, as a JSON list.
   [[nodiscard]] nlohmann::json names() const;
 
-  /// Adds to `about`, a part of a checkpoint, the values that are the same on all ranks, and the number of bytes that
-  /// the rank has sent.
+  /// Adds the values that are equal on all ranks, and the bytes that the rank has sent, to `about` of a checkpoint.
   void save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const;
   /// Loads the values that save() has added to a checkpoint.
   void load(const nlohmann::json& about);

@@ -88,8 +88,7 @@ class MultiNodeOptimizer {
   MultiNodeOptimizer(const MultiNodeOptimizer&) = delete;
   MultiNodeOptimizer& operator=(const MultiNodeOptimizer&) = delete;
 
-  /// Sets every gradient to None. libtorch's zero_grad() and model->zero_grad() may be called instead, except after a
-  /// backward pass that threw.
+  /// Sets every gradient to None. Except after a backward that threw, libtorch's zero_grad() may be called instead.
   void zero_grad();
 
   /// Local and optional; call it after scale_loss(). Promises that one backward and then step(samples) follow, and that
@@ -116,11 +115,9 @@ class MultiNodeOptimizer {
   /// makes step() throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous
   /// step's. Returns true, on all ranks, if there is a mean; with double buffering, returns false in the first step.
   bool reduce_gradients();
-  /// Like reduce_gradients(), but the ranks have the weights of step(samples). Also returns false if no rank has
-  /// samples.
+  /// Like reduce_gradients(), but with the weights of step(samples). Also returns false if no rank has samples.
   bool reduce_gradients(double samples);
-  /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. All ranks weigh
-  /// the same.
+  /// Makes a step: reduces gradients to their mean over ranks, in which all weigh the same, runs the hooks, updates.
   void step();
   /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. The mean is Σ
   /// nᵢgᵢ / Σ nᵢ, where gᵢ is the gradient of rank i, a mean over nᵢ = `samples` samples. Samples are what the loss is
@@ -188,8 +185,7 @@ class MultiNodeOptimizer {
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   /// Local. The torch optimizer's groups of parameters.
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
-  /// Local. Gives the groups, in their order, names for the log: "lr/NAME". Groups may share a name, and a name may be
-  /// empty.
+  /// Local. Names the groups, in their order, for the log: "lr/NAME". Names may repeat, and may be empty.
   void name_groups(std::vector<std::string> names) { group_names_ = std::move(names); }
   /// Local. Returns the name that name_groups() gave the group. If no names were given, returns an empty name for the
   /// first group, then "group1", "group2", …
@@ -281,8 +277,7 @@ class MultiNodeOptimizer {
   std::shared_ptr<void> entry_;         // drops the entry in the list of living optimizers
 };
 
-/// Collective: makes a multi-node optimizer from `actual`, like ChainerMN's function of this name. Throws as the
-/// constructor does.
+/// Collective: makes a multi-node optimizer, like ChainerMN's function of this name. Throws as the constructor does.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
     std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
     const OptimizerOptions& options = {});
@@ -297,8 +292,7 @@ class MultiNodeOptimizer {
 /// as gradient_clipping() does. Returns the norm before the scaling, equal on all ranks; 0 if there is no mean. Use it
 /// in place of torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
-/// Like clip_grad_norm(optimizer, max_norm), but this rank's gradients are weighted by its samples, as in
-/// step(samples).
+/// Like clip_grad_norm(optimizer, max_norm), but with this rank's weight of step(samples).
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples);
 
 }  // namespace mn

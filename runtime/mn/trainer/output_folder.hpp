@@ -48,8 +48,7 @@ class OutputFolder {
   Fd lock_;  // empty if this process already held the folder
 };
 
-/// Collective: rank 0 calls folder->check_held(). If this throws, every rank throws rank 0's error. On all other ranks
-/// `folder` is ignored.
+/// Collective: every rank throws what folder->check_held() throws on rank 0. Other ranks ignore `folder`.
 void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

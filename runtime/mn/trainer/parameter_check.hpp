@@ -24,8 +24,7 @@ struct DifferentParameter {
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective: returns the first parameter that differs between ranks; no value if every parameter is the same on all
-/// ranks.
+/// Collective: returns the first parameter that differs between ranks; no value if none does.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
                                                                 Communicator& comm);
 
@@ -34,9 +33,8 @@ class ParameterCheck {
   /// Compares parameters after the first update and after every `every` updates; never if `every` is 0.
   explicit ParameterCheck(std::int64_t every) noexcept : every_(every) {}
 
-  /// Collective, called after each update. Compares the parameters if it is time, and in debug mode always. If
-  /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
-  /// differs.
+  /// Collective, called after each update: compares if it is time, and in debug mode always. If parameters differ, all
+  /// ranks throw a DataError that names the ranks, their hosts and the first parameter.
   void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm);
 
  private:

@@ -25,8 +25,7 @@ class ParameterSet {
 
   /// Returns the parameters that the optimizer's groups list now.
   [[nodiscard]] std::vector<at::Tensor> listed() const;
-  /// Removes repeated parameters from the groups: each parameter stays only where it comes first. libtorch's modules
-  /// list a shared parameter twice.
+  /// Leaves each parameter only where it comes first in the groups: libtorch's modules list a shared one twice.
   void remove_repeats();
   /// True if the groups still list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
@@ -45,8 +44,7 @@ class ParameterSet {
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 
-/// True if the two lists have the same tensor objects in the same order. It is not enough that the tensors have equal
-/// values.
+/// True if the lists have the same tensor objects in the same order; equal values are not enough.
 [[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
 
 /// Returns the index of `tensor` in `all`; no value if `all` does not have this tensor object.
@@ -56,9 +54,8 @@ class ParameterSet {
 /// do not, or if `change` differs between ranks. `change` says when a rank changes its set, such as "before this step".
 void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm);
 
-/// Returns the tensors of `state` under new names. A name is KIND.INDEX. In `state`, INDEX is the index of a parameter
-/// in `from`; in the result, it is the same parameter's index in `to`. If `to` does not have the parameter, its tensors
-/// are left out.
+/// Renames the tensors of `state`, KIND.INDEX: from the index of a parameter in `from` to its index in `to`. Tensors of
+/// parameters that `to` lacks are left out.
 [[nodiscard]] NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
                                       const std::vector<at::Tensor>& to);
 

@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// If there is a trace, waits for the work on the current stream, because the time of a phase includes this work.
-/// Reductions that run on a second stream meanwhile count in the phase that waits for the second stream.
+/// If there is a trace, waits for the current stream, whose work belongs to the phase. Reductions on a second stream
+/// count in the phase that waits for them.
 inline void end_phase(const Trace* trace, Device device) {
   if (trace != nullptr && device.type != DeviceType::kCpu) current_stream(device).synchronize();
 }

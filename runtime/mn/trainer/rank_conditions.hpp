@@ -30,8 +30,8 @@ struct RankConditions {
 /// Returns how much the counters have changed between two moments, by name: per second where a rate makes sense.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
-/// Describes in what rank `rank` differs from the lower median of the other ranks, for instance "waited for a CPU 41 %
-/// of the time (others 0 %), …". Returns an empty text if no difference is large.
+/// How `rank` differs from the lower median of the others, such as "waited for a CPU 41 % of the time (others 0 %), …".
+/// Empty if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

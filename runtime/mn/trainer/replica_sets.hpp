@@ -34,9 +34,9 @@ struct ReplicaSet {
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`; each rank passes the trainer of its set. All sets resume from the newest iteration of which
-/// every set has a checkpoint. Returns false if there is no such iteration; training then starts at the beginning.
-/// Throws as Trainer::resume() does.
+/// Collective over `comm`, with the trainer of each rank's set. All sets resume from the newest iteration of which
+/// every set has a checkpoint. Returns false if there is none: training starts at the beginning. Throws as
+/// Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

@@ -18,14 +18,13 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. If the file cannot be written, or is a link, or is
-  /// no regular file, logs a warning; training then goes on without the file.
+  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. A file that can't be written, a link, or no regular
+  /// file is a warning; training then goes on without the file.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// Called after each iteration. Does not write the file each time, so that writing takes at most a hundredth of the
-  /// time. On local or cached storage even iterations of a millisecond are all written; therefore the file shows where
-  /// a run failed.
+  /// Called after each iteration. Writing takes at most a hundredth of the time. On local or cached storage even
+  /// iterations of a millisecond are all written: the file shows where a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

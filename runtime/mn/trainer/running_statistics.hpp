@@ -32,14 +32,12 @@ struct AveragedBuffer {
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 
-/// Call it before ranks average: adds d² to each variance v, in place. `values` has this rank's number for each buffer:
-/// v for a variance, d for its mean.
+/// Before ranks average, adds d² to each variance v in `values`, which has v or d (for a mean) for each buffer.
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 /// Call it after ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 
-/// Collective, with one reduction: replaces the buffers by their averages over ranks, as if one rank had seen the
-/// samples of all ranks.
+/// Collective, one reduction: the buffers become their averages, as if one rank had seen all ranks' samples.
 void average_over_ranks(const std::vector<AveragedBuffer>& buffers, Communicator& comm);
 
 }  // namespace mn

@@ -82,8 +82,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;             ///< not copyable
   Trainer& operator=(const Trainer&) = delete;  ///< not copyable
 
-  /// Adds an extension, which lives as long as the trainer, and returns a reference to it. Throws ArgumentError if the
-  /// name is in use.
+  /// Adds an extension, and returns a reference to it. The trainer owns it. Throws ArgumentError if the name is in use.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -125,8 +124,7 @@ class Trainer {
   /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
   /// the new program's choice wins.
   bool resume(const std::string& from);
-  /// Returns the path that was given to resume(), as an absolute path. Empty after resume("auto"), and if there was no
-  /// resume.
+  /// Returns the absolute path that was given to resume(). Empty after resume("auto"), and without a resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
   /// For an extension whose run() works in parts (Duration::kInParts): returns a function that run() calls before each
@@ -152,8 +150,7 @@ class Trainer {
   /// is. A later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has
   /// already run.
   void report(const std::string& name, double value);
-  /// Adds a value to the mean `name` of the next report: the mean of all values since the last report. The value must
-  /// be equal on all ranks.
+  /// Adds a value, equal on all ranks, to the mean `name` of all values since the last report.
   void report_mean(const std::string& name, double value);
 
   /// The communicator of the ranks that train together.
@@ -189,11 +186,9 @@ class Trainer {
   [[nodiscard]] std::optional<double> time_left_s() const;
   /// The folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// Returns how many iterations are completed, including those before a resume. Each iteration updates the parameters
-  /// once.
+  /// Returns how many iterations, each with one update, are completed, including those before a resume.
   [[nodiscard]] std::int64_t iteration() const noexcept;
-  /// Returns how many iterations an epoch has: the iterator's steps, or fewer if an iteration accumulates several
-  /// minibatches.
+  /// Returns how many iterations an epoch has: the iterator's steps, or fewer with TrainerOptions::accumulate.
   [[nodiscard]] std::int64_t iterations_per_epoch() const;
   /// Returns how many epochs are completed, including those before a resume.
   [[nodiscard]] std::int64_t epoch() const noexcept;

@@ -10,7 +10,7 @@ namespace mn {
 /// along. Empty for file servers and for unknown kinds.
 [[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
 
-/// True if the kind lies on a disk, which the node may export; false for kinds in memory and for "overlay".
+/// True if the kind lies on a disk, and the node may export the disk; false for kinds in memory and for "overlay".
 [[nodiscard]] bool is_disk(const std::string& kind);
 
 }  // namespace mn
