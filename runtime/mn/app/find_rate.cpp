@@ -20,18 +20,14 @@ namespace {
 
 namespace ext = mn::extensions;
 
-/// Returns the number of samples that all ranks together use for an update.
-std::int64_t update_samples(const CommonOptions& common, const Communicator& comm) {
-  return common.batchsize * common.accumulate * comm.size();
-}
-
 /// Returns the value for --lr that gives the first group of parameters the learning rate `found`.
 double option_for(double found, Trainer& trainer, const CommonOptions& common) {
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const double first = optimizer.param_groups().front().options().get_lr();
   const double unscaled = first > 0 ? found / first * base_rate(optimizer, parse_groups(common.groups)) : found;
   if (common.lr_samples == 0) return unscaled;
-  return scale_learning_rate(unscaled, common.lr_samples, update_samples(common, trainer.communicator()));
+  const std::int64_t samples = common.batchsize * common.accumulate * trainer.communicator().size();  // of an update
+  return scale_learning_rate(unscaled, common.lr_samples, samples);
 }
 
 }  // namespace

@@ -17,11 +17,6 @@ namespace mn::app {
 /// Returns the period of a job's reports: each iteration with --one-batch, otherwise `usual`.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
-/// Returns most_batches for create_evaluator(): 1 with --one-batch, otherwise 0, which means all.
-[[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
-  return options.one_batch ? 1 : 0;
-}
-
 /// Returns the period of a job's validations: the value of --val-every or, without it, `report`.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 

@@ -22,8 +22,6 @@
 namespace mn::app {
 namespace {
 
-std::string communicator_help() { return "how ranks exchange data: auto, " + join(communicator_names()); }
-
 void add_communication_options(Options& options, CommonOptions& common) {
   options.add("overlap", common.overlap, "on|off",
               "reduce gradients while backward computes; auto: between nodes and on GPUs", {"auto", "on", "off"});
@@ -182,7 +180,8 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("epoch", common.epoch, "passes over the training data", 1);
   options.add("iterations", common.iterations,
               "updates after which training ends, if the epochs are not over before; 0: no limit", 0);
-  options.add("communicator", common.communicator, "NAME", communicator_help());
+  options.add("communicator", common.communicator, "NAME",
+              "how ranks exchange data: auto, " + join(communicator_names()));
   options.add("device", common.device, "auto|cpu|cuda[:K]", "device of each rank");
   options.add_alias("gpu", "device", "cuda");
   options.add("stage", common.stage, "DIR",

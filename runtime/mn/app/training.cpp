@@ -96,7 +96,7 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
                                             const std::shared_ptr<Communicator>& comm) {
   std::vector<NamedEvaluator> evaluators;
   for (const ValidationSet& set : sets_of(training)) {
-    auto local = make_local_evaluator(common, training, set, *comm, validation_minibatches(common));
+    auto local = make_local_evaluator(common, training, set, *comm, common.one_batch ? 1 : 0);
     evaluators.push_back({name_of(set), create_multi_node_evaluator(std::move(local), comm)});
   }
   return evaluators;

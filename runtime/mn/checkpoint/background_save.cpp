@@ -141,9 +141,4 @@ bool BackgroundSave::advance(const std::function<void()>& after_commit) {
   return false;
 }
 
-void BackgroundSave::commit() {
-  while (!advance()) {
-  }
-}
-
 }  // namespace mn

@@ -42,8 +42,6 @@ class BackgroundSave {
   /// returns false and begins the commit: rank 0's thread writes the manifest, then calls `after_commit`, which must
   /// not throw. The second call ends the save: it returns true, or throws SaveError or SaveRefused.
   bool advance(const std::function<void()>& after_commit = {});
-  /// Collective: calls advance() until the save has ended.
-  void commit();
 
   /// How many seconds the last save took on this rank, without pauses and without waits for a CPU.
   [[nodiscard]] double save_s() const noexcept { return save_s_; }

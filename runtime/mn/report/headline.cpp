@@ -73,7 +73,7 @@ std::string speed_tile(const Run& run) {
   const double speed = speed_of(run);
   if (speed <= 0) return "";
   const auto ranks = static_cast<double>(run.hosts.size());
-  return tile(unit_of(run) + "/s", count_text(speed), ranks > 1 ? count_text(speed / ranks) + " on each rank" : "");
+  return tile(run.facts.unit + "/s", count_text(speed), ranks > 1 ? count_text(speed / ranks) + " on each rank" : "");
 }
 
 std::string size_tile(const Run& run) {

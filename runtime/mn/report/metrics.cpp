@@ -135,7 +135,7 @@ std::string main_metric(const Run& run) {
 bool is_validated(const std::string& metric) { return metric.starts_with(kValidated); }
 
 std::string shown_name(const Run& run, const std::string& metric) {
-  if (metric == kSpeed) return unit_of(run) + "/s";
+  if (metric == kSpeed) return run.facts.unit + "/s";
   if (metric == "lr") return "learning rate";
   if (metric.starts_with("lr/")) return "learning rate of " + metric.substr(3);
   std::string name = logged_name(run, metric);
@@ -171,7 +171,5 @@ double speed_of(const Run& run) {
   for (const auto& [x, y] : points_of(run, kSpeed, false)) values.push_back(y);
   return values.empty() ? 0 : lower_median(values);
 }
-
-std::string unit_of(const Run& run) { return run.facts.unit; }
 
 }  // namespace mn::report

@@ -57,7 +57,5 @@ struct MetricValues {
 [[nodiscard]] std::string shown_name(const std::vector<Run>& runs, const std::string& metric);
 /// Samples, images or tokens of all ranks in a second: the median of the reports; 0 if none has a speed.
 [[nodiscard]] double speed_of(const Run& run);
-/// What speed_of() counts: "samples", "images" or "tokens".
-[[nodiscard]] std::string unit_of(const Run& run);
 
 }  // namespace mn::report

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <mn/core/file.hpp>
 #include <mn/report/format.hpp>
@@ -30,32 +31,31 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
+/// The tag and the iteration, without leading zeros, in a file's name TAG-ITERATION.png. Without an iteration, the
+/// whole name is the tag.
+std::pair<std::string, std::string> parts_of(const fs::path& file) {
+  const std::string name = file.stem().string();
+  const auto dash = name.find_last_not_of("0123456789");
+  if (dash == std::string::npos || name[dash] != '-' || dash + 1 == name.size()) return {name, ""};
+  return {name.substr(0, dash), name.substr(std::min(name.find_first_not_of('0', dash + 1), name.size() - 1))};
+}
+
 /// The files with one of the endings `kinds` by tag (their name without the iteration), the newest first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     if (std::ranges::find(kinds, entry.path().extension().string()) == kinds.end()) continue;
-    std::string tag = entry.path().stem().string();
-    const auto dash = tag.rfind('-');
-    const bool has_iteration =
-        dash != std::string::npos && dash + 1 < tag.size() && tag.find_first_not_of("0123456789", dash + 1) == tag.npos;
-    tags[has_iteration ? tag.substr(0, dash) : tag].push_back(entry.path());
+    tags[parts_of(entry.path()).first].push_back(entry.path());
   }
   for (auto& [tag, files] : tags) std::ranges::sort(files, std::ranges::greater());
   return tags;
 }
 
-std::string caption(const fs::path& file) {
-  const std::string name = file.stem().string();
-  const auto digits = name.find_last_not_of("0123456789");
-  if (digits == std::string::npos || name[digits] != '-' || digits + 1 == name.size()) return name;
-  const auto first = std::min(name.find_first_not_of('0', digits + 1), name.size() - 1);
-  return "step " + name.substr(first);
-}
-
 std::string figure(const fs::path& file, const std::string& content) {
-  return "<figure>" + content + "<figcaption>" + escape_html(caption(file)) + "</figcaption></figure>\n";
+  const auto [tag, iteration] = parts_of(file);
+  const std::string caption = iteration.empty() ? tag : "step " + iteration;
+  return "<figure>" + content + "<figcaption>" + escape_html(caption) + "</figcaption></figure>\n";
 }
 
 std::string image(const fs::path& file) {

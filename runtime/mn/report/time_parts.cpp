@@ -50,6 +50,21 @@ std::string legend(const TimeParts& parts, bool with_shares) {
   return html + "</p>";
 }
 
+/// For each rank, the seconds of computing, of waiting for data and of communication.
+std::vector<std::array<double, 3>> times_by_rank(const Run& run) {
+  std::vector<std::array<double, 3>> ranks;
+  for (const json& line : run.times) {
+    for (std::size_t i = 0; i < kStepParts.size(); ++i) {
+      const auto values = line.at(kStepParts[i]).get<std::vector<double>>();
+      ranks.resize(std::max(ranks.size(), values.size()));
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        ranks[rank][i] += values[rank] * line.at("steps").get<double>();
+      }
+    }
+  }
+  return ranks;
+}
+
 }  // namespace
 
 TimeParts time_parts(const Run& run) {
@@ -67,20 +82,6 @@ TimeParts time_parts(const Run& run) {
   }
   parts[kOther] = std::max(0.0, elapsed_s(run) - total_of(parts));
   return parts;
-}
-
-std::vector<std::array<double, 3>> times_by_rank(const Run& run) {
-  std::vector<std::array<double, 3>> ranks;
-  for (const json& line : run.times) {
-    for (std::size_t i = 0; i < kStepParts.size(); ++i) {
-      const auto values = line.at(kStepParts[i]).get<std::vector<double>>();
-      ranks.resize(std::max(ranks.size(), values.size()));
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        ranks[rank][i] += values[rank] * line.at("steps").get<double>();
-      }
-    }
-  }
-  return ranks;
 }
 
 Straggler find_straggler(const Run& run) {

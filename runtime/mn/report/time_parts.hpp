@@ -20,9 +20,6 @@ using TimeParts = std::array<double, kParts>;
 /// Divides the time of training; all parts are 0 if run.jsonl has no times. kOther belongs to no other part.
 [[nodiscard]] TimeParts time_parts(const Run& run);
 
-/// For each rank, the seconds of computing, of waiting for data and of communication.
-[[nodiscard]] std::vector<std::array<double, 3>> times_by_rank(const Run& run);
-
 /// A slow rank. The other ranks have waited for it.
 struct Straggler {
   std::size_t rank = 0;

@@ -30,6 +30,14 @@ auto add_time(double& sum) {
   });
 }
 
+[[noreturn]] void throw_diverged(const fs::path& path, std::int64_t iteration, const std::string& why) {
+  throw DataError("the checkpoint " + path.string() + " is not written, because " + why + " after iteration " +
+                      std::to_string(iteration) +
+                      ": training has diverged; resume from the one before with a lower learning rate, a longer "
+                      "warm-up or clipping, and look for samples that are not numbers",
+                  true);
+}
+
 void call_all(const std::vector<std::function<void()>>& functions) {
   for (const auto& each : functions) each();
 }
@@ -111,7 +119,7 @@ void Checkpointer::save(const fs::path& path) {
       throw_diverged(path, iteration(), error.what());
     }
   }
-  note_duration(duration_s);
+  if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(duration_s);
   if (!is_in_folder) return;
   saved_iteration_ = iteration();
   surroundings_.status->saved(iteration());
@@ -170,7 +178,7 @@ void Checkpointer::wait_for_thread() const {
 void Checkpointer::advance() {
   is_preparing_ = false;
   if (!is_saving() || !advance_phase()) return;
-  note_duration(saving_->save_s());
+  if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(saving_->save_s());
   root_committed_.clear();
   call_all(std::exchange(committed_, {}));
 }
@@ -194,24 +202,11 @@ bool Checkpointer::advance_phase() {
   return true;
 }
 
-/// Tells the time limit how long a save took. The limit must leave enough time for the last save.
-void Checkpointer::note_duration(double seconds) {
-  if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
-}
-
 /// Invariant 2: after a failed save training goes on; therefore the failure is logged as a warning.
 void Checkpointer::warn(const SaveError& error) const {
   const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
                                                           : "; training goes on, and the checkpoint before stays";
   if (is_root()) log_warning(error.what() + std::string(outcome));
-}
-
-void Checkpointer::throw_diverged(const fs::path& path, std::int64_t iteration, const std::string& why) {
-  throw DataError("the checkpoint " + path.string() + " is not written, because " + why + " after iteration " +
-                      std::to_string(iteration) +
-                      ": training has diverged; resume from the one before with a lower learning rate, a longer "
-                      "warm-up or clipping, and look for samples that are not numbers",
-                  true);
 }
 
 }  // namespace mn

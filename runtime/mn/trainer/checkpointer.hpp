@@ -16,7 +16,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace mn {
@@ -106,10 +105,7 @@ class Checkpointer {
   void rename_other_runs(std::int64_t next);
   void begin(std::function<void()> committed, std::function<void()> root_committed);
   [[nodiscard]] bool advance_phase();
-  void note_duration(double seconds);
   void warn(const SaveError& error) const;
-  [[noreturn]] static void throw_diverged(const std::filesystem::path& path, std::int64_t iteration,
-                                          const std::string& why);
 
   const TrainingParts& parts_;
   Surroundings surroundings_;

@@ -32,7 +32,10 @@ class CollectiveUse {
     const std::optional<int> empty = rank_without_samples(samples, comm);
     bool forbidden = false;
     if (!empty) {
-      samples > 0 ? void(result.emplace(watch(function))) : check_absence(where, epoch);
+      if (samples == 0) check_absence(where, epoch);
+      const std::uint64_t calls_before = collective_calls();
+      if (samples > 0) result.emplace(function());
+      any_ = any_ || collective_calls() != calls_before;
     } else if (samples > 0) {
       const ForbiddenCalls none;
       try {
@@ -44,20 +47,11 @@ class CollectiveUse {
     if (empty) agree_on_none(forbidden, *comm, *empty, where, epoch);
     return result;
   }
-  /// Returns function(), and records whether the function makes a collective call.
-  template <class Function>
-  auto watch(const Function& function) {
-    const std::uint64_t before = collective_calls();
-    auto result = function();
-    any_ = any_ || collective_calls() != before;
-    return result;
-  }
-  /// True if a function that watch() has run made a collective call.
+  /// True if the function has made a collective call on this rank.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// Called on a rank without samples: throws ArgumentError if the function makes collective calls.
-  void check_absence(const char* where, std::int64_t epoch) const;
 
  private:
+  void check_absence(const char* where, std::int64_t epoch) const;
   [[nodiscard]] std::optional<int> rank_without_samples(std::int64_t samples, Communicator* comm);
   static void agree_on_none(bool forbidden, Communicator& comm, int empty, const char* where, std::int64_t epoch);
 

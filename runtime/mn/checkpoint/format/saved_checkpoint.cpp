@@ -36,17 +36,15 @@ void wait_to_retry(const FileError& error, int attempt) {
 }
 
 std::string SavedCheckpoint::read_text(const fs::path& folder) {
-  return with_retries([&] { return read_text_once(folder); });
-}
-
-std::string SavedCheckpoint::read_text_once(const fs::path& folder) {
-  if (!is_committed(folder)) {
-    throw DataError("there is no checkpoint " + folder.string() + ": give an existing one, or auto");
-  }
-  const File file(folder / kCheckpointManifestName, File::Mode::kReadInPlace);
-  std::string text(file.size(), '\0');
-  file.read_at(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return with_retries([&] {
+    if (!is_committed(folder)) {
+      throw DataError("there is no checkpoint " + folder.string() + ": give an existing one, or auto");
+    }
+    const File file(folder / kCheckpointManifestName, File::Mode::kReadInPlace);
+    std::string text(file.size(), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    return text;
+  });
 }
 
 SavedCheckpoint::SavedCheckpoint(const fs::path& folder) : SavedCheckpoint(folder, read_text(folder)) {}

@@ -58,7 +58,6 @@ class SavedCheckpoint {
   void check();
 
  private:
-  [[nodiscard]] static std::string read_text_once(const std::filesystem::path& folder);
   [[nodiscard]] const File& open(std::size_t shard);
   template <class RoomFor>
   void read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece, const RoomFor& room_for);

@@ -51,8 +51,6 @@ class RateFinder final : public Extension {
   [[nodiscard]] std::optional<double> proposal() const;
   /// The learning rate of each iteration so far.
   [[nodiscard]] const std::vector<double>& rates() const noexcept { return rates_; }
-  /// The loss of each iteration so far.
-  [[nodiscard]] const std::vector<double>& losses() const noexcept { return losses_; }
   /// The smoothed loss of each iteration so far.
   [[nodiscard]] const std::vector<double>& smoothed() const noexcept { return smoothed_; }
 
