@@ -54,13 +54,9 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
   mn::jobs::add_accuracy(report, logits, batch.target);
 }
 
-/// How often the job validates and reports.
-mn::Interval report_period(const ImagenetOptions& options) {
-  const auto usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
-  return mn::app::report_period(options, usual);
-}
-
 mn::app::Training make_training(const ImagenetOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
+  const mn::Interval usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
+  const mn::Interval period = mn::app::report_period(options, usual);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
   const std::shared_ptr<Classifier> model = mn::models::create_model(options.arch, data.num_classes);
   if (options.channels_last) mn::use_channels_last(*model);
@@ -70,13 +66,12 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
       .validations = data.val,
       .evaluate = [model](const mn::Batch& batch, mn::Summary& report) { evaluate(*model, batch, report); },
       .rate = mn::jobs::base_rate(options),
-      .report_every = report_period(options),
+      .report_every = period,
       .unit = "images",
       .banner = {"Using " + options.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size()),
                  "Num validation samples: " + std::to_string(data.val_samples)},
   };
-  const mn::Interval period = training.report_every;
   mn::jobs::SampleLog* log = nullptr;
   if (options.log_samples) log = &training.extend(std::make_unique<mn::jobs::SampleLog>());
   training.loss = make_loss(options, model, log);

@@ -79,11 +79,6 @@ std::vector<Options::Condition> conditions_of(const ImagenetOptions& given) {
   return conditions;
 }
 
-void declare_training(Options& options, ImagenetOptions& given) {
-  options.add_flag("test", given.test, "validate and log every 10 iterations, for a trial");
-  options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
-}
-
 }  // namespace
 
 void declare_options(Options& options, ImagenetOptions& given) {
@@ -91,7 +86,8 @@ void declare_options(Options& options, ImagenetOptions& given) {
               models::model_names());
   declare_data(options, given);
   declare_augmentation(options, given);
-  declare_training(options, given);
+  options.add_flag("test", given.test, "validate and log every 10 iterations, for a trial");
+  options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
   options.add_check([&given] { check_options(given); });
   options.add_conditions(conditions_of(given));
 }

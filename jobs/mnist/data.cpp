@@ -25,8 +25,6 @@ fs::path idx_file(const fs::path& folder, const std::string& name) {
   return {};
 }
 
-bool has_idx_files(const fs::path& folder) { return !idx_file(folder, "train-images-idx3-ubyte").empty(); }
-
 std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& part) {
   const fs::path images = idx_file(folder, part + "-images-idx3-ubyte");
   const fs::path labels = idx_file(folder, part + "-labels-idx1-ubyte");
@@ -41,7 +39,7 @@ std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
 bool holds_idx_files(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw DataError("--data: there is no folder " + folder.string());
   if (fs::is_directory(folder / "train") && fs::is_directory(folder / "val")) return false;
-  if (has_idx_files(folder)) return true;
+  if (!idx_file(folder, "train-images-idx3-ubyte").empty()) return true;
   throw DataError("--data: " + folder.string() +
                   " has neither the folders train and val (make them with `mnshard idx`) nor MNIST's four IDX files");
 }
@@ -63,8 +61,7 @@ std::shared_ptr<DataLoader> load_part(const std::string& part, const std::shared
 
 MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
-  std::shared_ptr<Dataset> train;
-  std::shared_ptr<Dataset> val;
+  std::shared_ptr<Dataset> train, val;
   // Only rank 0 looks at folders, because otherwise a thousand ranks would send equal requests to the file system.
   on_root<DataError>(
       *comm,

@@ -33,6 +33,12 @@ enum class Duration {
   kInParts,  ///< any time, with Trainer::pauses() between parts; a checkpoint due in the iteration begins before run()
 };
 
+/// How long extensions have kept this rank's training waiting.
+struct ExtensionTimes {
+  double validation_s = 0;  ///< seconds of extensions that may take long, such as validations
+  double checkpoint_s = 0;  ///< seconds of extensions that save; of a save in the background only the time of the copy
+};
+
 /// Thrown by Trainer::pauses() on all ranks if a signal or the time limit ends training.
 class Interrupted final : public std::exception {
  public:

@@ -203,9 +203,9 @@ bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   }
   const double seconds = elapsed_s_() - begin_s;
   if (entry.extension->saves()) {
-    times_.saving_s += seconds;
+    times_.checkpoint_s += seconds;
   } else if (entry.extension->duration() != Duration::kShort) {
-    times_.long_s += seconds;
+    times_.validation_s += seconds;
   }
   return !entry.is_pending;
 }

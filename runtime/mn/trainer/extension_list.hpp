@@ -25,12 +25,6 @@ struct Progress {
 /// The extensions of one Trainer. All ranks must make the same calls in the same order.
 class ExtensionList {
  public:
-  /// Seconds of run() and at_end() of extensions that write checkpoints, and of further ones that are not short.
-  struct Times {
-    double saving_s = 0;
-    double long_s = 0;
-  };
-
   /// `elapsed_s` returns how many seconds the training has taken so far. `comm` has the ranks that train.
   ExtensionList(Communicator* comm, std::function<double()> elapsed_s)
       : comm_(comm), elapsed_s_(std::move(elapsed_s)) {}
@@ -82,8 +76,8 @@ class ExtensionList {
   void average_kept_statistics(Trainer& trainer) const {
     for (const Entry& each : entries_) each.extension->average_kept_statistics(trainer);
   }
-  /// Returns how long extensions took, summed up over all iterations of this process.
-  [[nodiscard]] const Times& times() const noexcept { return times_; }
+  /// Returns how long run() and at_end() took, summed up over all iterations of this process.
+  [[nodiscard]] const ExtensionTimes& times() const noexcept { return times_; }
 
   /// True if the trigger of any extension counts seconds. Rank 0's clock must then decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
@@ -115,7 +109,7 @@ class ExtensionList {
   std::vector<Entry> entries_;  // by priority, the highest first
   Restored restored_;           // from load() until initialize()
   bool is_running_ = false;     // while an extension runs: take_report() offers each reported value to all extensions
-  Times times_;
+  ExtensionTimes times_;
 };
 
 }  // namespace mn

@@ -52,12 +52,6 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< bytes passed to collectives
 };
 
-/// How long extensions have kept this rank's training waiting.
-struct ExtensionTimes {
-  double validation_s = 0;  ///< seconds of extensions that may take long, such as validations
-  double checkpoint_s = 0;  ///< seconds of extensions that save; of a save in the background only the time of the copy
-};
-
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
 /// MultiNodeBatchNorm), the gradients are exact, whatever the weights of the minibatches. The constructor, extend(),
 /// run(), save(), resume(), finish_steps(), take_observation(), observed_names() and report() are collective: all ranks

@@ -160,9 +160,7 @@ StepTimes Trainer::times() const {
   return all;
 }
 
-ExtensionTimes Trainer::extension_times() const {
-  return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
-}
+ExtensionTimes Trainer::extension_times() const { return extensions_->times(); }
 
 /// In the last iteration, extensions also report what they have seen since their last run(). Checkpoints still hold the
 /// observations, for a run that continues and reports the whole period.

@@ -41,19 +41,11 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// "step-00000003" for ".step-00000003" + `end`, as folders are called while a checkpoint is replaced; else no value.
-std::optional<std::string> name_before(const std::string& name, std::string_view end) {
+/// "step-00000003" for ".step-00000003" + `end`. kReplacedEnd and kReplacingEnd end the names of the old and the new
+/// folder while commit_save() replaces a checkpoint. No value for any other name.
+std::optional<std::string> name_before(std::string_view end, const std::string& name) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
-}
-
-/// The name of a checkpoint from the name of its old folder, if the process ended during commit_save(); else no value.
-std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
-
-/// Like name_of_replaced(), but also from the name of the new folder.
-std::optional<std::string> name_beside(const std::string& name) {
-  const auto replaced = name_of_replaced(name);
-  return replaced ? replaced : name_before(name, kReplacingEnd);
 }
 
 bool is_absent(const std::error_code& error) {
@@ -73,7 +65,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 
 bool is_checkpoint(const fs::path& path) {
   const std::string name = path.filename().string();
-  const auto visible = name_of_replaced(name);
+  const auto visible = name_before(kReplacedEnd, name);
   if (!visible) return !name.starts_with('.') && is_committed(path);
   return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
@@ -114,8 +106,10 @@ void remove_with_warning(const fs::path& path) {
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
+    const std::string replaced =
+        name_before(kReplacedEnd, name).value_or(name_before(kReplacingEnd, name).value_or(""));
     // `beside`: left by a save that was killed between the two renames of a replacement.
-    const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
+    const bool beside = iteration_of(replaced) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
   }
@@ -127,7 +121,7 @@ fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) { return o
 
 std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
   const std::string name = path.filename().string();
-  return iteration_of(name_of_replaced(name).value_or(name));
+  return iteration_of(name_before(kReplacedEnd, name).value_or(name));
 }
 
 std::vector<fs::path> find_checkpoints(const fs::path& out) {
