@@ -90,8 +90,6 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
   }
 }
 
-void BackgroundSave::join() { thread_ = std::jthread(); }
-
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
   assert(!is_under_way());  // invariant 2: one save at a time
   join();

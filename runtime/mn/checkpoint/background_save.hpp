@@ -48,7 +48,7 @@ class BackgroundSave {
 
  private:
   void start(const std::function<void(const std::stop_token& urgent)>& work);
-  void join();
+  void join() { thread_ = std::jthread(); }
 
   std::unique_ptr<CheckpointSave> save_;
   CopyMemory memory_;

@@ -120,8 +120,6 @@ void TimeLimit::take_answer() {
 
 double TimeLimit::needed_s() const { return kReserve_s + 2 * save_s_ + longest_tick_s_; }
 
-bool TimeLimit::is_near() const { return end_ && *left_s() <= needed_s(); }
-
 std::optional<double> TimeLimit::left_s() const {
   if (!end_) return std::nullopt;
   return std::chrono::duration<double>(*end_ - Clock::now()).count();

@@ -28,7 +28,7 @@ class TimeLimit {
   /// How long before the limit the last checkpoint must begin: 2 × slowest save + longest time between ticks + 10 s.
   [[nodiscard]] double needed_s() const;
   /// True if the last checkpoint must begin now.
-  [[nodiscard]] bool is_near() const;
+  [[nodiscard]] bool is_near() const { return end_ && *left_s() <= needed_s(); }
   /// Returns how many seconds are left; no value if there is no limit.
   [[nodiscard]] std::optional<double> left_s() const;
 

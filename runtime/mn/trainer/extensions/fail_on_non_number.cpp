@@ -23,8 +23,6 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
-void FailOnNonNumber::initialize(Trainer& trainer) { read_ = log_.count_read_by(*this, trainer); }
-
 /// On a CPU, throws at once. A GPU itself stores the first bad iteration, because reading a loss would wait for it.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   if (value_ != "main/loss" || trainer.optimizer().scaler() != nullptr) return;  // scaled losses may overflow

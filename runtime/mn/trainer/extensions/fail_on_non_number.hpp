@@ -26,7 +26,7 @@ class FailOnNonNumber final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "FailOnNonNumber"; }
   [[nodiscard]] int priority() const override { return kPriorityReport; }
-  void initialize(Trainer& trainer) override;
+  void initialize(Trainer& trainer) override { read_ = log_.count_read_by(*this, trainer); }
   void after_forward(Trainer& trainer, const at::Tensor& loss) override;
   void run(Trainer& trainer) override;
 

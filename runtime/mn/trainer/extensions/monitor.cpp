@@ -58,8 +58,6 @@ Monitor::Monitor(const LogReport& log, std::string value, Better better, double 
   }
 }
 
-void Monitor::begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
-
 std::optional<bool> Monitor::improved() {
   if (std::exchange(read_, log_.count()) == log_.count()) return std::nullopt;
   const nlohmann::json& entry = log_.entries().back();

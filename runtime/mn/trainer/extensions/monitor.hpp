@@ -34,7 +34,7 @@ class Monitor {
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
   /// Called in the owner's Extension::initialize(): improved() then ignores entries that the owner has already read.
-  void begin(const Extension& reader, const Trainer& trainer);
+  void begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
   /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
   /// better. Returns no value if there is no new entry, or if the entry lacks the value, because evaluations and their
   /// metrics may be rarer than reports. Rank 0 logs a missing metric once. If the name is nearly the name of a reported

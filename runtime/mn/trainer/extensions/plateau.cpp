@@ -28,8 +28,6 @@ Schedule Plateau::schedule(Schedule before) const {
   };
 }
 
-void Plateau::initialize(Trainer& trainer) { monitor_.begin(*this, trainer); }
-
 void Plateau::run(Trainer& trainer) {
   if (!monitor_.improved()) return;
   if (cooldown_ > 0) {

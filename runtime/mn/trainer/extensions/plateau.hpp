@@ -38,7 +38,7 @@ class Plateau final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "Plateau"; }
   [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
-  void initialize(Trainer& trainer) override;
+  void initialize(Trainer& trainer) override { monitor_.begin(*this, trainer); }
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
