@@ -1,4 +1,4 @@
-/// Notices that a scheduler wants to end the job (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), and sets a flag. trainer_end.cpp
+/// Notices that a scheduler wants to end the job (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), and sets a flag. trainer_run.cpp
 /// ends a training when the flag is set.
 #pragma once
 
