@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -27,53 +28,39 @@ using nlohmann::json;
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamState;
 
-constexpr const char* kStep = "step";
-
-/// The members of one parameter's state: some tensors, and perhaps a count of steps.
-struct Layout {
-  struct Field {
-    const char* name;
-    at::Tensor& (*tensor)(OptimizerParamState&);
-  };
-  std::unique_ptr<OptimizerParamState> (*make)();
-  std::vector<Field> fields;
-  std::int64_t* (*step)(OptimizerParamState&);  // null if the state has no count of steps
-};
-
-/// Returns the layout of the type State, with all known members of State.
-template <class State>
-const Layout* layout_in() {
-  static const Layout all = [] {
-    Layout layout{[]() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); }, {}, nullptr};
-    const auto add = [&]<class Access>(const char* name, Access /*access*/) {
-      if constexpr (requires(State & state) { Access()(state); }) {
-        layout.fields.push_back(
-            {name, [](OptimizerParamState& state) -> at::Tensor& { return Access()(static_cast<State&>(state)); }});
-      }
-    };
-    add("exp_avg", [](auto& s) -> decltype(s.exp_avg()) { return s.exp_avg(); });
-    add("exp_avg_sq", [](auto& s) -> decltype(s.exp_avg_sq()) { return s.exp_avg_sq(); });
-    add("max_exp_avg_sq", [](auto& s) -> decltype(s.max_exp_avg_sq()) { return s.max_exp_avg_sq(); });
-    add("square_avg", [](auto& s) -> decltype(s.square_avg()) { return s.square_avg(); });
-    add("momentum_buffer", [](auto& s) -> decltype(s.momentum_buffer()) { return s.momentum_buffer(); });
-    add("grad_avg", [](auto& s) -> decltype(s.grad_avg()) { return s.grad_avg(); });
-    add("sum", [](auto& s) -> decltype(s.sum()) { return s.sum(); });
-    if constexpr (requires(State & state) { state.step(); }) {
-      layout.step = [](OptimizerParamState& state) { return &static_cast<State&>(state).step(); };
-    }
-    return layout;
-  }();
-  return &all;
+/// If `state` is a State, calls visit(name, member) for each tensor and for the count of steps, and returns true.
+template <class State, class Visit>
+bool visit_state_as(OptimizerParamState& state, const Visit& visit) {
+  auto* const own = dynamic_cast<State*>(&state);
+  if (own == nullptr) return false;
+  if constexpr (requires { own->exp_avg(); }) visit("exp_avg", own->exp_avg());
+  if constexpr (requires { own->exp_avg_sq(); }) visit("exp_avg_sq", own->exp_avg_sq());
+  if constexpr (requires { own->max_exp_avg_sq(); }) visit("max_exp_avg_sq", own->max_exp_avg_sq());
+  if constexpr (requires { own->square_avg(); }) visit("square_avg", own->square_avg());
+  if constexpr (requires { own->momentum_buffer(); }) visit("momentum_buffer", own->momentum_buffer());
+  if constexpr (requires { own->grad_avg(); }) visit("grad_avg", own->grad_avg());
+  if constexpr (requires { own->sum(); }) visit("sum", own->sum());
+  if constexpr (requires { own->step(); }) visit("step", own->step());
+  return true;
 }
 
-/// The layout of the optimizer's state. Null if only libtorch's archive can hold the state.
-const Layout* layout_of(const Optimizer& optimizer) {
+template <class Visit>
+void visit_state(OptimizerParamState& state, const Visit& visit) {
+  static_cast<void>(visit_state_as<torch::optim::SGDParamState>(state, visit) ||
+                    visit_state_as<torch::optim::AdamParamState>(state, visit) ||
+                    visit_state_as<torch::optim::AdamWParamState>(state, visit) ||
+                    visit_state_as<torch::optim::RMSpropParamState>(state, visit) ||
+                    visit_state_as<torch::optim::AdagradParamState>(state, visit));
+}
+
+/// Makes the state of one parameter. Null if only libtorch's archive can hold the optimizer's state.
+std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
-  if (kind == "SGD" || kind == "LARS") return layout_in<torch::optim::SGDParamState>();
-  if (kind == "Adam") return layout_in<torch::optim::AdamParamState>();
-  if (kind == "AdamW" || kind == "LAMB") return layout_in<torch::optim::AdamWParamState>();
-  if (kind == "RMSprop") return layout_in<torch::optim::RMSpropParamState>();
-  if (kind == "Adagrad") return layout_in<torch::optim::AdagradParamState>();
+  if (kind == "SGD" || kind == "LARS") return std::make_unique<torch::optim::SGDParamState>();
+  if (kind == "Adam") return std::make_unique<torch::optim::AdamParamState>();
+  if (kind == "AdamW" || kind == "LAMB") return std::make_unique<torch::optim::AdamWParamState>();
+  if (kind == "RMSprop") return std::make_unique<torch::optim::RMSpropParamState>();
+  if (kind == "Adagrad") return std::make_unique<torch::optim::AdagradParamState>();
   return nullptr;
 }
 
@@ -120,24 +107,21 @@ std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, cons
 }
 
 NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& module) {
-  const Layout* layout = layout_of(optimizer);
-  if (layout == nullptr) return {{kArchive, archive_tensor(optimizer)}};
+  if (!make_state(optimizer)) return {{kArchive, archive_tensor(optimizer)}};
   NamedTensors tensors;
-  for_each_parameter(
-      optimizer, parameter_names(optimizer, module), [&](const std::string& name, const at::Tensor& parameter) {
-        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-        if (found == optimizer.state().end() || !found->second) return;
-        for (const Layout::Field& field : layout->fields) {
-          const at::Tensor& tensor = field.tensor(*found->second);
-          // Checkpoints hold no sparse tensors, but the momentum of sparse gradients is sparse.
-          if (tensor.defined()) {
-            tensors.emplace_back(name + "/" + field.name, tensor.is_sparse() ? tensor.to_dense() : tensor);
-          }
-        }
-        if (layout->step != nullptr) {
-          tensors.emplace_back(name + "/" + kStep, at::scalar_tensor(*layout->step(*found->second), at::kLong));
-        }
-      });
+  for_each_parameter(optimizer, parameter_names(optimizer, module),
+                     [&](const std::string& name, const at::Tensor& parameter) {
+                       const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+                       if (found == optimizer.state().end() || !found->second) return;
+                       visit_state(*found->second, [&](const char* field, auto& member) {
+                         if constexpr (std::is_integral_v<std::decay_t<decltype(member)>>) {
+                           tensors.emplace_back(name + "/" + field, at::scalar_tensor(member, at::kLong));
+                         } else if (member.defined()) {
+                           // Checkpoints hold no sparse tensors, but the momentum of sparse gradients is sparse.
+                           tensors.emplace_back(name + "/" + field, member.is_sparse() ? member.to_dense() : member);
+                         }
+                       });
+                     });
   return tensors;
 }
 
@@ -179,15 +163,15 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
   }
   // The names are checked first, because a mismatch must throw before anything is changed.
   check_names(groups);
-  const Layout* layout = layout_of(optimizer);
-  if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
+  const auto state = make_state(optimizer);
+  if (!state) throw DataError("the checkpoint has no archive of this optimizer");
   for_each_parameter(optimizer, names_, [&](const std::string& name, const at::Tensor& parameter) {
-    for (const Layout::Field& field : layout->fields) {
-      const auto found = saved.find(name + "/" + field.name);
-      if (found != saved.end()) tensors_.emplace_back(found->first, room_for(found->second, parameter));
-    }
-    const auto step = saved.find(name + "/" + kStep);
-    if (step != saved.end()) tensors_.emplace_back(step->first, at::empty({}, at::kLong));
+    visit_state(*state, [&](const char* field, const auto& member) {
+      const auto found = saved.find(name + "/" + field);
+      if (found == saved.end()) return;
+      constexpr bool kIsCount = std::is_integral_v<std::decay_t<decltype(member)>>;
+      tensors_.emplace_back(found->first, kIsCount ? at::empty({}, at::kLong) : room_for(found->second, parameter));
+    });
   });
 }
 
@@ -235,21 +219,22 @@ void OptimizerLoad::finish(c10::Device device) {
     load_optimizer(optimizer_, {static_cast<const char*>(archive.const_data_ptr()), archive.nbytes()}, device);
     return;
   }
-  const Layout& layout = *layout_of(optimizer_);
   const std::map<std::string, at::Tensor> loaded(tensors_.begin(), tensors_.end());
   for_each_parameter(optimizer_, names_, [&](const std::string& name, const at::Tensor& parameter) {
-    auto state = layout.make();
+    auto state = make_state(optimizer_);
     bool any = false;
-    for (const Layout::Field& field : layout.fields) {
-      const auto found = loaded.find(name + "/" + field.name);
-      if (found == loaded.end()) continue;
-      field.tensor(*state) = found->second;
+    visit_state(*state, [&](const char* field, auto& member) {
+      const auto found = loaded.find(name + "/" + field);
+      if (found == loaded.end()) return;
+      if constexpr (std::is_integral_v<std::decay_t<decltype(member)>>) {
+        member = found->second.item<std::int64_t>();
+      } else {
+        member = found->second;
+      }
       any = true;
-    }
-    const auto step = loaded.find(name + "/" + kStep);
-    if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
+    });
     // A parameter that was never updated has no state: a state of zeros would mean something else.
-    if (any || step != loaded.end()) {
+    if (any) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
