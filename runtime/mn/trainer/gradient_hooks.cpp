@@ -74,13 +74,7 @@ GradientHook gradient_clipping(double threshold) {
   return [threshold](const std::vector<at::Tensor>& parameters) { static_cast<void>(clip(parameters, threshold)); };
 }
 
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm) {
-  check_threshold(max_norm);
-  if (!optimizer.reduce_gradients()) return 0;
-  return clip(optimizer.trained_parameters(), max_norm).item<double>();
-}
-
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples) {
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::optional<double> samples) {
   check_threshold(max_norm);
   if (!optimizer.reduce_gradients(samples)) return 0;
   return clip(optimizer.trained_parameters(), max_norm).item<double>();

@@ -106,12 +106,10 @@ void MultiNodeOptimizer::announce_step(double samples) {
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->gradients().scale(factor); }
 
-void MultiNodeOptimizer::step() {
-  step_weighted(weights_->of_equal_step([this] { join_set_change(); }));
-}
+void MultiNodeOptimizer::step() { step_weighted(*weight_of({})); }
 
 void MultiNodeOptimizer::step(double samples) {
-  if (const auto weight = weights_->of_step(samples, [this] { join_set_change(); })) step_weighted(*weight);
+  if (const auto weight = weight_of(samples)) step_weighted(*weight);
 }
 
 /// Runs `work`, and counts its time as waiting for communication.

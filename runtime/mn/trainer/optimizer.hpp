@@ -110,13 +110,12 @@ class MultiNodeOptimizer {
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step(). Multiplies this rank's gradients by `factor`, for example sums by 1 / samples.
   void scale_gradients(double factor);
-  /// Replaces the gradients by their mean over ranks, in which all ranks weigh the same; step() then only runs the
-  /// hooks and the update. Call it in code that must see the mean but is not a hook. A backward that adds to the mean
-  /// makes step() throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous
-  /// step's. Returns true, on all ranks, if there is a mean; with double buffering, returns false in the first step.
-  bool reduce_gradients();
-  /// Like reduce_gradients(), but with the weights of step(samples). Also returns false if no rank has samples.
-  bool reduce_gradients(double samples);
+  /// Replaces the gradients by their mean over ranks, with the weights of step(samples) or, without `samples`, of
+  /// step(). The step then only runs the hooks and the update. Call it in code that must see the mean but is not a
+  /// hook. A backward that adds to the mean makes step() throw UsageError, unless zero_grad() comes first. With double
+  /// buffering the mean is the previous step's. Returns true, on all ranks, if there is a mean: not if no rank has
+  /// samples, nor in the first step with double buffering.
+  bool reduce_gradients(std::optional<double> samples = {});
   /// Makes a step: reduces gradients to their mean over ranks, in which all weigh the same, runs the hooks, updates.
   void step();
   /// Makes a step: reduces gradients to their mean over ranks, runs the hooks, updates the parameters. The mean is Σ
@@ -139,12 +138,11 @@ class MultiNodeOptimizer {
 
   /// Makes a step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of
   /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks; therefore
-  /// it makes the same decisions on all ranks. Returns the mean loss of the first call, a float64 on the CPU. All ranks
-  /// weigh the same. Throws UsageError with double buffering, local steps or a GradScaler.
-  at::Tensor step(const LossClosure& closure);
-  /// Like step(closure), but this rank's loss and gradients are weighted by its samples. At least one rank needs
-  /// samples. On a rank with 0 samples the closure may return 0 without a backward pass.
-  at::Tensor step(const LossClosure& closure, double samples);
+  /// it makes the same decisions on all ranks. Returns the mean loss of the first call, a float64 on the CPU. Throws
+  /// UsageError with double buffering, local steps or a GradScaler. Without `samples` all ranks weigh the same;
+  /// otherwise this rank's loss and gradients are weighted by its samples. At least one rank needs samples. On a rank
+  /// with 0 samples the closure may return 0 without a backward pass.
+  at::Tensor step(const LossClosure& closure, std::optional<double> samples = {});
 
   /// Local. While the returned token lives, backward accumulates gradients and sends none. Hold a token during all but
   /// the last backward of a step. With overlap a token saves traffic; no result changes. Without a token a second
@@ -238,9 +236,9 @@ class MultiNodeOptimizer {
   void throw_faults(const ReductionResult& reduced, Communicator& ranks);
   void average(const std::function<ReductionResult()>& average_parameters);
   [[nodiscard]] bool is_reduced();
+  [[nodiscard]] std::optional<StepWeight> weight_of(std::optional<double> samples);
   void reduce_weighted(const StepWeight& weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, const StepWeight& weight);
-  at::Tensor step_with(const LossClosure& closure, const StepWeight& weight);
 
   friend class GraphedStep;
   void step_weighted(const StepWeight& weight);
@@ -288,11 +286,9 @@ class MultiNodeOptimizer {
 /// GradientClipping; Pascanu et al. 2013, arXiv:1211.5063).
 [[nodiscard]] GradientHook gradient_clipping(double threshold);
 
-/// Collective, between backward and step(). Calls reduce_gradients(), unless it was called, then scales the gradients
-/// as gradient_clipping() does. Returns the norm before the scaling, equal on all ranks; 0 if there is no mean. Use it
-/// in place of torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
-/// Like clip_grad_norm(optimizer, max_norm), but with this rank's weight of step(samples).
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples);
+/// Collective, between backward and step(). Calls reduce_gradients(samples), unless it was called, then scales the
+/// gradients as gradient_clipping() does. Returns the norm before the scaling, equal on all ranks; 0 if there is no
+/// mean. Use it in place of torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::optional<double> samples = {});
 
 }  // namespace mn

@@ -41,13 +41,15 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples
   return weighted_loss(scale_loss(loss), weight);
 }
 
-bool MultiNodeOptimizer::reduce_gradients() {
-  reduce_weighted(weights_->of_equal_step([this] { join_set_change(); }));
-  return reduced_->has_mean;
+/// Collective: this rank's weight in step(samples), or in step() without `samples`. No value if no rank has samples.
+std::optional<StepWeight> MultiNodeOptimizer::weight_of(std::optional<double> samples) {
+  const auto join_change = [this] { join_set_change(); };
+  if (!samples) return weights_->of_equal_step(join_change);
+  return weights_->of_step(*samples, join_change);
 }
 
-bool MultiNodeOptimizer::reduce_gradients(double samples) {
-  const auto weight = weights_->of_step(samples, [this] { join_set_change(); });
+bool MultiNodeOptimizer::reduce_gradients(std::optional<double> samples) {
+  const auto weight = weight_of(samples);
   if (!weight) return false;
   reduce_weighted(*weight);
   return reduced_->has_mean;
@@ -184,7 +186,9 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   return at::full({}, sums[0] / sums[1], at::kDouble);  // equal dtype and device on all ranks
 }
 
-at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepWeight& weight) {
+at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::optional<double> samples) {
+  const auto weight = weight_of(samples);
+  if (!weight) throw ArgumentError("no rank has samples for the closure");
   if (!closure) throw ArgumentError("step() needs a closure");
   if (options_.double_buffering || local_ || scaler_) {
     throw UsageError(
@@ -193,21 +197,11 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepW
   }
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
+  const at::Tensor loss = actual_->step([&] { return evaluate(closure, *weight); });
   weights_->forget();
   check_->after_update(set_->all(), *comm_);
   leave_sparse_outside();
   return loss;
-}
-
-at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) {
-  return step_with(closure, weights_->of_equal_step([this] { join_set_change(); }));
-}
-
-at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, double samples) {
-  const auto weight = weights_->of_step(samples, [this] { join_set_change(); });
-  if (!weight) throw ArgumentError("no rank has samples for the closure");
-  return step_with(closure, *weight);
 }
 
 }  // namespace mn

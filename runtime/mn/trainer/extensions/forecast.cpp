@@ -26,10 +26,6 @@ std::int64_t steps_left(const Trainer& trainer) {
 
 }  // namespace
 
-double Forecast::Plan::rest_s() const { return step_s * static_cast<double>(steps_left); }
-
-bool Forecast::Plan::is_limited() const { return left_s && *left_s < rest_s(); }
-
 std::string Forecast::line(const Plan& plan) {
   const double epoch_s = plan.step_s * static_cast<double>(plan.steps_per_epoch);
   std::string text = std::string(plan.has_pauses ? "with" : "without") +

@@ -36,8 +36,10 @@ class Forecast final : public Extension {
     std::optional<double> left_s = {};  ///< seconds until the last checkpoint before the job's time limit
     bool has_pauses = false;            ///< if true, step_s counts validation and checkpoints
 
-    [[nodiscard]] double rest_s() const;    ///< seconds until training ends without a time limit
-    [[nodiscard]] bool is_limited() const;  ///< true if the time limit comes earlier
+    /// Seconds until training ends without a time limit.
+    [[nodiscard]] double rest_s() const { return step_s * static_cast<double>(steps_left); }
+    /// True if the time limit comes earlier.
+    [[nodiscard]] bool is_limited() const { return left_s && *left_s < rest_s(); }
   };
   /// Returns the line for a plan, for instance "without validation and checkpoints an epoch takes about 1 min, the
   /// training 1 h 40 min from now; the time limit ends in epoch 41 at the latest". Names the time limit only if it
