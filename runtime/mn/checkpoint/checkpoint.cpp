@@ -153,27 +153,25 @@ void CheckpointSave::copy(CopyMemory& memory) noexcept {
 }
 
 void CheckpointSave::write(const std::function<void()>& pause) noexcept {
-  attempt([&] { write_slices(pause); });
-}
-
-void CheckpointSave::write_slices(const std::function<void()>& pause) {
-  std::vector<ShardPart> parts;
-  for (const CheckpointSlice& slice : slices_) parts.push_back(slice.part);
-  const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
-  TensorShardWriter shard(folder_ / checkpoint_shard_name(rank, ranks), std::move(parts));
-  for (const CheckpointSlice& slice : slices_) {
-    const at::Tensor host = is_copied_ ? slice.tensor : flat_slice(slice).to(at::kCPU);
-    std::span rest(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
-    do {
-      const auto piece = rest.first(std::min(kPieceBytes, rest.size()));
-      shard.write(piece);
-      rest = rest.subspan(piece.size());
-      if (pause) pause();
-    } while (!rest.empty());
-  }
-  json description = shard.finish();
-  sync_folder(folder_);
-  written_ = std::move(description);
+  attempt([&] {
+    std::vector<ShardPart> parts;
+    for (const CheckpointSlice& slice : slices_) parts.push_back(slice.part);
+    const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
+    TensorShardWriter shard(folder_ / checkpoint_shard_name(rank, ranks), std::move(parts));
+    for (const CheckpointSlice& slice : slices_) {
+      const at::Tensor host = is_copied_ ? slice.tensor : flat_slice(slice).to(at::kCPU);
+      std::span rest(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
+      do {
+        const auto piece = rest.first(std::min(kPieceBytes, rest.size()));
+        shard.write(piece);
+        rest = rest.subspan(piece.size());
+        if (pause) pause();
+      } while (!rest.empty());
+    }
+    json description = shard.finish();
+    sync_folder(folder_);
+    written_ = std::move(description);
+  });
 }
 
 void CheckpointSave::collect() { shards_ = comm_.gather_obj(written_); }

@@ -83,7 +83,6 @@ class CheckpointSave {
 
  private:
   void attempt(const std::function<void()>& work) noexcept;
-  void write_slices(const std::function<void()>& pause);
 
   Communicator& comm_;
   std::filesystem::path path_;

@@ -230,7 +230,6 @@ class MultiNodeOptimizer {
   void check_alone();
   [[nodiscard]] std::unordered_set<const c10::TensorImpl*> moved() const;
   void keep_overflows_on_device();
-  [[nodiscard]] std::string find_gradient_fault();
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void find_faults(StepWeight& weight);
   void throw_faults(const ReductionResult& reduced, Communicator& ranks);

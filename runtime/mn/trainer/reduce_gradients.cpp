@@ -87,12 +87,6 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
   return "";
 }
 
-/// Invariant 1: describes a change of a gradient since its backward; empty if there is none. Once in each step.
-std::string MultiNodeOptimizer::find_gradient_fault() {
-  const auto changed = reduction_->gradients().watch().find_change();
-  return changed ? change_of(*changed) : "";
-}
-
 std::string MultiNodeOptimizer::change_of(std::size_t i) const {
   return "the gradient of " + tensor_name(reduction_->parameters()[i], i) +
          " changed between backward and step(), where it is this rank's own: clip with "
@@ -105,7 +99,10 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
-  if (!faults_->any()) faults_->keep(find_gradient_fault());
+  if (!faults_->any()) {
+    const auto changed = reduction_->gradients().watch().find_change();  // invariant 1; called once in each step
+    if (changed) faults_->keep(change_of(*changed));
+  }
   faults_->keep_error_of([&] { weights_->add_losses(weight, reduction_->gradients().watch()); });
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }

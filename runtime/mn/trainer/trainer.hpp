@@ -219,7 +219,6 @@ class Trainer {
   void end_epoch();
   void synchronize();
   void run_extensions();
-  [[nodiscard]] bool may_begin(Duration duration);
   [[nodiscard]] std::int64_t own_end_reason();
   [[nodiscard]] std::int64_t agree(std::int64_t own_reason);
   [[nodiscard]] bool agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done);

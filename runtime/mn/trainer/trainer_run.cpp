@@ -169,22 +169,20 @@ ExtensionTimes Trainer::extension_times() const { return extensions_->times(); }
 /// observations, for a run that continues and reports the whole period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
-  const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
+  const auto may_begin = [this](Duration duration) {
+    if (duration != Duration::kShort && end_reason_ != kNoReason) return false;
+    if (duration == Duration::kLong) checkpointer_->finish();
+    return true;
+  };
   bool is_complete = false;
   for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
-    if (!extensions_->run_pending(*this, progress, part, may_begin_one)) return;
+    if (!extensions_->run_pending(*this, progress, part, may_begin)) return;
     if (!is_over() || std::exchange(is_complete, true)) continue;
     wait_for_losses();
     const auto rest = std::make_shared<const Observation>(*observation_);
     rest_ = rest;
     extensions_->run_at_end(*this, progress);
   }
-}
-
-bool Trainer::may_begin(Duration duration) {
-  if (duration != Duration::kShort && end_reason_ != kNoReason) return false;
-  if (duration == Duration::kLong) checkpointer_->finish();
-  return true;
 }
 
 /// Collective: the ranks exchange why to stop, which triggers in seconds are due by rank 0's clock, the times of the

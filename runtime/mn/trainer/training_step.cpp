@@ -78,10 +78,6 @@ void TrainingStep::run() {
   program_.update ? run_program_update() : graph_ ? run_graph() : run_minibatches(next_batch_());
 }
 
-bool TrainingStep::is_at_epoch_end() const {
-  return parts_.iterator.epoch_detail() >= static_cast<double>(parts_.counters.epoch + 1);
-}
-
 void TrainingStep::run_program_update() {
   const Batch batch = next_batch_();
   Summary metrics;
@@ -95,7 +91,8 @@ void TrainingStep::run_minibatches(Batch batch) {
   optimizer().zero_grad();
   Accumulated all;
   for (std::int64_t done = 1;; ++done) {
-    const bool is_last = done == parts_.accumulate || is_at_epoch_end();
+    const auto epoch_end = static_cast<double>(parts_.counters.epoch + 1);
+    const bool is_last = done == parts_.accumulate || parts_.iterator.epoch_detail() >= epoch_end;
     accumulate(batch, all, is_last);
     if (is_last) break;
     batch = next_batch_();

@@ -59,7 +59,6 @@ class TrainingStep {
   };
 
   [[nodiscard]] MultiNodeOptimizer& optimizer() const { return *parts_.optimizers.front().optimizer; }
-  [[nodiscard]] bool is_at_epoch_end() const;
   void run_program_update();
   void run_minibatches(Batch batch);
   void run_graph();
