@@ -77,8 +77,6 @@ void OptionsRecord::initialize(Trainer& trainer) {
   if (!changes.empty()) log_info("resumed with other options than the checkpoint's: " + changes);
 }
 
-nlohmann::json MetadataRecord::state() const { return metadata_; }
-
 void MetadataRecord::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
   for (const auto& [name, value] : metadata_) {

@@ -48,7 +48,7 @@ class MetadataRecord final : public Extension {
 
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
-  [[nodiscard]] nlohmann::json state() const override;
+  [[nodiscard]] nlohmann::json state() const override { return metadata_; }
   /// Throws DataError if an entry of the metadata has another value in the checkpoint than in this training.
   void load_state(const nlohmann::json& state) override;
 

@@ -33,61 +33,6 @@ void check_same(const std::string& name, const at::Tensor& wanted, const TensorF
                   shape_text(wanted.sizes()) + " in this one");
 }
 
-}  // namespace
-
-std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  NamedTensors ordered = tensors;
-  json complex = json::array();
-  for (auto& [name, tensor] : ordered) {
-    if (tensor.is_complex()) complex.push_back(name);
-    tensor = as_pairs(tensor);
-  }
-  // Invariant 1: wide elements first, so that every tensor is aligned for readers that map the file; then by name.
-  std::ranges::sort(ordered, {}, [](const auto& named) {
-    return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
-  });
-  json header = json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  if (!complex.empty()) header["__metadata__"][kComplexKey] = complex.dump();
-  std::size_t end = 0;
-  for (const auto& [name, tensor] : ordered) {
-    const std::size_t begin = end;
-    end += tensor.nbytes();
-    header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, end}}};
-  }
-  std::string file = safetensors_header(header);
-  file.reserve(file.size() + end);
-  for (const auto& [name, tensor] : ordered) {
-    const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
-    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), dense.nbytes());
-  }
-  return file;
-}
-
-NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
-  NamedTensors tensors;
-  for (const SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
-    tensors.emplace_back(entry.name, to_tensor(entry, source));
-  }
-  return tensors;
-}
-
-TensorForm form_of(const SavedTensor& saved) {
-  TensorForm form{torch_dtype(saved.dtype), saved.shape};
-  if (!saved.is_complex) return form;
-  form.dtype = c10::toComplexType(form.dtype);
-  form.shape.pop_back();
-  return form;
-}
-
-NamedTensors load_safetensors(const std::filesystem::path& path) {
-  return from_safetensors(read_file(path), path.string());
-}
-
-namespace {
-
 /// Whether the tensor `name` is to be skipped: `skipped` has `name`, or the name of a layer that holds the tensor.
 bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
   return std::ranges::any_of(skipped, [&](const std::string& layer) {
@@ -108,7 +53,7 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
 }
 
 /// Returns advice if the file lacks `name`, but has a longer name, such as "model." + `name`; else an empty text.
-std::string with_prefix(const std::string& name, const TensorForms& forms) {
+std::string prefix_advice(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";
   const std::string prefix = found->first.substr(0, found->first.size() - name.size());
@@ -126,7 +71,7 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
       continue;
     }
     if (found == forms.end()) {
-      throw DataError(source + " is of another model: it lacks \"" + name + "\"" + with_prefix(name, forms));
+      throw DataError(source + " is of another model: it lacks \"" + name + "\"" + prefix_advice(name, forms));
     }
     check_same(name, tensor, found->second, source);
   }
@@ -136,43 +81,6 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
   }
   return absent;
 }
-
-}  // namespace
-
-NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source) {
-  return check_tensors(named_tensors(module), std::move(forms), source);
-}
-
-void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
-               const std::vector<std::string>& skip) {
-  check_skipped(named_tensors(module), skip, source);
-  const NamedTensors own = without(named_tensors(module), skip), wanted = without(tensors, skip);
-  const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
-  TensorForms forms;
-  for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
-  // All tensors are compared before the first copy, so after an error the module is unchanged.
-  const NamedTensors absent = check_tensors(own, std::move(forms), source);
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
-  for (const auto& [name, tensor] : own) {
-    if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
-  }
-}
-
-void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
-                Metadata metadata) {
-  metadata.emplace("format", "pt");
-  on_root<DataError>(
-      comm,
-      [&] {
-        std::error_code no_folder;  // the write reports the error
-        std::filesystem::create_directories(path.parent_path(), no_folder);
-        write_file(path, to_safetensors(named_tensors(module), metadata));
-      },
-      true);
-}
-
-namespace {
 
 /// Reads the tensors of a checkpoint whose names begin with `prefix`. The result has the names without `prefix`.
 NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
@@ -267,6 +175,90 @@ void append_names(std::string& text, const char* what, const std::vector<std::st
 }
 
 }  // namespace
+
+std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  NamedTensors ordered = tensors;
+  json complex = json::array();
+  for (auto& [name, tensor] : ordered) {
+    if (tensor.is_complex()) complex.push_back(name);
+    tensor = as_pairs(tensor);
+  }
+  // Invariant 1: wide elements first, so that every tensor is aligned for readers that map the file; then by name.
+  std::ranges::sort(ordered, {}, [](const auto& named) {
+    return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
+  });
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  if (!complex.empty()) header["__metadata__"][kComplexKey] = complex.dump();
+  std::size_t end = 0;
+  for (const auto& [name, tensor] : ordered) {
+    const std::size_t begin = end;
+    end += tensor.nbytes();
+    header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {begin, end}}};
+  }
+  std::string file = safetensors_header(header);
+  file.reserve(file.size() + end);
+  for (const auto& [name, tensor] : ordered) {
+    const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
+    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), dense.nbytes());
+  }
+  return file;
+}
+
+NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
+  NamedTensors tensors;
+  for (const SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    tensors.emplace_back(entry.name, to_tensor(entry, source));
+  }
+  return tensors;
+}
+
+TensorForm form_of(const SavedTensor& saved) {
+  TensorForm form{torch_dtype(saved.dtype), saved.shape};
+  if (!saved.is_complex) return form;
+  form.dtype = c10::toComplexType(form.dtype);
+  form.shape.pop_back();
+  return form;
+}
+
+NamedTensors load_safetensors(const std::filesystem::path& path) {
+  return from_safetensors(read_file(path), path.string());
+}
+
+NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source) {
+  return check_tensors(named_tensors(module), std::move(forms), source);
+}
+
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
+               const std::vector<std::string>& skip) {
+  check_skipped(named_tensors(module), skip, source);
+  const NamedTensors own = without(named_tensors(module), skip), wanted = without(tensors, skip);
+  const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
+  TensorForms forms;
+  for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  // All tensors are compared before the first copy, so after an error the module is unchanged.
+  const NamedTensors absent = check_tensors(own, std::move(forms), source);
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
+  for (const auto& [name, tensor] : own) {
+    if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
+  }
+}
+
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
+                Metadata metadata) {
+  metadata.emplace("format", "pt");
+  on_root<DataError>(
+      comm,
+      [&] {
+        std::error_code no_folder;  // the write reports the error
+        std::filesystem::create_directories(path.parent_path(), no_folder);
+        write_file(path, to_safetensors(named_tensors(module), metadata));
+      },
+      true);
+}
 
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip) {
