@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -183,21 +184,18 @@ std::string describe_calls(const fs::path& folder) {
   const Job job = read_job(folder);
   std::string text;
   for (const auto& [group, members] : job.ranks) {
-    std::vector<std::int64_t> numbers;
+    std::set<std::int64_t> numbers;
     for (const auto& [rank, member] : members) {
       for (const Call& call : member.calls) {
         if (!call.running) continue;
         if (call.number > 0) {
-          numbers.push_back(call.number);
+          numbers.insert(call.number);
         } else {
           text += listed({member.job_rank}) + " waits in " + described(call) + " for " +
                   seconds(job.written_us - call.started_us) + "\n";
         }
       }
     }
-    std::ranges::sort(numbers);
-    const auto [first, last] = std::ranges::unique(numbers);
-    numbers.erase(first, last);
     for (const std::int64_t number : numbers) text += describe(job, group, number);
   }
   if (!text.empty()) return text;
