@@ -57,7 +57,7 @@ NormResults run_kernels(const NormInput& given, bool aligned, bool centered, std
                 .normalized = normalized.data_ptr(),
                 .statistics = statistics.data_ptr()};
   SerialTeam team(32);
-  const std::int64_t stride = (width + kernels::kNormWidth - 1) / kernels::kNormWidth * kernels::kNormWidth;
+  const std::int64_t stride = (width + kernels::kSome - 1) / kernels::kSome * kernels::kSome;
   std::vector<Real<S>> kept(static_cast<std::size_t>(stride));
   for (std::int64_t row = 0; row < rows; ++row) kernels::norm_forward_row<S, B>(team, call, row, kept.data());
 

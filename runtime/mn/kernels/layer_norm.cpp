@@ -11,13 +11,11 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm_call.hpp>
 #include <mn/kernels/layer_norm_loops.hpp>
 #include <mn/kernels/operators.hpp>
 #include <mn/tensor/autocast.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace kernels {
@@ -26,10 +24,6 @@ namespace {
 constexpr std::int64_t kRowsOfPart = 64;  // rows whose backward one thread computes
 constexpr std::int64_t kMaxParts = 64;    // most partial sums; their number does not depend on the number of threads
 constexpr char kName[] = "layer_norm_residual()";
-
-void* stream_of(const at::Tensor& tensor) {
-  return current_stream(Device{DeviceType::kCuda, tensor.get_device()}).native_handle();
-}
 
 /// Makes the kernels' call for `x`, of shape (rows, width).
 NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, bool centered, double eps) {
@@ -42,8 +36,6 @@ NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, b
           .x = x.const_data_ptr(),
           .weight = weight.const_data_ptr()};
 }
-
-const void* data_of(const std::optional<at::Tensor>& tensor) { return tensor ? tensor->const_data_ptr() : nullptr; }
 
 }  // namespace
 
@@ -102,6 +94,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_backward_operator(
 
 namespace {
 
+using kernels::text_of;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
@@ -150,12 +143,6 @@ class Norm : public torch::autograd::Function<Norm> {
     return result;
   }
 };
-
-std::string text_of(const at::Tensor& tensor) {
-  OutText text;
-  text << tensor.sizes() << " of " << tensor.scalar_type() << " on " << tensor.device();
-  return text.str();
-}
 
 void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight, const at::Tensor& bias) {
   static_cast<void>(kernels::float_dtype(x, kernels::kName));

@@ -29,9 +29,7 @@ struct Blocks : BlockTeam<T> {
 };
 
 /// Returns how many numbers a row takes in shared memory, where each row begins at a multiple of 16 bytes.
-__host__ __device__ constexpr std::int64_t padded(std::int64_t width) {
-  return (width + kNormWidth - 1) / kNormWidth * kNormWidth;
-}
+__host__ __device__ constexpr std::int64_t padded(std::int64_t width) { return (width + kSome - 1) / kSome * kSome; }
 
 template <class S, class B, class Team>
 __global__ void __launch_bounds__(Team::kThreads) forward_kernel(const NormCall call) {
@@ -65,7 +63,7 @@ NormCall with_alignment(NormCall call) {
                               static_cast<const void*>(call.d_x), static_cast<const void*>(call.d_added)}) {
     bits |= reinterpret_cast<std::uintptr_t>(pointer);
   }
-  call.aligned = bits % kVectorBytes == 0 && call.width % kNormWidth == 0;
+  call.aligned = bits % kVectorBytes == 0 && call.width % kSome == 0;
   return call;
 }
 

@@ -8,73 +8,33 @@
 
 namespace mn::kernels {
 
-/// The number of adjacent elements that a thread computes at a time. If NormCall::aligned is true, one vector holds
-/// them; otherwise the thread loads them one after the other.
-inline constexpr std::int64_t kNormWidth = 4;
-
-/// Loads kNormWidth elements from index i of a row on, in the type in which the kernel computes.
-template <class T>
-constexpr Vector<Real<T>, kNormWidth> load_some(const NormCall& call, const T* row, std::int64_t i) {
-  Vector<Real<T>, kNormWidth> result{};
-  if (call.aligned) {
-    const auto& raw = *reinterpret_cast<const Vector<T, kNormWidth>*>(row + i);
-    for (std::int64_t j = 0; j < kNormWidth; ++j) result.values[j] = widen(raw.values[j]);
-  } else {
-    for (std::int64_t j = 0; j < kNormWidth; ++j)
-      result.values[j] = i + j < call.width ? widen(row[i + j]) : Real<T>{0};
-  }
-  return result;
-}
-
-template <class T, class Team>
-constexpr void store_some(const NormCall& call, T* row, std::int64_t i, const Vector<Real<T>, kNormWidth>& values) {
-  Vector<T, kNormWidth> raw{};
-  for (std::int64_t j = 0; j < kNormWidth; ++j) raw.values[j] = Team::template narrow<T>(values.values[j]);
-  if (call.aligned) {
-    *reinterpret_cast<Vector<T, kNormWidth>*>(row + i) = raw;
-  } else {
-    for (std::int64_t j = 0; j < kNormWidth; ++j)
-      if (i + j < call.width) row[i + j] = raw.values[j];
-  }
-}
-
-/// Calls work(i) for each group of kNormWidth elements that belongs to `thread`; i is the index of the group's first
+/// Calls work(i) for each group of kSome elements that belongs to `thread`; i is the index of the group's first
 /// element. A thread has the same elements in every row.
 template <class Team, class Work>
 constexpr void for_own(const Team& team, unsigned thread, std::int64_t width, const Work& work) {
-  for (std::int64_t i = kNormWidth * std::int64_t{thread}; i < width; i += kNormWidth * std::int64_t{team.size()})
-    work(i);
+  for (std::int64_t i = kSome * std::int64_t{thread}; i < width; i += kSome * std::int64_t{team.size()}) work(i);
 }
 
-template <class R>
-struct Pair {
-  R first = 0, second = 0;
-};
-template <class R>
-constexpr Pair<R> operator+(const Pair<R>& a, const Pair<R>& b) {
-  return {a.first + b.first, a.second + b.second};
-}
-
-/// Computes the forward of one row. `kept` is the team's shared memory for the row's sum: a multiple of kNormWidth
+/// Computes the forward of one row. `kept` is the team's shared memory for the row's sum: a multiple of kSome
 /// numbers.
 template <class S, class B, class Team>
 constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* kept) {
   using R = Real<S>;
-  using Some = Vector<R, kNormWidth>;
+  using Some = Vector<R, kSome>;
   const std::int64_t width = call.width, begin = row * width;
   const auto plus = [](R a, R b) { return a + b; };
   const auto read = [&](unsigned thread) {
     R total = 0;
     for_own(team, thread, width, [&](std::int64_t i) {
-      Some x = load_some(call, static_cast<const S*>(call.x) + begin, i);
+      Some x = load_some(call.aligned, static_cast<const S*>(call.x) + begin, i, call.width);
       if (call.added != nullptr) {
-        const auto b = load_some(call, static_cast<const B*>(call.added) + begin, i);
+        const auto b = load_some(call.aligned, static_cast<const B*>(call.added) + begin, i, call.width);
         // The sum is rounded to the stream's type here, so forward normalizes the same numbers that backward will read.
-        for (std::int64_t j = 0; j < kNormWidth; ++j)
+        for (std::int64_t j = 0; j < kSome; ++j)
           x.values[j] = widen(Team::template narrow<S>(x.values[j] + static_cast<R>(b.values[j])));
-        store_some<S, Team>(call, static_cast<S*>(call.sum) + begin, i, x);
+        store_some<S, Team>(call.aligned, static_cast<S*>(call.sum) + begin, i, call.width, x);
       }
-      for (std::int64_t j = 0; j < kNormWidth; ++j) total += x.values[j], kept[i + j] = x.values[j];
+      for (std::int64_t j = 0; j < kSome; ++j) total += x.values[j], kept[i + j] = x.values[j];
     });
     return total;
   };
@@ -83,7 +43,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
   const auto square = [&](unsigned thread) {
     R squares = 0;
     for_own(team, thread, width, [&](std::int64_t i) {
-      for (std::int64_t j = 0; j < kNormWidth; ++j)
+      for (std::int64_t j = 0; j < kSome; ++j)
         squares += i + j < width ? (kept[i + j] - mean) * (kept[i + j] - mean) : R{0};
     });
     return squares;
@@ -96,21 +56,21 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
   });
   team.each([&](unsigned thread) {
     for_own(team, thread, width, [&](std::int64_t i) {
-      const Some g = load_some(call, static_cast<const R*>(call.weight), i);
+      const Some g = load_some(call.aligned, static_cast<const R*>(call.weight), i, call.width);
       Some h{};
-      if (call.bias != nullptr) h = load_some(call, static_cast<const R*>(call.bias), i);
-      Vector<Real<B>, kNormWidth> y{};
-      for (std::int64_t j = 0; j < kNormWidth; ++j)
+      if (call.bias != nullptr) h = load_some(call.aligned, static_cast<const R*>(call.bias), i, call.width);
+      Vector<Real<B>, kSome> y{};
+      for (std::int64_t j = 0; j < kSome; ++j)
         y.values[j] = static_cast<Real<B>>((kept[i + j] - mean) * scale * g.values[j] + h.values[j]);
-      store_some<B, Team>(call, static_cast<B*>(call.normalized) + begin, i, y);
+      store_some<B, Team>(call.aligned, static_cast<B*>(call.normalized) + begin, i, call.width, y);
     });
   });
 }
 
-/// What backward needs of kNormWidth elements of a row: dn and n (layer_norm_call.hpp).
+/// What backward needs of kSome elements of a row: dn and n (layer_norm_call.hpp).
 template <class R>
 struct NormParts {
-  Vector<R, kNormWidth> d_normalized, n;
+  Vector<R, kSome> d_normalized, n;
 };
 template <class S, class B>
 constexpr NormParts<Real<S>> load_parts(const NormCall& call, std::int64_t row, std::int64_t i) {
@@ -118,10 +78,10 @@ constexpr NormParts<Real<S>> load_parts(const NormCall& call, std::int64_t row, 
   const std::int64_t begin = row * call.width;
   const R mean = static_cast<const R*>(call.statistics)[2 * row];
   const R scale = static_cast<const R*>(call.statistics)[2 * row + 1];
-  const auto dn = load_some(call, static_cast<const B*>(call.d_normalized) + begin, i);
-  const auto x = load_some(call, static_cast<const S*>(call.x) + begin, i);
+  const auto dn = load_some(call.aligned, static_cast<const B*>(call.d_normalized) + begin, i, call.width);
+  const auto x = load_some(call.aligned, static_cast<const S*>(call.x) + begin, i, call.width);
   NormParts<R> parts{};
-  for (std::int64_t j = 0; j < kNormWidth; ++j) {
+  for (std::int64_t j = 0; j < kSome; ++j) {
     parts.d_normalized.values[j] = static_cast<R>(dn.values[j]);
     parts.n.values[j] = i + j < call.width ? (x.values[j] - mean) * scale : R{0};
   }
@@ -134,15 +94,15 @@ template <class S, class B, class Team>
 constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* sums,
                                  std::int64_t stride) {
   using R = Real<S>;
-  using Some = Vector<R, kNormWidth>;
+  using Some = Vector<R, kSome>;
   const std::int64_t width = call.width, begin = row * width;
   const R* const weight = static_cast<const R*>(call.weight);
   const auto read = [&](unsigned thread) {
     Pair<R> total;
     for_own(team, thread, width, [&](std::int64_t i) {
       const auto parts = load_parts<S, B>(call, row, i);
-      const Some g = load_some(call, weight, i);
-      for (std::int64_t j = 0; j < kNormWidth; ++j) {
+      const Some g = load_some(call.aligned, weight, i, call.width);
+      for (std::int64_t j = 0; j < kSome; ++j) {
         const R dn = parts.d_normalized.values[j], n = parts.n.values[j];
         total = total + Pair<R>{dn * g.values[j], dn * g.values[j] * n};
         sums[i + j] += dn * n;
@@ -158,18 +118,18 @@ constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t 
   team.each([&](unsigned thread) {
     for_own(team, thread, width, [&](std::int64_t i) {
       const auto parts = load_parts<S, B>(call, row, i);
-      const Some g = load_some(call, weight, i);
+      const Some g = load_some(call.aligned, weight, i, call.width);
       Some dx{};
-      if (call.d_sum != nullptr) dx = load_some(call, static_cast<const S*>(call.d_sum) + begin, i);
-      for (std::int64_t j = 0; j < kNormWidth; ++j) {
+      if (call.d_sum != nullptr) dx = load_some(call.aligned, static_cast<const S*>(call.d_sum) + begin, i, call.width);
+      for (std::int64_t j = 0; j < kSome; ++j) {
         dx.values[j] +=
             scale * (parts.d_normalized.values[j] * g.values[j] - mean_of_first - parts.n.values[j] * mean_of_second);
       }
-      store_some<S, Team>(call, static_cast<S*>(call.d_x) + begin, i, dx);
+      store_some<S, Team>(call.aligned, static_cast<S*>(call.d_x) + begin, i, call.width, dx);
       if (call.d_added == nullptr) return;
-      Vector<Real<B>, kNormWidth> db{};
-      for (std::int64_t j = 0; j < kNormWidth; ++j) db.values[j] = static_cast<Real<B>>(dx.values[j]);
-      store_some<B, Team>(call, static_cast<B*>(call.d_added) + begin, i, db);
+      Vector<Real<B>, kSome> db{};
+      for (std::int64_t j = 0; j < kSome; ++j) db.values[j] = static_cast<Real<B>>(dx.values[j]);
+      store_some<B, Team>(call.aligned, static_cast<B*>(call.d_added) + begin, i, call.width, db);
     });
   });
 }

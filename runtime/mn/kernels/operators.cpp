@@ -4,8 +4,10 @@
 
 #include <torch/library.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/tensor/float_type.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn::kernels {
 
@@ -42,5 +44,17 @@ DType float_dtype(const at::Tensor& tensor, const char* operation) {
 }
 
 at::ScalarType real_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+std::string text_of(const at::Tensor& tensor) {
+  OutText text;
+  text << tensor.sizes() << " of " << tensor.scalar_type() << " on " << tensor.device();
+  return text.str();
+}
+
+void* stream_of(const at::Tensor& tensor) {
+  return current_stream(Device{DeviceType::kCuda, tensor.get_device()}).native_handle();
+}
+
+const void* data_of(const std::optional<at::Tensor>& tensor) { return tensor ? tensor->const_data_ptr() : nullptr; }
 
 }  // namespace mn::kernels

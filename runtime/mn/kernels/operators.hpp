@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -31,6 +32,12 @@ auto call_operator(const char* name, Arguments&&... arguments) {
 [[nodiscard]] DType float_dtype(const at::Tensor& tensor, const char* operation);
 /// Returns the type in which kernels compute for elements of `type`.
 [[nodiscard]] at::ScalarType real_type(at::ScalarType type);
+/// Returns the tensor's shape, type and device, for an error's message.
+[[nodiscard]] std::string text_of(const at::Tensor& tensor);
+/// Returns the current stream of the tensor's GPU: a cudaStream_t.
+[[nodiscard]] void* stream_of(const at::Tensor& tensor);
+/// Returns the tensor's memory, or null if there is no tensor.
+[[nodiscard]] const void* data_of(const std::optional<at::Tensor>& tensor);
 
 /// Returns the losses of all rows, and 1/W (token_loss_call.hpp). If `gradient` is true, overwrites the logits (rows,
 /// vocabulary) with the gradient. The logits of a row must be adjacent in memory.

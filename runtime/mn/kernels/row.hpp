@@ -34,6 +34,48 @@ struct alignas(sizeof(T) * N < kVectorBytes ? sizeof(T) * N : kVectorBytes) Vect
   T values[N];
 };
 
+/// The number of adjacent elements that load_some() loads.
+inline constexpr std::int64_t kSome = 4;
+
+/// Loads kSome elements from index i of a row of `width` elements on, in the type in which kernels compute. If
+/// `aligned` is true, the elements lie within the row at a multiple of a vector's alignment. If false, elements are
+/// loaded one after the other, and elements past the row's end are 0.
+template <class T>
+constexpr Vector<Real<T>, kSome> load_some(bool aligned, const T* row, std::int64_t i, std::int64_t width) {
+  Vector<Real<T>, kSome> result{};
+  if (aligned) {
+    const auto& raw = *reinterpret_cast<const Vector<T, kSome>*>(row + i);
+    for (std::int64_t j = 0; j < kSome; ++j) result.values[j] = widen(raw.values[j]);
+  } else {
+    for (std::int64_t j = 0; j < kSome; ++j) result.values[j] = i + j < width ? widen(row[i + j]) : Real<T>{0};
+  }
+  return result;
+}
+
+/// Rounds the values to T, and stores those that lie within the row.
+template <class T, class Team>
+constexpr void store_some(bool aligned, T* row, std::int64_t i, std::int64_t width,
+                          const Vector<Real<T>, kSome>& values) {
+  Vector<T, kSome> raw{};
+  for (std::int64_t j = 0; j < kSome; ++j) raw.values[j] = Team::template narrow<T>(values.values[j]);
+  if (aligned) {
+    *reinterpret_cast<Vector<T, kSome>*>(row + i) = raw;
+  } else {
+    for (std::int64_t j = 0; j < kSome; ++j)
+      if (i + j < width) row[i + j] = raw.values[j];
+  }
+}
+
+/// Two numbers that a team adds up together.
+template <class R>
+struct Pair {
+  R first = 0, second = 0;
+};
+template <class R>
+constexpr Pair<R> operator+(const Pair<R>& a, const Pair<R>& b) {
+  return {a.first + b.first, a.second + b.second};
+}
+
 /// A row of `count` adjacent elements, cut into vectors that lie at multiples of kVectorBytes (3).
 template <class T>
 class Row {

@@ -16,7 +16,6 @@
 #include <mn/kernels/operators.hpp>
 #include <mn/kernels/token_loss_call.hpp>
 #include <mn/kernels/token_loss_loops.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace kernels {
@@ -68,7 +67,7 @@ std::tuple<at::Tensor, at::Tensor> token_loss_operator(const at::Tensor& logits,
   if (logits.is_cpu())
     compute_on_host(call);
   else
-    token_loss_on_device(call, current_stream(Device{DeviceType::kCuda, logits.get_device()}).native_handle());
+    token_loss_on_device(call, stream_of(logits));
   return {losses, inverse};
 }
 
@@ -81,8 +80,7 @@ void scale_rows_operator(const at::Tensor& data, const at::Tensor& factors) {
                            .row_stride = data.stride(0),
                            .factors = factors.const_data_ptr(),
                            .count = factors.numel()};
-  if (!data.is_cpu())
-    return scale_rows_on_device(call, current_stream(Device{DeviceType::kCuda, data.get_device()}).native_handle());
+  if (!data.is_cpu()) return scale_rows_on_device(call, stream_of(data));
   at::parallel_for(0, call.rows, rows_of_thread(call.columns),
                    [&](std::int64_t first, std::int64_t last) { scale_rows_on_host(call, first, last); });
 }
