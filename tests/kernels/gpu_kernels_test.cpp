@@ -6,6 +6,7 @@
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/tensor/tensor.hpp>
 
+#include "tests/kernels/reference_batch_norm.hpp"
 #include "tests/kernels/reference_loss.hpp"
 #include "tests/kernels/reference_norm.hpp"
 
@@ -75,6 +76,31 @@ TEST(GpuKernels, LayerNorm) {
     expect_norm(150, width, at::kFloat, at::kBFloat16, 0.006);
     expect_norm(3, width, at::kFloat, at::kFloat, 1e-5);
     expect_norm(70, width, at::kBFloat16, at::kBFloat16, 0.02);
+  }
+}
+
+void expect_batch_norm(const std::vector<std::int64_t>& shape, at::ScalarType type, bool last, double tolerance) {
+  SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(shape[1]) + " channels");
+  for (const bool with_added : {true, false}) {
+    testing::BatchNormInput input = testing::batch_norm_input(shape, type, last);
+    if (!with_added) input.added = at::Tensor();
+    const auto expected = testing::reference_batch_norm(input);
+    const auto got = testing::run_batch_norm_operators(input, device());
+    EXPECT_LE(error_of(got.y, expected.y), tolerance);
+    EXPECT_LE(error_of(got.d_x, expected.d_x), tolerance);
+    EXPECT_LE(error_of(got.d_weight, expected.d_weight), tolerance);
+    EXPECT_LE(error_of(got.d_bias, expected.d_bias), tolerance);
+    if (with_added) {
+      EXPECT_LE(error_of(got.d_added, expected.d_added), tolerance);
+    }
+  }
+}
+
+TEST(GpuKernels, BatchNorm) {
+  for (const bool last : {true, false}) {
+    expect_batch_norm({16, 256, 14, 14}, at::kBFloat16, last, 0.01);
+    expect_batch_norm({3, 70, 9, 7}, at::kHalf, last, 0.001);
+    expect_batch_norm({9, 3, 40, 31}, at::kFloat, last, 1e-5);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -21,6 +22,9 @@ namespace mn {
 namespace {
 
 using torch::nn::BatchNormOptions;
+
+const auto kThrowsThatGradientsEnd =
+    ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("can't be differentiated"));
 
 class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
  protected:
@@ -49,12 +53,14 @@ class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
 
   /// Samples weigh alike, so a rank's mean loss and its gradients weigh by its samples, as step(samples) weighs them.
   void expect_as_one_rank(std::vector<std::int64_t> shape, std::int64_t least, at::ScalarType dtype, double mean,
-                          double tolerance) {
-    SCOPED_TRACE("least " + std::to_string(least) + ", dims " + std::to_string(shape.size()));
+                          double tolerance, bool relu = false, bool with_added = false) {
+    SCOPED_TRACE("least " + std::to_string(least) + ", dims " + std::to_string(shape.size()) + ", relu " +
+                 std::to_string(relu) + ", added " + std::to_string(with_added));
     torch::manual_seed(3);
     shape[0] = first_of(size_, least);
     const at::Tensor x = torch::randn(shape, at::kDouble) * 2 + mean;
     const at::Tensor factors = torch::randn(shape, at::kDouble);
+    const at::Tensor added = torch::randn(shape, at::kDouble).requires_grad_();
     const at::Tensor weight = torch::randn(shape[1], at::kDouble), bias = torch::randn(shape[1], at::kDouble);
 
     // The reference in float64, as one long row of values for each channel.
@@ -68,13 +74,22 @@ class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
       layer->weight.copy_(weight), layer->bias.copy_(bias);
     }
     const at::Tensor all = x.clone().requires_grad_();
-    const at::Tensor wanted = expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all);
+    const auto reference = [&] {
+      at::Tensor y = expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all);
+      if (with_added) y = y + added;
+      return relu ? y.relu() : y;
+    };
+    const at::Tensor wanted = reference();
     (wanted * factors).sum().backward();
 
+    const at::Tensor own_added = part(added.detach(), least).to(device(), dtype, false, /*copy=*/true).requires_grad_();
+    const auto forward = [&](const at::Tensor& input) {
+      return relu ? batch_norm_relu(layer, input, with_added ? own_added : at::Tensor()) : layer->forward(input);
+    };
     at::Tensor own = part(x, least).to(device(), dtype).contiguous();
     if (own.dim() == 4) own = own.contiguous(at::MemoryFormat::ChannelsLast);
     own.requires_grad_();
-    const at::Tensor output = layer->forward(own);
+    const at::Tensor output = forward(own);
     EXPECT_EQ(output.scalar_type(), dtype);
     const auto samples = static_cast<double>(own.size(0));
     ((output * part(factors, least).to(device(), dtype)).sum() / std::max(samples, 1.0)).backward();
@@ -83,13 +98,15 @@ class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
     };
     EXPECT_TRUE(near(output, part(wanted, least)));
     EXPECT_TRUE(near(own.grad() * samples, part(all.grad(), least)));
+    if (with_added) {
+      EXPECT_TRUE(near(own_added.grad() * samples, part(added.grad(), least)));
+    }
     EXPECT_TRUE(near(sum(layer->weight.grad() * samples), expected->weight.grad()));
     EXPECT_TRUE(near(sum(layer->bias.grad() * samples), expected->bias.grad()));
     EXPECT_TRUE(near(layer->running_mean, expected->running_mean));
     EXPECT_TRUE(near(layer->running_var, expected->running_var));
     layer->eval(), expected->eval();
-    EXPECT_TRUE(
-        near(layer->forward(own), part(expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all), least)));
+    EXPECT_TRUE(near(forward(own), part(reference(), least)));
   }
 };
 
@@ -98,6 +115,14 @@ TEST_P(BatchNormTest, AsOneRankWithAllSamples) {
        {std::vector<std::int64_t>{0, 3}, {0, 4, 5}, {0, 2, 3, 4}, {0, 2, 3, 2, 2}}) {
     expect_as_one_rank(shape, 3, at::kDouble, 0, 1e-12);
     expect_as_one_rank(shape, 3, at::kFloat, 0.5, 1e-4);
+  }
+}
+
+TEST_P(BatchNormTest, WithReluAsOneRankWithAllSamples) {
+  for (const bool with_added : {false, true}) {
+    expect_as_one_rank({0, 3}, 3, at::kDouble, 0, 1e-12, /*relu=*/true, with_added);
+    expect_as_one_rank({0, 4, 3, 5}, 3, at::kDouble, 0, 1e-12, /*relu=*/true, with_added);
+    expect_as_one_rank({0, 4, 3, 5}, 1, at::kFloat, 0.5, 1e-4, /*relu=*/true, with_added);
   }
 }
 
@@ -118,7 +143,10 @@ TEST_P(BatchNormTest, WithoutWeightAndBias) {
   EXPECT_TRUE(torch::allclose(layer->running_var.cpu(), expected->running_var, 1e-4, 1e-5));
 }
 
-TEST_P(BatchNormTest, ARankMayHaveNoSample_from_3_ranks) { expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12); }
+TEST_P(BatchNormTest, ARankMayHaveNoSample_from_3_ranks) {
+  expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12);
+  expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12, /*relu=*/true, /*with_added=*/true);
+}
 
 TEST_P(BatchNormTest, VariancesDoNotCancel) { expect_as_one_rank({0, 3, 50}, 20, at::kFloat, 3000, 2e-2); }
 
@@ -190,8 +218,84 @@ TEST_P(BatchNormTest, GradientsOfGradientsAreAnError) {
   const at::Tensor x = torch::randn({4, 3}, device()).requires_grad_();
   const at::Tensor loss = norm->forward(x).pow(3).sum();
   const at::Tensor gradient = torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true).front();
-  EXPECT_THROW(gradient.square().sum().backward(), c10::Error);
+  EXPECT_THAT([&] { gradient.square().sum().backward(); }, kThrowsThatGradientsEnd);
   EXPECT_TRUE(gradient.equal(torch::autograd::grad({loss}, {x}).front()));
+}
+
+struct LocalCase {
+  BatchNormOptions options;
+  at::ScalarType dtype;
+  bool last;
+  double tolerance;
+};
+
+/// Two steps of training, then an evaluation, with libtorch's layer, sum and ReLU in float64 as the reference.
+TEST_P(BatchNormTest, LayersOfOneRankWithSumAndReluAreLibtorchs) {
+  const BatchNormOptions usual(4);
+  for (const LocalCase& c : {LocalCase{usual, at::kDouble, false, 1e-12},
+                             {usual, at::kFloat, true, 1e-5},
+                             {usual, at::kBFloat16, true, 0.02},
+                             {usual, at::kHalf, false, 0.003},
+                             {BatchNormOptions(4).momentum(std::nullopt), at::kDouble, true, 1e-12},
+                             {BatchNormOptions(4).affine(false), at::kDouble, false, 1e-12},
+                             {BatchNormOptions(4).track_running_stats(false), at::kDouble, false, 1e-12}}) {
+    torch::manual_seed(7);
+    torch::nn::BatchNorm2d expected(c.options), layer(c.options);
+    expected->to(at::kDouble), layer->to(device(), c.dtype == at::kDouble ? at::kDouble : at::kFloat);
+    const auto format = c.last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto near = [&](const at::Tensor& a, const at::Tensor& b) {
+      return (a.detach().cpu().to(at::kDouble) - b.detach()).abs().max().item<double>() <=
+             c.tolerance * std::max(1.0, b.detach().abs().max().item<double>());
+    };
+    for (int step = 0; step < 3; ++step) {
+      SCOPED_TRACE(std::string(c10::toString(c.dtype)) + ", step " + std::to_string(step));
+      if (step == 2) expected->eval(), layer->eval();
+      const at::Tensor values = torch::randn({3, 4, 2, 3}).to(c.dtype), around = torch::randn({3, 4, 2, 3}).to(c.dtype);
+      const at::Tensor factors = torch::randn({3, 4, 2, 3}).to(c.dtype);
+      const auto leaf = [](const at::Tensor& tensor) { return tensor.detach().clone().requires_grad_(); };
+      const at::Tensor x = leaf(values.to(at::kDouble)), added = leaf(around.to(at::kDouble));
+      const at::Tensor own = leaf(values.to(device()).contiguous(format)), own_added = leaf(around.to(device()));
+      const at::Tensor wanted = torch::relu(expected->forward(x) + added);
+      const at::Tensor output = batch_norm_relu(layer, own, own_added);
+      const at::Tensor alone = batch_norm_relu(layer, own);
+      EXPECT_TRUE(near(output, wanted));
+      EXPECT_TRUE(near(alone, torch::relu(expected->forward(x))));
+      EXPECT_TRUE(output.is_contiguous(format));
+      (wanted * factors.to(at::kDouble)).sum().backward();
+      (output * factors.to(device())).sum().backward();
+      EXPECT_TRUE(near(own.grad(), x.grad()));
+      EXPECT_TRUE(near(own_added.grad(), added.grad()));
+      const auto theirs = expected->named_parameters(), buffers = expected->named_buffers();
+      for (const auto& item : layer->named_parameters())
+        EXPECT_TRUE(near(item.value().grad(), theirs[item.key()].grad())) << item.key();
+      for (const auto& item : layer->named_buffers())
+        EXPECT_TRUE(near(item.value(), buffers[item.key()].to(at::kDouble))) << item.key();
+      expected->zero_grad(), layer->zero_grad();
+    }
+  }
+}
+
+TEST_P(BatchNormTest, FusedReluRejectsWrongArguments) {
+  torch::nn::BatchNorm2d layer(3);
+  layer->to(device());
+  const auto message = [&](const at::Tensor& x, const at::Tensor& added) -> std::string {
+    try {
+      static_cast<void>(batch_norm_relu(layer, x.to(device()), added));
+    } catch (const ArgumentError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const at::Tensor x = torch::randn({2, 3, 4, 4});
+  EXPECT_NE(message(x, x.narrow(0, 0, 1).to(device())).find("a shortcut [1, 3, 4, 4]"), std::string::npos);
+  EXPECT_NE(message(x.narrow(1, 0, 2), {}).find("a weight, bias or mean [3]"), std::string::npos);
+  EXPECT_NE(message(x.narrow(0, 0, 1).mean({2, 3}, true), {}).find("one value of each channel"), std::string::npos);
+  EXPECT_EQ(batch_norm_relu(layer, torch::empty({0, 3, 4, 4}, device())).size(0), 0);
+  if (GetParam() == DeviceType::kCpu) return;  // libtorch's operators
+  const at::Tensor leaf = x.to(device()).requires_grad_();
+  const at::Tensor gradient =
+      torch::autograd::grad({batch_norm_relu(layer, leaf).square().sum()}, {leaf}, {}, true, /*create_graph=*/true)[0];
+  EXPECT_THAT([&] { gradient.square().sum().backward(); }, kThrowsThatGradientsEnd);
 }
 
 /// The backward of the layer below waits for its peers while gradients above are reduced already.

@@ -1,5 +1,6 @@
 // In a build without CUDA no tensor lies on a GPU. So these functions are never called; they let the other files link.
 #include <mn/core/error.hpp>
+#include <mn/kernels/batch_norm_call.hpp>
 #include <mn/kernels/layer_norm_call.hpp>
 #include <mn/kernels/token_loss_call.hpp>
 
@@ -12,5 +13,9 @@ void scale_rows_on_device(const ScaleRowsCall& /*call*/, void* /*stream*/) { fai
 void norm_forward_on_device(const NormCall& /*call*/, void* /*stream*/) { fail(); }
 void norm_backward_on_device(const NormCall& /*call*/, void* /*stream*/) { fail(); }
 std::int64_t norm_partials_on_device(const NormCall& /*call*/) { fail(); }
+void batch_norm_forward_on_device(const BatchNormCall& /*call*/, void* /*stream*/) { fail(); }
+void batch_norm_sums_on_device(const BatchNormCall& /*call*/, void* /*stream*/) { fail(); }
+void batch_norm_backward_on_device(const BatchNormCall& /*call*/, void* /*stream*/) { fail(); }
+std::int64_t batch_norm_parts_on_device(const BatchNormCall& /*call*/) { fail(); }
 
 }  // namespace mn::kernels

@@ -14,7 +14,8 @@ namespace mn::kernels {
 void register_operators() {
   // Operators are registered at the first call, not before main(): a linker leaves out an object of a static library
   // that nothing calls.
-  static torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
+  // FRAGMENT, because mn::nn registers further operators of the namespace.
+  static torch::Library library(torch::Library::FRAGMENT, "mn", std::nullopt, __FILE__, __LINE__);
   static const bool is_registered = [] {
     library.def(
         "token_loss(Tensor(a!) logits, Tensor targets, Tensor? weights, int ignore_index, float smoothing, "
@@ -26,11 +27,18 @@ void register_operators() {
     library.def(
         "norm_backward(Tensor d_normalized, Tensor? d_sum, Tensor sum, Tensor statistics, Tensor weight, "
         "bool centered, bool with_branch) -> (Tensor, Tensor, Tensor)");
+    library.def("batch_norm_forward(Tensor x, Tensor? added, Tensor[] channels, bool relu) -> Tensor");
+    library.def("batch_norm_sums(Tensor dy, Tensor x, Tensor? mask, Tensor[] channels, bool relu) -> (Tensor, Tensor)");
+    library.def(
+        "batch_norm_backward(Tensor dy, Tensor x, Tensor[] channels, Tensor? sums, float count, bool relu) -> Tensor");
     for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
       library.impl("token_loss", torch::dispatch(key, TORCH_FN(token_loss_operator)));
       library.impl("scale_rows", torch::dispatch(key, TORCH_FN(scale_rows_operator)));
       library.impl("norm_forward", torch::dispatch(key, TORCH_FN(norm_forward_operator)));
       library.impl("norm_backward", torch::dispatch(key, TORCH_FN(norm_backward_operator)));
+      library.impl("batch_norm_forward", torch::dispatch(key, TORCH_FN(batch_norm_forward_operator)));
+      library.impl("batch_norm_sums", torch::dispatch(key, TORCH_FN(batch_norm_sums_operator)));
+      library.impl("batch_norm_backward", torch::dispatch(key, TORCH_FN(batch_norm_backward_operator)));
     }
     return true;
   }();

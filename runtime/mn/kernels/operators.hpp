@@ -65,4 +65,21 @@ using NormBackwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& statistics, const at::Tensor& weight, bool centered, bool with_branch);
 NormBackwardSignature norm_backward_operator;
 
+/// Returns y (batch_norm_call.hpp). `channels` are mean, invstd, weight and bias, (C) each, in real_type() of x.
+/// Tensors of x's shape are dense, have the same strides and are not empty.
+using BatchNormForwardSignature = at::Tensor(const at::Tensor& x, const std::optional<at::Tensor>& added,
+                                             at::TensorList channels, bool relu);
+BatchNormForwardSignature batch_norm_forward_operator;
+
+/// Returns the sums db and dw, (2, C), and g if there is a `mask`, otherwise an empty tensor.
+using BatchNormSumsSignature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& x,
+                                                                  const std::optional<at::Tensor>& mask,
+                                                                  at::TensorList channels, bool relu);
+BatchNormSumsSignature batch_norm_sums_operator;
+
+/// Returns dx. `sums` are those of `count` values of a channel; no value: the moments do not depend on x.
+using BatchNormBackwardSignature = at::Tensor(const at::Tensor& dy, const at::Tensor& x, at::TensorList channels,
+                                              const std::optional<at::Tensor>& sums, double count, bool relu);
+BatchNormBackwardSignature batch_norm_backward_operator;
+
 }  // namespace mn::kernels

@@ -8,13 +8,42 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/multi_node_batch_norm.hpp>
+#include <mn/nn/normalize_minibatch.hpp>
 
 namespace mn {
 namespace {
 
 std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+/// Counts this minibatch, if the layer does, and returns the running statistics with the minibatch's weight.
+template <class Layer>
+RunningMoments count_minibatch(Layer& layer) {
+  if (!layer.options.track_running_stats()) return {};
+  const at::NoGradGuard no_grad;
+  layer.num_batches_tracked.add_(1);
+  const double momentum =
+      layer.options.momentum() ? *layer.options.momentum() : 1.0 / layer.num_batches_tracked.template item<double>();
+  return {layer.running_mean, layer.running_var, momentum};
+}
+
+/// Normalizes by the moments that the layer's mode asks for: in training those of `trained`.
+template <class Layer>
+at::Tensor normalize_by_mode(Layer& layer, const at::Tensor& input, const at::Tensor& added, MomentsOf trained,
+                             const std::shared_ptr<Communicator>& comm, bool relu) {
+  BatchNormSettings settings{trained, comm, layer.options.eps(), relu};
+  RunningMoments running;
+  if (layer.is_training()) {
+    running = count_minibatch(layer);
+  } else if (layer.options.track_running_stats()) {
+    settings.moments = MomentsOf::kRunning;
+    running = {layer.running_mean, layer.running_var};
+  } else {
+    settings.moments = MomentsOf::kMinibatch;  // without running statistics, as libtorch does
+  }
+  return normalize_minibatch(input, if_defined(added), if_defined(layer.weight), if_defined(layer.bias), running,
+                             settings);
 }
 
 }  // namespace
@@ -38,19 +67,19 @@ at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
     const bool from_input = !options.track_running_stats();  // without running statistics, as libtorch does
     return at::batch_norm(input, weight, bias, running_mean, running_var, from_input, 0, options.eps(), true);
   }
-  return multi_node_batch_norm(input, if_defined(weight), if_defined(bias), options.eps(), running(), comm_);
-}
-
-RunningMoments MultiNodeBatchNormImpl::running() {
-  if (!options.track_running_stats()) return {};
-  const at::NoGradGuard no_grad;
-  num_batches_tracked += 1;
-  const double momentum = options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
-  return {running_mean, running_var, momentum};
+  return normalize_by_mode(*this, input, {}, MomentsOf::kRanks, comm_, /*relu=*/false);
 }
 
 void MultiNodeBatchNormImpl::pretty_print(std::ostream& stream) const {
   stream << "mn::MultiNodeBatchNorm(" << options.num_features() << ", eps=" << options.eps() << ")";
+}
+
+at::Tensor batch_norm_relu(const torch::nn::BatchNorm2d& layer, const at::Tensor& input, const at::Tensor& added) {
+  return normalize_by_mode(*layer, input, added, MomentsOf::kMinibatch, nullptr, /*relu=*/true);
+}
+
+at::Tensor batch_norm_relu(const MultiNodeBatchNorm& layer, const at::Tensor& input, const at::Tensor& added) {
+  return normalize_by_mode(*layer, input, added, MomentsOf::kRanks, layer->communicator(), /*relu=*/true);
 }
 
 }  // namespace mn

@@ -1,4 +1,5 @@
-/// A layer for batch normalization over the minibatches of all ranks: ChainerMN's MultiNodeBatchNormalization.
+/// A layer for batch normalization over the minibatches of all ranks, ChainerMN's MultiNodeBatchNormalization, and
+/// batch normalization fused with what follows it in a ResNet.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,6 @@
 #include <mn/comm/communicator.hpp>
 
 namespace mn {
-
-struct RunningMoments;
 
 /// Replaces torch::nn::BatchNorm1d, 2d and 3d, for input of shape (N, C, …). In training, mean and variance are taken
 /// over the samples of all ranks, as in torch.nn.SyncBatchNorm: n ranks with batch b compute what one rank with batch
@@ -27,9 +26,9 @@ struct RunningMoments;
 /// does.
 ///
 /// Cost: forward one allgather of 2C + 1 numbers, backward one allreduce of 2C numbers. On GPUs with NCCL both are
-/// enqueued on the current stream, and the host does not wait; libtorch's kernels of torch.nn.SyncBatchNorm move 16
-/// bytes for each value of a 16-bit dtype, forward and backward together. Source: S. Ioffe, C. Szegedy,
-/// arXiv:1502.03167; variances are merged by Chan, Golub and LeVeque's formula (1979).
+/// enqueued on the current stream, and the host does not wait. The kernels move 16 bytes for each value of a 16-bit
+/// dtype, forward and backward together. Source: S. Ioffe, C. Szegedy, arXiv:1502.03167; variances are merged by Chan,
+/// Golub and LeVeque's formula (1979).
 class MultiNodeBatchNormImpl final
     : public torch::nn::NormImplBase<0, MultiNodeBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
@@ -41,14 +40,31 @@ class MultiNodeBatchNormImpl final
   /// Prints a text like "mn::MultiNodeBatchNorm(64, eps=1e-05)".
   void pretty_print(std::ostream& stream) const override;
 
+  /// The communicator that the constructor got.
+  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
+
  private:
   void _check_input_dim(const at::Tensor& input) override;
-  /// Returns the running statistics, and counts this minibatch for their momentum.
-  RunningMoments running();
 
   std::shared_ptr<Communicator> comm_;
 };
 /// libtorch's holder (a shared pointer) of a MultiNodeBatchNormImpl.
 TORCH_MODULE(MultiNodeBatchNorm);
+
+/// Returns relu(layer(input) + added) in fewer passes over memory; without `added`, relu(layer(input)). `added` has the
+/// input's shape. The layer's mode decides as in its forward(): training uses the minibatch's mean and variance and
+/// moves the running statistics; evaluation uses the running statistics.
+///
+/// The input is (N, C, …), of float32, bfloat16, float16 or float64, contiguous or channels_last. Statistics are
+/// float32, or float64 for float64. On a GPU, forward and backward together move 16 bytes for each value of a 16-bit
+/// dtype, and 22 with `added`; as libtorch's operators they move 26 and 32. Backward keeps the input, and with `added`
+/// the result, but no further tensor of this size. On a CPU, libtorch's operators run. The gradients can't be
+/// differentiated on a GPU. Throws ArgumentError for wrong shapes, and if a layer in training gets one value of each
+/// channel. Local: sends nothing to other ranks.
+[[nodiscard]] at::Tensor batch_norm_relu(const torch::nn::BatchNorm2d& layer, const at::Tensor& input,
+                                         const at::Tensor& added = {});
+/// Does the same with batch normalization over all ranks. Collective in training, as the layer's forward() is.
+[[nodiscard]] at::Tensor batch_norm_relu(const MultiNodeBatchNorm& layer, const at::Tensor& input,
+                                         const at::Tensor& added = {});
 
 }  // namespace mn

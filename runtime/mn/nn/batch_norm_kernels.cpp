@@ -6,17 +6,17 @@
 #include <mn/nn/batch_norm_kernels.hpp>
 
 #include <tuple>
-#include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/addcmul.h>
-#include <ATen/ops/batch_norm_backward_elemt.h>
-#include <ATen/ops/batch_norm_backward_reduce.h>
-#include <ATen/ops/batch_norm_elemt.h>
 #include <ATen/ops/batch_norm_gather_stats_with_counts.h>
 #include <ATen/ops/batch_norm_stats.h>
+#include <ATen/ops/batch_norm_update_stats.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/var_mean.h>
+#include <ATen/ops/zeros.h>
+
+#include <mn/kernels/operators.hpp>
 
 namespace mn {
 namespace {
@@ -33,21 +33,15 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& x) {
 /// Returns the dtype in which operators on the minibatch compute.
 at::ScalarType compute_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-/// Reshapes `values`, one for each channel, so that they broadcast to the minibatch's shape.
-at::Tensor by_channel(const at::Tensor& values, const at::Tensor& x) {
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
-  shape[1] = values.numel();
-  return values.to(compute_type(x)).view(shape);
-}
-
-/// Converts the weight to the dtype of the moments, in which libtorch's kernels take it. Returns no value if there is
-/// no weight.
-std::optional<at::Tensor> for_kernel(const std::optional<at::Tensor>& weight, const at::Tensor& moment) {
-  return weight ? std::optional(weight->to(moment.scalar_type())) : std::nullopt;
-}
-
-at::Tensor scale_of(const ChannelMoments& moments, const std::optional<at::Tensor>& weight) {
-  return weight ? moments.invstd * *weight : moments.invstd;
+/// Calls move(moved) with the running statistics in `type`. to() copies only if the dtype differs; a copy is written
+/// back afterwards.
+template <class Move>
+void move_running(const RunningMoments& running, at::ScalarType type, const Move& move) {
+  if (!running.mean.defined()) return move(running);
+  const RunningMoments moved{running.mean.to(type), running.variance.to(type), running.momentum};
+  move(moved);
+  if (!moved.mean.is_same(running.mean)) running.mean.copy_(moved.mean);
+  if (!moved.variance.is_same(running.variance)) running.variance.copy_(moved.variance);
 }
 
 ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& counts, double eps,
@@ -86,71 +80,56 @@ ChannelMoments channel_moments(const at::Tensor& x, double eps) {
   return {mean.to(at::kDouble), at::rsqrt(variance.to(at::kDouble) + eps)};
 }
 
+ChannelMoments own_moments(const at::Tensor& x, double eps, const RunningMoments& running) {
+  if (!running.mean.defined()) return channel_moments(x, eps);
+  ChannelMoments moments;
+  move_running(running, compute_type(x), [&](const RunningMoments& moved) {
+    const auto [mean, variance] = at::batch_norm_update_stats(x, moved.mean, moved.variance, moved.momentum);
+    moments = {mean, at::rsqrt(variance + eps)};
+  });
+  return moments;
+}
+
 ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts, std::int64_t own_count, double eps,
                              const RunningMoments& running) {
-  // The kernel and the operators both take running statistics in the dtype of the moments. to() copies only if the
-  // dtype differs; a copy is written back below.
-  RunningMoments moved = running;
-  if (running.mean.defined()) {
-    moved.mean = running.mean.to(all.mean.scalar_type());
-    moved.variance = running.variance.to(all.mean.scalar_type());
-  }
   ChannelMoments merged;
-  if (all.mean.is_cpu() || !kernel_can_merge(own_count, counts.numel())) {
-    merged = merge_by_operators(all, counts, eps, moved);
-  } else {
-    std::tie(merged.mean, merged.invstd) =
-        at::batch_norm_gather_stats_with_counts(all.mean, all.mean, all.invstd, moved.mean, moved.variance,
-                                                running.momentum, eps, counts.clamp_min(kAlmostNone));  // (1): not 0
-  }
-  if (running.mean.defined() && !moved.mean.is_same(running.mean)) running.mean.copy_(moved.mean);
-  if (running.mean.defined() && !moved.variance.is_same(running.variance)) running.variance.copy_(moved.variance);
+  move_running(running, all.mean.scalar_type(), [&](const RunningMoments& moved) {
+    if (all.mean.is_cpu() || !kernel_can_merge(own_count, counts.numel())) {
+      merged = merge_by_operators(all, counts, eps, moved);
+    } else {
+      std::tie(merged.mean, merged.invstd) =
+          at::batch_norm_gather_stats_with_counts(all.mean, all.mean, all.invstd, moved.mean, moved.variance,
+                                                  moved.momentum, eps, counts.clamp_min(kAlmostNone));  // (1): not 0
+    }
+  });
   return merged;
 }
 
-at::Tensor normalize(const at::Tensor& x, const ChannelMoments& moments, const std::optional<at::Tensor>& weight,
-                     const std::optional<at::Tensor>& bias) {
-  const at::Tensor& mean = moments.mean;
-  if (!x.is_cpu()) {
-    return at::batch_norm_elemt(x, for_kernel(weight, mean), for_kernel(bias, mean), mean, moments.invstd, /*eps=*/0);
-  }
-  const at::Tensor scale = by_channel(scale_of(moments, weight), x), centered = x - by_channel(mean, x);
-  const at::Tensor output = bias ? at::addcmul(by_channel(*bias, x), centered, scale) : centered * scale;
-  return output.to(x.scalar_type());
+ChannelTensors channel_numbers(const at::Tensor& x, const ChannelMoments& moments,
+                               const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias) {
+  const auto options = moments.mean.options().dtype(compute_type(x));
+  ChannelTensors all = {moments.mean, moments.invstd, weight ? *weight : at::ones({x.size(1)}, options),
+                        bias ? *bias : at::zeros({x.size(1)}, options)};
+  for (at::Tensor& numbers : all) numbers = numbers.detach().to(compute_type(x)).contiguous();
+  return all;
 }
 
-GradientSums gradient_sums(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
-                           const std::optional<at::Tensor>& weight) {
-  GradientSums sums;
-  if (!x.is_cpu()) {
-    const bool affine = weight.has_value();
-    std::tie(sums.dy, sums.dy_xmu, sums.for_weight, sums.for_bias) = at::batch_norm_backward_reduce(
-        dy, x, moments.mean, moments.invstd, for_kernel(weight, moments.mean), /*input_g=*/true, affine, affine);
-  } else {
-    const at::Tensor wide = dy.to(compute_type(x));
-    sums.dy = wide.sum(reduced_dims(x)).to(at::kDouble);
-    sums.dy_xmu = (wide * (x - by_channel(moments.mean, x))).sum(reduced_dims(x)).to(at::kDouble);
-    if (weight) sums.for_weight = sums.dy_xmu * moments.invstd, sums.for_bias = sums.dy;
-  }
-  if (!weight) return sums;
-  sums.for_weight = sums.for_weight.to(weight->scalar_type());
-  sums.for_bias = sums.for_bias.to(weight->scalar_type());
-  return sums;
+at::Tensor normalize(const at::Tensor& x, const std::optional<at::Tensor>& added, const ChannelTensors& channels,
+                     bool relu) {
+  return kernels::call_operator<kernels::BatchNormForwardSignature>("mn::batch_norm_forward", x, added, channels, relu);
 }
 
-at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& x, const ChannelMoments& moments,
-                          const std::optional<at::Tensor>& weight, const at::Tensor& dy_sum,
-                          const at::Tensor& dy_xmu_sum, const at::Tensor& counts) {
-  const auto& [mean, invstd] = moments;
-  if (!x.is_cpu()) {
-    return at::batch_norm_backward_elemt(dy, x, mean, invstd, for_kernel(weight, mean), dy_sum, dy_xmu_sum,
-                                         counts.to(at::kInt));
-  }
-  const at::Tensor count = counts.sum();
-  const at::Tensor slope = dy_xmu_sum / count * invstd.square();
-  const at::Tensor rest =
-      dy.to(compute_type(x)) - by_channel(dy_sum / count, x) - (x - by_channel(mean, x)) * by_channel(slope, x);
-  return (rest * by_channel(scale_of(moments, weight), x)).to(x.scalar_type());
+GradientSums gradient_sums(const at::Tensor& dy, const at::Tensor& x, const std::optional<at::Tensor>& y,
+                           const ChannelTensors& channels, bool relu) {
+  const auto [sums, d_added] =
+      kernels::call_operator<kernels::BatchNormSumsSignature>("mn::batch_norm_sums", dy, x, y, channels, relu);
+  return {sums, d_added};
+}
+
+at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& x, const ChannelTensors& channels,
+                          const std::optional<at::Tensor>& sums, double count, bool relu) {
+  return kernels::call_operator<kernels::BatchNormBackwardSignature>("mn::batch_norm_backward", dy, x, channels, sums,
+                                                                     count, relu);
 }
 
 }  // namespace mn

@@ -8,7 +8,7 @@
 #include <torch/library.h>
 
 #include <mn/nn/exported/operators.hpp>
-#include <mn/nn/multi_node_batch_norm.hpp>
+#include <mn/nn/normalize_minibatch.hpp>
 
 namespace mn {
 namespace {
@@ -27,13 +27,15 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
     return at::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
   }
   const RunningMoments running{running_mean.value_or(at::Tensor()), running_var.value_or(at::Tensor()), momentum};
-  return multi_node_batch_norm(input, weight, bias, eps, running, current);
+  return normalize_minibatch(input, /*added=*/std::nullopt, weight, bias, running,
+                             {MomentsOf::kRanks, current, eps, /*relu=*/false});
 }
 
-/// Makes batch_norm() known to libtorch's dispatcher, in which graphs find operators by name.
+/// Makes batch_norm() known to libtorch's dispatcher, in which graphs find operators by name. FRAGMENT, because
+/// mn::kernels registers further operators of the namespace.
 void define_operator() {
   static const torch::Library kLibrary = [] {
-    torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
+    torch::Library library(torch::Library::FRAGMENT, "mn", std::nullopt, __FILE__, __LINE__);
     library.def(
         "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
         "bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
