@@ -11,6 +11,7 @@
 
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/kernels/token_loss.hpp>
+#include <mn/nn/batch_norm.hpp>
 
 namespace {
 
@@ -82,6 +83,24 @@ void measure_norm(const Bench& bench, std::int64_t rows, std::int64_t width) {
   });
 }
 
+/// Batch normalization and ReLU in training, and with a shortcut in evaluation, as in ResNet-50.
+void measure_batch_norm(const Bench& bench, std::int64_t images, std::int64_t channels) {
+  torch::nn::BatchNorm2d layer(channels);
+  layer->to(bench.device);
+  const auto options = torch::TensorOptions(bench.device).dtype(torch::kBFloat16);
+  const auto x = torch::randn({images, channels, 56, 56}, options).contiguous(torch::MemoryFormat::ChannelsLast);
+  const auto added = x.clone(), dy = x.clone();
+  x.requires_grad_();
+  const double count = static_cast<double>(x.numel());
+  const std::string name = "batch norm + ReLU, " + std::to_string(channels);
+  torch::Tensor y;
+  bench.print(name + ", forward", 6 * count, [&] { y = mn::batch_norm_relu(layer, x); });
+  bench.print(name + ", backward", 10 * count,
+              [&] { static_cast<void>(torch::autograd::grad({y}, {x}, {dy}, /*retain_graph=*/true)); });
+  layer->eval();
+  bench.print(name + ", evaluation + sum", 6 * count, [&] { y = mn::batch_norm_relu(layer, x, added); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,5 +112,6 @@ int main(int argc, char** argv) {
   measure_loss(bench, 16384 / part, 50257);
   measure_norm(bench, 65536 / part, 768);
   measure_norm(bench, 16384 / part, 4096);
+  measure_batch_norm(bench, 256 / part, 256);
   return 0;
 }
