@@ -81,7 +81,7 @@ TEST_P(EveryModel, TrainsOnOneImageFromTheSizeThatItSays) {
   const std::int64_t size = min_image_size_alone(GetParam());
   EXPECT_NO_THROW((void)model->forward_heads(torch::randn({1, 3, size, size})));
   if (size == min_image_size(GetParam())) return;
-  EXPECT_THROW((void)model->forward_heads(torch::randn({1, 3, size - 1, size - 1})), c10::Error);
+  EXPECT_THROW((void)model->forward_heads(torch::randn({1, 3, size - 1, size - 1})), std::exception);
   EXPECT_NO_THROW((void)model->forward_heads(torch::randn({2, 3, size - 1, size - 1})));
 }
 

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <mn/nn/batch_norm.hpp>
+
 namespace mn::models {
 namespace {
 
@@ -25,9 +27,8 @@ class BasicConv2dImpl : public nn::Module {
     }
   }
   torch::Tensor forward(const torch::Tensor& x) {
-    torch::Tensor y = conv_(x);
-    if (!bn_.is_empty()) y = bn_(y);
-    return y.relu_();
+    const torch::Tensor y = conv_(x);
+    return bn_.is_empty() ? y.relu_() : batch_norm_relu(bn_, y);
   }
 
  private:

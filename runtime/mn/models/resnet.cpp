@@ -6,6 +6,8 @@
 
 #include <torch/torch.h>
 
+#include <mn/nn/batch_norm.hpp>
+
 namespace mn::models {
 namespace {
 
@@ -44,13 +46,11 @@ class Block : public nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
+    const std::size_t last = convolutions_.size() - 1;
     torch::Tensor y = x;
-    for (std::size_t i = 0; i < convolutions_.size(); ++i) {
-      if (i > 0) y.relu_();
-      y = normalizations_[i](convolutions_[i](y));
-    }
-    y += downsample_.is_empty() ? x : downsample_->forward(x);
-    return y.relu_();
+    for (std::size_t i = 0; i < last; ++i) y = batch_norm_relu(normalizations_[i], convolutions_[i](y));
+    return batch_norm_relu(normalizations_[last], convolutions_[last](y),
+                           downsample_.is_empty() ? x : downsample_->forward(x));
   }
 
  private:
@@ -94,7 +94,7 @@ class ResNet : public Classifier {
   }
 
   torch::Tensor forward(const torch::Tensor& images) override {
-    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2); kSmall: (N, 64, H, W)
+    torch::Tensor x = batch_norm_relu(bn1_, conv1_(images));  // (N, 64, H/2, W/2); kSmall: (N, 64, H, W)
     if (stem_ == Stem::kLarge) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
     for (auto& layer : layers_) x = layer->forward(x);  // channels 64·2^i·expansion, each side 2^i times smaller
     return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
