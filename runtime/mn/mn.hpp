@@ -25,6 +25,7 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/linear_gelu.hpp>
 #include <mn/kernels/token_loss.hpp>
 #include <mn/loader/class_values.hpp>
 #include <mn/loader/function_iterator.hpp>

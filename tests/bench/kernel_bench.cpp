@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/operators.hpp>
 #include <mn/kernels/token_loss.hpp>
 #include <mn/nn/batch_norm.hpp>
 
@@ -101,6 +102,14 @@ void measure_batch_norm(const Bench& bench, std::int64_t images, std::int64_t ch
   bench.print(name + ", evaluation + sum", 6 * count, [&] { y = mn::batch_norm_relu(layer, x, added); });
 }
 
+void measure_gelu(const Bench& bench, std::int64_t rows, std::int64_t width) {
+  const auto x = torch::randn({rows, width}, torch::TensorOptions(bench.device).dtype(torch::kBFloat16));
+  const auto d_y = torch::randn_like(x);
+  bench.print("gelu and bias, " + std::to_string(width) + ", backward", 6.0 * static_cast<double>(x.numel()), [&] {
+    static_cast<void>(mn::kernels::call_operator<mn::kernels::GeluBackwardSignature>("mn::gelu_backward", d_y, x));
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,5 +122,6 @@ int main(int argc, char** argv) {
   measure_norm(bench, 65536 / part, 768);
   measure_norm(bench, 16384 / part, 4096);
   measure_batch_norm(bench, 256 / part, 256);
+  measure_gelu(bench, 16384 / part, 3072);
   return 0;
 }

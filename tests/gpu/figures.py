@@ -14,6 +14,7 @@ GOALS = {
     "layer norm, 768, backward, of a copy's bandwidth": (">=", 0.7),
     "batch norm + ReLU, 256, forward, of a copy's bandwidth": (">=", 0.8),
     "batch norm + ReLU, 256, backward, of a copy's bandwidth": (">=", 0.8),
+    "gelu and bias, 3072, backward, of a copy's bandwidth": (">=", 0.8),
     "ResNet-50, batch 64, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 256, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 64, mn graph, waits a step": ("==", 0),

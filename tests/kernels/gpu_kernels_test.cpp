@@ -4,9 +4,11 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/linear_gelu.hpp>
 #include <mn/tensor/tensor.hpp>
 
 #include "tests/kernels/reference_batch_norm.hpp"
+#include "tests/kernels/reference_gelu.hpp"
 #include "tests/kernels/reference_loss.hpp"
 #include "tests/kernels/reference_norm.hpp"
 
@@ -101,6 +103,13 @@ TEST(GpuKernels, BatchNorm) {
     expect_batch_norm({16, 256, 14, 14}, at::kBFloat16, last, 0.01);
     expect_batch_norm({3, 70, 9, 7}, at::kHalf, last, 0.001);
     expect_batch_norm({9, 3, 40, 31}, at::kFloat, last, 1e-5);
+  }
+}
+
+TEST(GpuKernels, LinearGelu) {
+  for (const std::int64_t width : {3072, 33}) {
+    testing::expect_linear_gelu(device(), 150, width, at::kBFloat16, 0.02);
+    testing::expect_linear_gelu(device(), 5, width, at::kFloat, 1e-5);
   }
 }
 

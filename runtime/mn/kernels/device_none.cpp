@@ -2,6 +2,7 @@
 #include <mn/core/error.hpp>
 #include <mn/kernels/batch_norm_call.hpp>
 #include <mn/kernels/layer_norm_call.hpp>
+#include <mn/kernels/linear_gelu_call.hpp>
 #include <mn/kernels/token_loss_call.hpp>
 
 namespace mn::kernels {
@@ -17,5 +18,7 @@ void batch_norm_forward_on_device(const BatchNormCall& /*call*/, void* /*stream*
 void batch_norm_sums_on_device(const BatchNormCall& /*call*/, void* /*stream*/) { fail(); }
 void batch_norm_backward_on_device(const BatchNormCall& /*call*/, void* /*stream*/) { fail(); }
 std::int64_t batch_norm_parts_on_device(const BatchNormCall& /*call*/) { fail(); }
+void gelu_backward_on_device(const GeluCall& /*call*/, void* /*stream*/) { fail(); }
+std::int64_t gelu_partials_on_device(const GeluCall& /*call*/) { fail(); }
 
 }  // namespace mn::kernels

@@ -1,6 +1,5 @@
 #include <mn/kernels/layer_norm.hpp>
 
-#include <algorithm>
 #include <string>
 
 #include <ATen/Parallel.h>
@@ -21,8 +20,6 @@ namespace mn {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kRowsOfPart = 64;  // rows whose backward one thread computes
-constexpr std::int64_t kMaxParts = 64;    // most partial sums; their number does not depend on the number of threads
 constexpr char kName[] = "layer_norm_residual()";
 
 /// Makes the kernels' call for `x`, of shape (rows, width).
@@ -75,8 +72,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_backward_operator(
   call.d_sum = data_of(d_sum);
   call.d_x = d_x.data_ptr();
   call.d_added = with_branch ? d_branch.data_ptr() : nullptr;
-  const std::int64_t parts =
-      sum.is_cpu() ? std::min((call.rows + kRowsOfPart - 1) / kRowsOfPart, kMaxParts) : norm_partials_on_device(call);
+  const std::int64_t parts = sum.is_cpu() ? parts_on_host(call.rows) : norm_partials_on_device(call);
   const at::Tensor partials = at::zeros({parts, 2, call.width}, statistics.options());
   call.partials = partials.data_ptr();
   if (!sum.is_cpu()) {

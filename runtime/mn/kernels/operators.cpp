@@ -31,6 +31,7 @@ void register_operators() {
     library.def("batch_norm_sums(Tensor dy, Tensor x, Tensor? mask, Tensor[] channels, bool relu) -> (Tensor, Tensor)");
     library.def(
         "batch_norm_backward(Tensor dy, Tensor x, Tensor[] channels, Tensor? sums, float count, bool relu) -> Tensor");
+    library.def("gelu_backward(Tensor d_y, Tensor x) -> (Tensor, Tensor)");
     for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
       library.impl("token_loss", torch::dispatch(key, TORCH_FN(token_loss_operator)));
       library.impl("scale_rows", torch::dispatch(key, TORCH_FN(scale_rows_operator)));
@@ -39,6 +40,7 @@ void register_operators() {
       library.impl("batch_norm_forward", torch::dispatch(key, TORCH_FN(batch_norm_forward_operator)));
       library.impl("batch_norm_sums", torch::dispatch(key, TORCH_FN(batch_norm_sums_operator)));
       library.impl("batch_norm_backward", torch::dispatch(key, TORCH_FN(batch_norm_backward_operator)));
+      library.impl("gelu_backward", torch::dispatch(key, TORCH_FN(gelu_backward_operator)));
     }
     return true;
   }();

@@ -3,6 +3,8 @@
 /// operators by their names.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -38,6 +40,14 @@ auto call_operator(const char* name, Arguments&&... arguments) {
 [[nodiscard]] void* stream_of(const at::Tensor& tensor);
 /// Returns the tensor's memory, or null if there is no tensor.
 [[nodiscard]] const void* data_of(const std::optional<at::Tensor>& tensor);
+
+/// Number of rows that one thread computes at least.
+inline constexpr std::int64_t kRowsOfPart = 64;
+/// Returns how many parts of a matrix on the CPU get partial sums of their own, which do not depend on the number of
+/// threads.
+inline std::int64_t parts_on_host(std::int64_t rows) {
+  return std::min<std::int64_t>((rows + kRowsOfPart - 1) / kRowsOfPart, 64);
+}
 
 /// Returns the losses of all rows, and 1/W (token_loss_call.hpp). If `gradient` is true, overwrites the logits (rows,
 /// vocabulary) with the gradient. The logits of a row must be adjacent in memory.
@@ -81,5 +91,10 @@ BatchNormSumsSignature batch_norm_sums_operator;
 using BatchNormBackwardSignature = at::Tensor(const at::Tensor& dy, const at::Tensor& x, at::TensorList channels,
                                               const std::optional<at::Tensor>& sums, double count, bool relu);
 BatchNormBackwardSignature batch_norm_backward_operator;
+
+/// Returns the gradient of GELU's input `x`, and partial sums of this gradient's columns (linear_gelu_call.hpp).
+/// Tensors must be contiguous.
+using GeluBackwardSignature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& d_y, const at::Tensor& x);
+GeluBackwardSignature gelu_backward_operator;
 
 }  // namespace mn::kernels

@@ -9,6 +9,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm.hpp>
+#include <mn/kernels/linear_gelu.hpp>
 #include <mn/nn/recompute.hpp>
 
 namespace mn::models {
@@ -16,8 +17,6 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Computes layer(x). Reshapes x to two dimensions, because libtorch adds the bias in a second pass if x has three
-/// dimensions.
 torch::Tensor linear(const nn::Linear& layer, const torch::Tensor& x) {
   return torch::linear(x, layer->weight, layer->bias);
 }
@@ -56,7 +55,7 @@ class Perceptron : public nn::Module {
         c_proj_(register_module("c_proj", nn::Linear(4 * options.width, options.width))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {
-    return torch::dropout(linear(c_proj_, torch::gelu(linear(c_fc_, x), "tanh")), dropout_, is_training());
+    return torch::dropout(linear(c_proj_, linear_gelu(x, c_fc_->weight, c_fc_->bias)), dropout_, is_training());
   }
 
  private:

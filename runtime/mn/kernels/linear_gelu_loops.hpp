@@ -1,0 +1,13 @@
+/// The backward of GELU on the CPU (linear_gelu_call.hpp): loops over rows, which any number of threads may share.
+#pragma once
+
+#include <cstdint>
+
+#include <mn/kernels/linear_gelu_call.hpp>
+
+namespace mn::kernels {
+
+/// Computes dx of the rows [first, last), and adds their part of db to partial sum `part`.
+void gelu_backward_on_host(const GeluCall& call, std::int64_t first, std::int64_t last, std::int64_t part);
+
+}  // namespace mn::kernels
