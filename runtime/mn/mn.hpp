@@ -51,6 +51,7 @@
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/optimizers/parameter_groups.hpp>
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>

@@ -13,6 +13,7 @@
 #include <mn/kernels/operators.hpp>
 #include <mn/kernels/token_loss.hpp>
 #include <mn/nn/batch_norm.hpp>
+#include <mn/optimizers/fused_adam.hpp>
 
 namespace {
 
@@ -110,6 +111,17 @@ void measure_gelu(const Bench& bench, std::int64_t rows, std::int64_t width) {
   });
 }
 
+/// An update of bfloat16 weights with float32 masters. Gradients are copied to float32 (6 bytes), libtorch's kernel
+/// reads and writes masters and moments (28), and masters are rounded (6).
+void measure_masters(const Bench& bench, std::int64_t rows, std::int64_t width) {
+  const auto options = torch::TensorOptions(bench.device).dtype(torch::kBFloat16);
+  const auto weight = torch::randn({rows, width}, options).requires_grad_();
+  weight.mutable_grad() = torch::randn({rows, width}, options);
+  mn::FusedAdamW optimizer(std::vector<torch::Tensor>{weight}, torch::optim::AdamWOptions(1e-4));
+  optimizer.keep_masters();
+  bench.print("AdamW with masters", 40.0 * static_cast<double>(weight.numel()), [&] { optimizer.step(); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -123,5 +135,6 @@ int main(int argc, char** argv) {
   measure_norm(bench, 16384 / part, 4096);
   measure_batch_norm(bench, 256 / part, 256);
   measure_gelu(bench, 16384 / part, 3072);
+  measure_masters(bench, 131072 / part, 768);
   return 0;
 }

@@ -52,7 +52,9 @@ class Training {
     std::int64_t parameters = 0;
     for (const auto& parameter : model_->parameters()) parameters += parameter.numel();
     line.update({{"who", "mn"},
-                 {"way", graph_ ? "graph" : "eager"},
+                 {"way", graph_                          ? "graph"
+                         : settings_.precision == "bf16" ? "eager"
+                                                         : settings_.precision},
                  {"batch", batch_},
                  {"parameters", parameters},
                  {"layers", network.layers},

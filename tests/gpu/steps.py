@@ -117,7 +117,8 @@ TINY_GPT = ["--layers", "2", "--heads", "2", "--width", "16", "--context", "16",
 def gpt_mn(place, way):
     """The GPTs run on one GPU, however many there are."""
     program = place.program("tests/gpt_step")
-    argv = [program, *(["--cuda-graph"] if way == "graph" else []), *(TINY_GPT if place.rehearse else [])]
+    how = {"eager": [], "graph": ["--cuda-graph"], "bf16-parameters": ["--precision", way, "--batches", "32"]}[way]
+    argv = [program, *how, *(TINY_GPT if place.rehearse else [])]
     return Step(f"GPT, mn {way}", 60, [Job(f"gpt_mn_{way}", place.mpiexec(1, *argv), {**limited(55), **preload(place)})],
                 lambda ends: figures.read_gpt(ends[0].output, place.peak), needs=[program], least_s=25)
 
@@ -236,6 +237,6 @@ def all_steps(place):
     jobs = [*shared, images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
     if place.rehearse:
         return [kernel_bench(place), *made_up, *language, deterministic(place), *jobs]
-    language += [gpt_mn(place, "graph"), gpt_torch(place, "compile", 100)]
+    language += [gpt_mn(place, "graph"), gpt_mn(place, "bf16-parameters"), gpt_torch(place, "compile", 100)]
     return [nccl_bench(place), kernel_bench(place), *made_up, *language, deterministic(place), gpu_tests(place),
             resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]

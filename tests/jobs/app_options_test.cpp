@@ -38,6 +38,8 @@ TEST(AppOptions, SayHowRanksTrainTogether) {
   EXPECT_TRUE(ways_of({"--deterministic"}).deterministic);
   EXPECT_FALSE(ways_of({"--precision", "bf16"}).grad_scaler);
   EXPECT_TRUE(ways_of({"--precision", "fp16"}).grad_scaler);
+  EXPECT_FALSE(ways_of({"--precision", "bf16-parameters", "--optimizer", "sgd"}).grad_scaler);
+  EXPECT_THROW(ways_of({"--precision", "bf16-parameters", "--optimizer", "lamb"}), UsageError);
   EXPECT_EQ(ways_of({}).trace, nullptr);
   EXPECT_NE(ways_of({"--profile"}).trace, nullptr);
 }

@@ -12,6 +12,7 @@
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lars.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -44,9 +45,10 @@ struct Way {
   OptimizerOptions options = {.overlap = false};
   int steps = 24;
   double clip = 0;
-  int overflow = -1;   // the step in which the loss is infinite
-  bool hooks = false;  // one comes before step 15, and goes before step 20
-  bool moves = false;  // the network's memory is another from step 15 on
+  int overflow = -1;    // the step in which the loss is infinite
+  bool hooks = false;   // one comes before step 15, and goes before step 20
+  bool moves = false;   // the network's memory is another from step 15 on
+  bool narrow = false;  // weights in bfloat16, with float32 masters
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -56,7 +58,10 @@ class Training {
   explicit Training(const Way& way, bool graph) : way_(way), device_(comm()->device()) {
     net_ = std::make_shared<test::Net>(comm());
     net_->to(device_);
-    optimizer_ = create_multi_node_optimizer(way.optimizer(net_->parameters()), comm(), way.options);
+    if (way.narrow) narrow_weights(*net_, at::kBFloat16);
+    auto actual = way.optimizer(net_->parameters());
+    if (way.narrow) dynamic_cast<MasterWeights&>(*actual).keep_masters();
+    optimizer_ = create_multi_node_optimizer(std::move(actual), comm(), way.options);
     if (way.clip > 0) optimizer_->add_hook("clip", gradient_clipping(way.clip));
     if (graph) graph_ = std::make_unique<GraphedStep>(optimizer_);
     torch::manual_seed(comm()->rank());
@@ -84,7 +89,7 @@ class Training {
     const std::vector<at::Tensor> inputs = {x.to(device_), torch::arange(samples).add(step_).remainder(3).to(device_)};
     const auto work = [&](const std::vector<at::Tensor>& given) {
       optimizer_->zero_grad();
-      at::Tensor scores = net_->forward(given[0], true);
+      at::Tensor scores = forward(given[0]);
       if (device_.is_cuda()) scores = torch::dropout(scores, 0.2, true);  // the test device's numbers do not go on
       const at::Tensor loss = torch::nn::functional::cross_entropy(scores, given[1]);
       const at::Tensor weighted = optimizer_->scale_loss(loss, static_cast<double>(samples));
@@ -95,6 +100,11 @@ class Training {
     };
     losses_.push_back(graph_ ? graph_->run(inputs, {static_cast<double>(samples)}, work)[0] : work(inputs)[0]);
     launches_ += graph_ && graph_->has_launched() ? 1 : 0;
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    const AutocastScope autocast(way_.narrow ? std::optional(at::kBFloat16) : std::nullopt, comm()->device());
+    return net_->forward(x, true).to(at::kFloat);
   }
 
   void change() {
@@ -144,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Way{.name = "adam"}, Way{.name = "adamw", .optimizer = make<FusedAdamW>(AdamWOptions(0.01).weight_decay(0.1))},
         Way{.name = "sgd", .optimizer = make<FusedSgd>(SGDOptions(0.01).momentum(0.9).weight_decay(1e-3))},
-        Way{.name = "clip", .clip = 0.1},
+        Way{.name = "clip", .clip = 0.1}, Way{.name = "narrow", .clip = 1, .narrow = true},
         Way{.name = "hooks", .optimizer = make<FusedSgd>(SGDOptions(0.1)), .steps = 28, .hooks = true},
         Way{.name = "moves", .moves = true},
         Way{.name = "buckets", .options = {.overlap = true, .deterministic = true, .bucket_bytes = 64}},

@@ -14,6 +14,9 @@ inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< most samples of a min
 /// Value of --checkpoint-every for checkpoints as often as possible while they take at most a hundredth of the time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
+/// Value of --precision for weights and their gradients in bfloat16, with float32 masters in the optimizer.
+inline constexpr const char* kNarrowWeights = "bf16-parameters";
+
 /// The options of every job (--help). A job with more options derives from this class, and may set other defaults.
 struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
@@ -29,7 +32,7 @@ struct CommonOptions : UpdateOptions {
   std::string resume;                   ///< a checkpoint or "auto"; empty: start from the beginning
   bool balance = false;                 ///< draw each class equally often
   std::int64_t seed = 0;                ///< seed of the parameters and of the order of samples
-  std::string precision = "fp32";       ///< tf32, bf16, fp16
+  std::string precision = "fp32";       ///< tf32, bf16, fp16, kNarrowWeights
   std::string cuda_graph = "off";       ///< TrainerOptions::cuda_graph; on, auto
   bool deterministic = false;           ///< every run has equal bits
   std::string checkpoint_every = "1e";  ///< Interval::parse, kContinuousCheckpoints or "none"

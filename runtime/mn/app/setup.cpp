@@ -14,6 +14,7 @@
 #include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
@@ -141,8 +142,12 @@ std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common
                                                      const torch::nn::Module& model,
                                                      const std::shared_ptr<Communicator>& comm,
                                                      const OptimizerOptions& how) {
-  std::shared_ptr<MultiNodeOptimizer> optimizer =
-      create_multi_node_optimizer(make_optimizer(common, rate, model), comm, how);
+  const bool is_narrow = common.precision == kNarrowWeights;
+  if (is_narrow) narrow_weights(model, at::kBFloat16);
+  auto actual = make_optimizer(common, rate, model);
+  if (auto* const masters = dynamic_cast<MasterWeights*>(actual.get()); masters != nullptr && is_narrow)
+    masters->keep_masters();
+  std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(std::move(actual), comm, how);
   optimizer->name_groups(group_names(common, model));
   if (common.clip_norm > 0) optimizer->add_hook("clip", gradient_clipping(common.clip_norm));
   return optimizer;
@@ -197,7 +202,14 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add_flag("balance", common.balance,
                    "draw training samples so that each class comes equally often, some samples several times an epoch");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
-  options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", {"fp32", "tf32", "bf16", "fp16"});
+  options.add("precision", common.precision, "NAME", "fp32, tf32, bf16, fp16 or bf16-parameters",
+              {"fp32", "tf32", "bf16", "fp16", kNarrowWeights});
+  options.add_check([&common] {
+    const bool has_masters = common.optimizer != "lars" && common.optimizer != "lamb";
+    if (common.precision != kNarrowWeights || has_masters) return;
+    throw UsageError(std::string("--precision ") + kNarrowWeights + " needs --optimizer sgd, adam or adamw, not " +
+                     common.optimizer + ", which keeps no float32 masters");
+  });
   options.add(
       "checkpoint-every", common.checkpoint_every, "N[e|i|s]|auto",
       "checkpoint every N epochs, iterations or seconds, and at the end; auto: as often as takes a hundredth of the "
@@ -263,7 +275,7 @@ void set_deterministic(bool on) {
 }
 
 std::optional<c10::ScalarType> autocast_type(const std::string& precision) {
-  if (precision == "bf16") return at::kBFloat16;
+  if (precision == "bf16" || precision == kNarrowWeights) return at::kBFloat16;
   if (precision == "fp16") return at::kHalf;
   return std::nullopt;
 }

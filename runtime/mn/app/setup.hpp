@@ -39,7 +39,8 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
 /// the trainer, too.
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
-/// Collective: makes the multi-node optimizer of --optimizer, with this learning rate and --clip-norm.
+/// Collective: makes the multi-node optimizer of --optimizer, with this learning rate and --clip-norm. With
+/// kNarrowWeights, converts the model's weights to bfloat16 (narrow_weights()), and the optimizer keeps masters.
 [[nodiscard]] std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
                                                                    const torch::nn::Module& model,
                                                                    const std::shared_ptr<Communicator>& comm,
@@ -49,8 +50,8 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
 /// Sets the precision of float32 operations in this process. With "tf32", matrix products may round their inputs to
-/// TF32 if the hardware supports TF32. With "fp32", "bf16" and "fp16", float32 operations do not round to TF32. With
-/// "bf16" and "fp16", an AutocastScope computes matrix products and convolutions in bfloat16 or float16.
+/// TF32 if the hardware supports TF32. With the other precisions float32 operations do not round to TF32. With "bf16",
+/// "fp16" and kNarrowWeights, an AutocastScope computes matrix products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
 /// Sets the algorithms of libtorch. If `on` is true, libtorch uses deterministic algorithms, so that two runs have

@@ -20,6 +20,7 @@
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/optimizers/master_weights.hpp>
 
 namespace mn {
 namespace {
@@ -27,6 +28,8 @@ namespace {
 using nlohmann::json;
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamState;
+
+constexpr const char* kMaster = "master";
 
 /// If `state` is a State, calls visit(name, member) for each tensor and for the count of steps, and returns true.
 template <class State, class Visit>
@@ -109,8 +112,11 @@ std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, cons
 NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& module) {
   if (!make_state(optimizer)) return {{kArchive, archive_tensor(optimizer)}};
   NamedTensors tensors;
+  const auto* const masters = dynamic_cast<const MasterWeights*>(&optimizer);
   for_each_parameter(optimizer, parameter_names(optimizer, module),
                      [&](const std::string& name, const at::Tensor& parameter) {
+                       const at::Tensor master = masters != nullptr ? masters->master(parameter) : at::Tensor();
+                       if (master.defined()) tensors.emplace_back(name + "/" + kMaster, master);
                        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
                        if (found == optimizer.state().end() || !found->second) return;
                        visit_state(*found->second, [&](const char* field, auto& member) {
@@ -138,6 +144,7 @@ json optimizer_groups(Optimizer& optimizer, const torch::nn::Module& module) {
 std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
   const json settings = optimizer_settings(optimizer);
+  const auto* const masters = dynamic_cast<const MasterWeights*>(&optimizer);
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < settings.size(); ++g) {
     const auto is_on = [&](const char* setting) { return settings[g].value(setting, 0.0) != 0 ? 1 : 0; };
@@ -147,7 +154,9 @@ std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
     if (kind == "RMSprop") copies = 1 + is_on("momentum") + is_on("centered");
     if (kind == "Adagrad") copies = 1;
     for (const at::Tensor& parameter : optimizer.param_groups()[g].params()) {
-      if (parameter.requires_grad()) bytes += copies * parameter.nbytes();
+      if (!parameter.requires_grad()) continue;
+      const bool has_master = masters != nullptr && masters->has_master(parameter);
+      bytes += has_master ? (copies + 1) * parameter.numel() * sizeof(float) : copies * parameter.nbytes();
     }
   }
   return bytes;
@@ -172,6 +181,8 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
       constexpr bool kIsCount = std::is_integral_v<std::decay_t<decltype(member)>>;
       tensors_.emplace_back(found->first, kIsCount ? at::empty({}, at::kLong) : room_for(found->second, parameter));
     });
+    const auto master = saved.find(name + "/" + kMaster);
+    if (master != saved.end()) tensors_.emplace_back(master->first, room_for(master->second, parameter));
   });
 }
 
@@ -220,7 +231,12 @@ void OptimizerLoad::finish(c10::Device device) {
     return;
   }
   const std::map<std::string, at::Tensor> loaded(tensors_.begin(), tensors_.end());
+  auto* const masters = dynamic_cast<MasterWeights*>(&optimizer_);
   for_each_parameter(optimizer_, names_, [&](const std::string& name, const at::Tensor& parameter) {
+    const auto master = loaded.find(name + "/" + kMaster);
+    if (masters != nullptr) masters->load_master(parameter, master != loaded.end() ? master->second : at::Tensor());
+    const bool is_wide = masters != nullptr && masters->has_master(parameter);
+    const at::ScalarType type = is_wide ? at::kFloat : parameter.scalar_type();
     auto state = make_state(optimizer_);
     bool any = false;
     visit_state(*state, [&](const char* field, auto& member) {
@@ -229,7 +245,7 @@ void OptimizerLoad::finish(c10::Device device) {
       if constexpr (std::is_integral_v<std::decay_t<decltype(member)>>) {
         member = found->second.item<std::int64_t>();
       } else {
-        member = found->second;
+        member = found->second.to(type);
       }
       any = true;
     });

@@ -1,10 +1,11 @@
 /// Stores the state of a torch optimizer in checkpoints, by the names of its parameters.
 ///
-/// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names
-/// and settings of each group. So a model may register or group its parameters in a new order, and each parameter
-/// resumes with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of
-/// bytes named "archive": libtorch's archive, in which the order identifies parameters. An archive loads only if the
-/// new optimizer has parameters of the same names in the same order.
+/// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and float32 masters
+/// (master_weights.hpp) "PARAMETER/master". A checkpoint also holds the parameter names and settings of each group. So
+/// a model may register or group its parameters in a new order, and each parameter resumes with its state. The state of
+/// LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of bytes named "archive": libtorch's
+/// archive, in which the order identifies parameters. An archive loads only if the new optimizer has parameters of the
+/// same names in the same order.
 #pragma once
 
 #include <cstdint>

@@ -53,9 +53,11 @@ template <class TorchAdam, class TorchOptions, class TorchState>
 at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step(torch::optim::Optimizer::LossClosure closure) {
   ++steps_;
   std::size_t i = 0;
-  return step_groups(*this, closure, [&, has_overflow = take_overflow()](auto& group) {
+  at::Tensor loss = step_groups(*this, closure, [&, has_overflow = take_overflow()](auto& group) {
     step_group(group, rate_of(this->param_groups(), i++), has_overflow);
   });
+  round_masters();
+  return loss;
 }
 
 /// Updates the parameters of a group, with one call of the fused kernel for each device and dtype.
@@ -69,11 +71,12 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     reject_sparse(parameter, "Adam");
-    auto& state = adam_state<TorchState>(*this, parameter, options.amsgrad());
+    const at::Tensor updated = to_update(parameter);
+    auto& state = adam_state<TorchState>(*this, parameter, updated, options.amsgrad());
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();
-    AdamLists& lists = calls[{device, parameter.scalar_type()}];
-    lists.parameters.push_back(parameter);
+    AdamLists& lists = calls[{device, updated.scalar_type()}];
+    lists.parameters.push_back(updated);
     lists.gradients.push_back(gradient_as_parameter(parameter));
     lists.exp_avgs.push_back(state.exp_avg());
     lists.exp_avg_sqs.push_back(state.exp_avg_sq());
@@ -89,6 +92,7 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   }
   for (auto& [key, lists] : calls) {
     if (device_counts) at::_foreach_add_(lists.steps, 1);
+    widen_gradients(lists.gradients, lists.parameters);
     update(lists, options, rate, has_overflow.defined() ? std::optional(has_overflow) : std::nullopt);
     if (!has_overflow.defined()) continue;
     const std::vector<at::Tensor> left_out(lists.steps.size(), has_overflow.reshape({}));

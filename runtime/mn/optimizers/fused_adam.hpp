@@ -13,13 +13,14 @@
 #include <torch/optim/adamw.h>
 
 #include <mn/optimizers/device_update.hpp>
+#include <mn/optimizers/master_weights.hpp>
 
 namespace mn {
 
 /// Replaces torch::optim::Adam or AdamW. It has their options and their state (also in a checkpoint), and equal results
 /// up to rounding. FusedAdam and FusedAdamW are its two instances.
 template <class TorchAdam, class TorchOptions, class TorchState>
-class FusedAdamOf : public TorchAdam, public DeviceUpdate {
+class FusedAdamOf : public TorchAdam, public DeviceUpdate, public MasterWeights {
  public:
   using TorchAdam::TorchAdam;
   /// Updates all parameters that have a gradient once. Returns what `closure` returns. Throws ArgumentError for a

@@ -27,9 +27,11 @@ using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
 
 at::Tensor FusedSgd::step(LossClosure closure) {
   std::size_t i = 0;
-  return step_groups(*this, closure, [&, has_overflow = take_overflow()](auto& group) {
+  at::Tensor loss = step_groups(*this, closure, [&, has_overflow = take_overflow()](auto& group) {
     step_group(group, rate_of(param_groups(), i++), has_overflow);
   });
+  round_masters();
+  return loss;
 }
 
 bool FusedSgd::can_skip() const {
@@ -76,6 +78,7 @@ void add_update(const at::Tensor& parameter, const at::Tensor& update, double ra
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
                            const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
+  if (has_master(parameter)) reject_sparse(parameter, "SGD with float32 masters");
   if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
   // For 16-bit tensors libtorch rounds the factors, too: a momentum of 0.999 would become 1 in bfloat16. So such
   // updates are computed in float32.
@@ -106,6 +109,7 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
       step_sparse(parameter, options, rate, has_overflow);
       continue;
     }
+    const at::Tensor updated = to_update(parameter);
     at::Tensor momentum;
     bool is_first = false;
     if (options.momentum() != 0) {
@@ -113,18 +117,18 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
       is_first = !buffer.defined() && !has_overflow.defined();
       // The kernel's first step writes the gradient into the buffer, whatever the buffer holds. A step that may be left
       // out must not count as the first: it adds the gradient to a buffer of zeros.
-      if (!buffer.defined()) buffer = has_overflow.defined() ? at::zeros_like(parameter) : at::empty_like(parameter);
+      if (!buffer.defined()) buffer = has_overflow.defined() ? at::zeros_like(updated) : at::empty_like(updated);
       if (buffer.is_sparse()) buffer = buffer.to_dense();
       momentum = buffer;
     }
-    const c10::Device device = parameter.device();
     // The kernel has one flag is_first_step for all its tensors, so first steps get a call of their own.
-    SgdLists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
-    lists.parameters.push_back(parameter);
+    SgdLists& lists = calls[{parameter.device().type(), parameter.device().index(), updated.scalar_type(), is_first}];
+    lists.parameters.push_back(updated);
     lists.gradients.push_back(gradient_as_parameter(parameter));
     if (momentum.defined()) lists.momenta.push_back(momentum);
   }
   for (auto& [key, lists] : calls) {
+    widen_gradients(lists.gradients, lists.parameters);
     WideCopies copies({&lists.parameters, &lists.gradients, &lists.momenta},
                       !is_right(FusedKernel::kSgd, lists.parameters.front()));
     const auto update = [&, is_first_step = std::get<3>(key), &lists = lists](const auto& lr) {

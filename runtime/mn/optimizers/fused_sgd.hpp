@@ -10,15 +10,16 @@
 #include <torch/optim/sgd.h>
 
 #include <mn/optimizers/device_update.hpp>
+#include <mn/optimizers/master_weights.hpp>
 
 namespace mn {
 
 /// Replaces torch::optim::SGD. It has SGD's options and state (also in a checkpoint), and equal results up to rounding.
-class FusedSgd : public torch::optim::SGD, public DeviceUpdate {
+class FusedSgd : public torch::optim::SGD, public DeviceUpdate, public MasterWeights {
  public:
   using torch::optim::SGD::SGD;
   /// Updates all parameters that have a gradient once. Returns what `closure` returns. Applies a sparse gradient as
-  /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay.
+  /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay or with a master.
   at::Tensor step(LossClosure closure = nullptr) override;
   /// Returns false if there is dampening: SGD does not dampen the gradient of the first update, but if steps may be
   /// left out, the host does not know which update is the first.

@@ -58,7 +58,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     for (const auto& parameter : group.params()) {
       if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
       reject_sparse(parameter, "LAMB");
-      auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
+      auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, parameter, /*amsgrad=*/false);
       moments.step(moments.step() + 1);
       parameters.push_back(parameter);
       gradients.push_back(parameter.grad());

@@ -30,16 +30,17 @@ at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::O
 }
 
 /// Makes a parameter's moments as torch::optim::Adam and AdamW make them, so that checkpoints load into either
-/// optimizer.
+/// optimizer. The moments have the type and strides of `updated`, the tensor that updates change.
 template <class State>
-State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
+State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, const at::Tensor& updated,
+                  bool amsgrad) {
   auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
   if (!slot) {
     auto fresh = std::make_unique<State>();
     fresh->step(0);
-    fresh->exp_avg(at::zeros_like(parameter));
-    fresh->exp_avg_sq(at::zeros_like(parameter));
-    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(parameter));
+    fresh->exp_avg(at::zeros_like(updated));
+    fresh->exp_avg_sq(at::zeros_like(updated));
+    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(updated));
     slot = std::move(fresh);
   }
   return static_cast<State&>(*slot);

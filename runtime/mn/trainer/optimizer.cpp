@@ -13,6 +13,7 @@
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/device_update.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -47,10 +48,16 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   // Options are equal on all ranks: all throw or none. No collective call may come before these checks.
   check_options(options_);
+  const auto* const masters = dynamic_cast<const MasterWeights*>(actual_.get());
+  if (masters != nullptr && masters->keeps_masters() && options_.local_steps > 1) {
+    throw UsageError(
+        "float32 masters (--precision bf16-parameters) and local steps (--local-steps) exclude each other: the ranks "
+        "would average rounded weights");
+  }
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
-  check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
+  check_ = std::make_unique<ParameterCheck>(options_.check_parameters, *actual_);
   // On a GPU the device measures the waits for communication. With a trace the host waits in each phase, and measures.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());

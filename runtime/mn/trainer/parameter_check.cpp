@@ -10,6 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -67,7 +68,9 @@ void ParameterCheck::after_update(const std::vector<at::Tensor>& parameters, Com
   ++updates_;
   const bool is_due = every_ > 0 && (updates_ - 1) % every_ == 0;
   if (comm.size() == 1 || !(is_due || comm.debug())) return;
-  const auto different = find_difference(parameters, comm);
+  std::vector<at::Tensor> weights = parameters;
+  for (at::Tensor& weight : weights) weight = exact_weight(optimizer_, weight);
+  const auto different = find_difference(weights, comm);
   if (!different) return;
   throw DataError("after " + std::to_string(updates_) + " updates " +
                       tensor_name(parameters[different->index], different->index) + " on " + different->ranks +

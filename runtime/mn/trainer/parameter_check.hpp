@@ -16,6 +16,10 @@
 
 #include <mn/comm/communicator.hpp>
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace mn {
 
 /// A parameter whose values differ between the ranks.
@@ -30,8 +34,10 @@ struct DifferentParameter {
 
 class ParameterCheck {
  public:
-  /// Compares parameters after the first update and after every `every` updates; never if `every` is 0.
-  explicit ParameterCheck(std::int64_t every) noexcept : every_(every) {}
+  /// Compares parameters after the first update and after every `every` updates; never if `every` is 0. Compares the
+  /// masters of `optimizer` in place of their parameters (master_weights.hpp).
+  ParameterCheck(std::int64_t every, torch::optim::Optimizer& optimizer) noexcept
+      : every_(every), optimizer_(optimizer) {}
 
   /// Collective, called after each update: compares if it is time, and in debug mode always. If parameters differ, all
   /// ranks throw a DataError that names the ranks, their hosts and the first parameter.
@@ -39,6 +45,7 @@ class ParameterCheck {
 
  private:
   std::int64_t every_;
+  torch::optim::Optimizer& optimizer_;
   std::int64_t updates_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/_foreach_sub.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/trainer/global_norm.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -44,6 +45,14 @@ void Norms::initialize(Trainer& trainer) {
   }
 }
 
+/// Returns the weights as exactly as the optimizer has them. Updates may be smaller than the rounding of 16-bit
+/// weights.
+std::vector<at::Tensor> Norms::weights_of(const Watched& watched) {
+  std::vector<at::Tensor> weights = watched.parameters;
+  for (at::Tensor& weight : weights) weight = exact_weight(watched.optimizer->actual(), weight);
+  return weights;
+}
+
 /// Called between the reduction and the update. If an optimizer updates several times in an iteration, update_ratio is
 /// of all these updates together, and gradient_norm of the last one.
 void Norms::watch(const Trainer& trainer, Watched& watched) const {
@@ -51,7 +60,7 @@ void Norms::watch(const Trainer& trainer, Watched& watched) const {
   const at::NoGradGuard no_grad;
   watched.gradient_norm = global_norm(gradients_of(watched.parameters));
   if (!watched.before.empty()) return;
-  for (const at::Tensor& parameter : watched.parameters) watched.before.push_back(parameter.detach().clone());
+  for (const at::Tensor& weight : weights_of(watched)) watched.before.push_back(weight.detach().clone());
 }
 
 void Norms::run(Trainer& trainer) {
@@ -70,7 +79,7 @@ void Norms::report(Trainer& trainer, const std::string& end, Watched& watched) {
   const auto gradient = watched.gradient_norm.item<double>();
   if (!std::isfinite(gradient)) return;
   const auto weight = global_norm(watched.before).item<double>();
-  const auto update = global_norm(at::_foreach_sub(watched.parameters, watched.before)).item<double>();
+  const auto update = global_norm(at::_foreach_sub(weights_of(watched), watched.before)).item<double>();
   trainer.report_mean("gradient_norm" + end, gradient);
   trainer.report_mean("weight_norm" + end, weight);
   if (weight > 0) trainer.report_mean("update_ratio" + end, update / weight);

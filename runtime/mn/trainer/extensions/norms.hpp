@@ -45,6 +45,7 @@ class Norms final : public Extension {
     at::Tensor gradient_norm;                    // undefined: the hook did not run
     std::vector<at::Tensor> parameters, before;  // the trained parameters, and copies from before the update
   };
+  [[nodiscard]] static std::vector<at::Tensor> weights_of(const Watched& watched);
   void watch(const Trainer& trainer, Watched& watched) const;
   static void report(Trainer& trainer, const std::string& end, Watched& watched);
 

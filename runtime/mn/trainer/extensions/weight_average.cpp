@@ -10,6 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/running_statistics.hpp>
@@ -102,13 +103,16 @@ void WeightAverage::initialize(Trainer& trainer) {
   loaded_.clear();
 }
 
-void WeightAverage::run(Trainer&) {
+void WeightAverage::run(Trainer& trainer) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
   // With the full decay, the initial weights would count as much as 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   std::vector<at::Tensor> weights = parameters_;
-  for (at::Tensor& each : weights) each = each.to(average_type(each));
+  for (at::Tensor& each : weights) {
+    for (const auto& [name, optimizer] : trainer.optimizers()) each = exact_weight(optimizer->actual(), each);
+    each = each.to(average_type(each));
+  }
   at::_foreach_lerp_(averages_, weights, 1 - decay);
 }
 

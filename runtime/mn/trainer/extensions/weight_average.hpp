@@ -23,7 +23,8 @@ namespace mn::extensions {
 /// beside the weights. Averaged weights are equal on every rank. Local SGD is therefore excluded: its ranks have
 /// different weights. Averaged statistics become equal on every rank when they are evaluated, and when
 /// AllreducePersistent runs. Cost: one pass over the parameters in each iteration, and the memory of one copy. The copy
-/// of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never change.
+/// of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never change; it averages
+/// their float32 masters, if an optimizer keeps masters (master_weights.hpp).
 class WeightAverage final : public Extension {
  public:
   /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. If a trainer has several
