@@ -3,14 +3,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include <ATen/record_function.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
@@ -30,6 +28,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
+#include "tests/support/operator_count.hpp"
 #include "tests/support/stand_in_gpu/calls.hpp"
 #include "tests/support/test_device/test_device.hpp"
 #include "tests/train/device_nets.hpp"
@@ -267,46 +266,20 @@ TEST_F(DeviceWatch, LetsGradientsBeNaNZeroedOrScaledOnPurpose) {
   for (int k = 0; k < 3; ++k) step();
 }
 
-/// Counts what this thread, and backward's thread for it, enqueue on the device: libtorch's operators, some of which
-/// the test device makes of others, and mn's own kernels. Operators that only look at tensors, and NCCL's kernels, do
-/// not count.
+/// Counts kernels: libtorch's operators on the device, and mn's own. NCCL's kernels do not count.
 class Launches {
  public:
-  Launches() {
-    const auto begin = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
-      const std::string name = function.name();
-      if (depth++ == 0 && name.starts_with("aten::") && !kViews.contains(name)) ++calls()[name];
-      return nullptr;
-    };
-    const auto end = [](const at::RecordFunction&, at::ObserverContext*) { --depth; };
-    calls().clear();
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
-  }
-  ~Launches() { at::removeCallback(handle_); }
-  [[nodiscard]] long kernels_of_mn() const { return own() - own_before_; }
-  [[nodiscard]] long count() const {
-    long all = kernels_of_mn();
-    for (const auto& [name, count] : calls()) all += count;
-    return all;
-  }
+  [[nodiscard]] long count() const { return operators_.all().calls + kernels_of_mn(); }
   [[nodiscard]] std::string text() const {
-    std::string text = std::to_string(kernels_of_mn()) + " kernels of mn";
-    for (const auto& [name, count] : calls()) text += ", " + std::to_string(count) + " " + name;
-    return text;
+    return std::to_string(kernels_of_mn()) + " kernels of mn, " + operators_.text();
   }
 
  private:
-  static std::map<std::string, long>& calls() {
-    static std::map<std::string, long> all;
-    return all;
-  }
-  /// Each operator of the test device is a kernel too.
+  /// Each operator of the test device is a call of cudaLaunchKernel too.
   static long own() { return stand_in::calls_of("cudaLaunchKernel") - test_device::enqueued(); }
+  [[nodiscard]] long kernels_of_mn() const { return own() - own_before_; }
 
-  static inline const std::set<std::string> kViews = {"aten::detach", "aten::view",   "aten::as_strided",
-                                                      "aten::empty",  "aten::expand", "aten::empty_strided"};
-  static thread_local inline int depth = 0;
-  at::CallbackHandle handle_ = 0;
+  test::OperatorCount operators_{c10::kPrivateUse1};
   long own_before_ = own();
 };
 
@@ -439,9 +412,9 @@ TEST(DeviceBatchNorm, MovesEachValueEightTimes) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     const at::Tensor x = torch::ones({8, 4, 32, 32}).to(device, at::kBFloat16).contiguous(format).requires_grad_();
     const at::Tensor dy = torch::ones_like(x);
-    const std::int64_t before = test_device::bytes_moved();
+    const test::OperatorCount operators(c10::kPrivateUse1);
     norm->forward(x).backward(dy);
-    EXPECT_LT(static_cast<double>(test_device::bytes_moved() - before) / static_cast<double>(x.numel()), 16.2);
+    EXPECT_LT(operators.all().bytes / static_cast<double>(x.numel()), 16.2) << operators.text();
   }
 }
 

@@ -2,7 +2,6 @@
 //
 // Shapes come from libtorch's meta kernels. A program of C++ lacks those that Python brings; then from the CPU's kernel
 // on zeros of the same shapes.
-#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -201,17 +200,6 @@ void put(const IValue& to, const IValue& from) {
   }
 }
 
-std::atomic<std::int64_t> moved = 0;
-
-void count_bytes(const Stack& values) {
-  for (const IValue& value : values) {
-    static_cast<void>(with_tensors(value, kType, [](const at::Tensor& tensor) {
-      if (is_here(tensor)) moved += static_cast<std::int64_t>(tensor.nbytes());
-      return tensor;
-    }));
-  }
-}
-
 Stack as_kernels_see_all(const Stack& values) {
   Stack all;
   for (const IValue& value : values) all.push_back(with_tensors(value, c10::kCPU, as_kernels_see));
@@ -242,7 +230,6 @@ void run_late(const c10::OperatorHandle& op, Stack* stack) {
   if (depends_on_values(op, arguments)) return run_now(op, stack, std::move(arguments), device);
   give_generator(op, arguments, device);
   Results results = make_results(op, arguments, device);
-  count_bytes(arguments), count_bytes(results.values);
   enqueue(current_stream(device), name_of(op).c_str(),
           [op, given = for_kernel(op, arguments), to = as_kernels_see_all(results.values), is_new = results.is_new] {
             Stack host = given;
@@ -288,7 +275,5 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 }  // namespace
-
-std::int64_t bytes_moved() { return moved; }
 
 }  // namespace mn::test_device

@@ -37,8 +37,6 @@ struct HostWait {
 
 /// Operators and copies that were enqueued so far.
 [[nodiscard]] std::int64_t enqueued();
-/// Bytes of the tensors that operators, copies not counted, have taken and returned so far.
-[[nodiscard]] std::int64_t bytes_moved();
 
 /// Bytes of tensors on the device: now, and at most since the last reset_peak().
 struct MemoryUse {
