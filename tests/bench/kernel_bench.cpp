@@ -1,19 +1,23 @@
-// kernel_bench: the bandwidth of the fused operators, reads and writes together, beside that of a copy on the same
-// device. The bytes are those that the operators' headers count, so a share below 1 says what the kernels miss. Without
-// a GPU, or with --rehearse, small tensors on the CPU.
+// kernel_bench: the bandwidth of fused operators, batch normalization over ranks and clipping, reads and writes
+// together, beside that of a copy on the same device. The bytes are those that the headers count, so a share below 1
+// says what the kernels miss. Without a GPU, or with --rehearse, small tensors on the CPU.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
 
 #include <torch/torch.h>
 
+#include <mn/comm/communicator.hpp>
+#include <mn/job/job.hpp>
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/kernels/operators.hpp>
 #include <mn/kernels/token_loss.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace {
 
@@ -122,11 +126,40 @@ void measure_masters(const Bench& bench, std::int64_t rows, std::int64_t width) 
   bench.print("AdamW with masters", 40.0 * static_cast<double>(weight.numel()), [&] { optimizer.step(); });
 }
 
-}  // namespace
+/// The first normalization of ResNet-50, over the ranks of the job and by libtorch for one rank alone.
+void measure_norm_over_ranks(const Bench& bench, const std::shared_ptr<mn::Communicator>& comm, std::int64_t images) {
+  const auto x = torch::randn({images, 64, 112, 112}, bench.device)
+                     .to(torch::kBFloat16)
+                     .contiguous(at::MemoryFormat::ChannelsLast)
+                     .requires_grad_();
+  const auto dy = torch::ones_like(x);
+  mn::MultiNodeBatchNorm over_ranks(comm, torch::nn::BatchNormOptions(64));
+  torch::nn::BatchNorm2d alone(64);
+  over_ranks->to(bench.device), alone->to(bench.device);
+  const double bytes = 16.0 * static_cast<double>(x.numel());
+  const auto measure = [&](const std::string& name, auto& norm) {
+    bench.print(name, bytes, [&] { static_cast<void>(torch::autograd::grad({norm->forward(x)}, {x}, {dy})); });
+  };
+  measure("batch norm over ranks, 64 channels", over_ranks);
+  measure("batch norm of libtorch, 64 channels", alone);
+}
 
-int main(int argc, char** argv) {
-  const bool rehearse = (argc > 1 && std::string(argv[1]) == "--rehearse") || !torch::cuda::is_available();
+/// As many tensors and elements as GPT-2 124M has gradients.
+void measure_clipping(const Bench& bench, std::int64_t part) {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 148; ++i) {
+    parameters.push_back(torch::zeros({124'475'904 / 148 / part}, bench.device));
+    parameters.back().mutable_grad() = torch::ones_like(parameters.back());
+  }
+  const double elements = 148.0 * static_cast<double>(parameters[0].numel());
+  double limit = std::sqrt(elements);  // the norm; each call shortens the gradients a little
+  bench.print("clip 148 gradients", 12 * elements, [&] { mn::gradient_clipping(limit *= 0.99)(parameters); });
+}
+
+int run(bool rehearse) {
   Bench bench{rehearse ? torch::kCPU : torch::kCUDA};
+  const auto comm = mn::create_communicator(
+      "auto", MPI_COMM_WORLD, rehearse ? mn::CommunicatorOptions{.device = mn::Device()} : mn::CommunicatorOptions());
   const std::int64_t part = rehearse ? 256 : 1;  // of the sizes of GPT-2 in training
   measure_copy(bench, (std::int64_t{1} << 28) / part);
   measure_loss(bench, 16384 / part, 50304);  // as jobs/gpt pads no vocabulary, rows of another length too
@@ -136,5 +169,14 @@ int main(int argc, char** argv) {
   measure_batch_norm(bench, 256 / part, 256);
   measure_gelu(bench, 16384 / part, 3072);
   measure_masters(bench, 131072 / part, 768);
+  measure_norm_over_ranks(bench, comm, 256 / part);
+  measure_clipping(bench, part);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool rehearse = (argc > 1 && std::string(argv[1]) == "--rehearse") || !torch::cuda::is_available();
+  return mn::run_job(argc, argv, [&](mn::Job&) { return run(rehearse); });
 }

@@ -1,7 +1,8 @@
 // nccl_bench: on GPUs, the time of an allreduce of float32 through NCCL per size, with nccl-tests' figures: algbw =
 // bytes / time; busbw = algbw × 2 (n − 1) / n (nccl-tests, doc/PERFORMANCE.md); the smallest sizes show the latency.
-// `flat` is the same through host memory and MPI. Then the bandwidth of the kernel that packs gradients, reads and
-// writes together, beside that of a copy within the device. Run it as mpiexec -n GPUS tests/nccl_bench.
+// `flat` is the same through host memory and MPI. Then the time of the mean of gradients, and the bandwidth of the
+// kernel that packs gradients, reads and writes together, beside that of a copy within the device. Run it as mpiexec -n
+// GPUS tests/nccl_bench.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -50,14 +51,24 @@ void measure_allreduce(mn::Communicator& nccl, mn::Communicator& flat, std::byte
   for (std::size_t bytes = kLeastBytes; bytes <= kMaxBytes; bytes *= 4) {
     const mn::BufferView buffer(memory, bytes / sizeof(float), mn::DType::kFloat32, nccl.device());
     const double seconds =
-        best_seconds([&] { collectives.allreduce(buffer, mn::ReduceOp::kMax); }, [&] { collectives.wait(); });
-    const double staged = best_seconds([&] { flat.allreduce(buffer, mn::ReduceOp::kMax); }, [] {});
+        best_seconds([&] { collectives.allreduce(buffer, mn::ReduceOp::kSum); }, [&] { collectives.wait(); });
+    const double staged = best_seconds([&] { flat.allreduce(buffer, mn::ReduceOp::kSum); }, [] {});
     if (nccl.rank() != 0) continue;
     const double algbw = static_cast<double>(bytes) / seconds / 1e9;
     std::printf("%14zu %9.1f us %9.2f GB/s %9.2f GB/s %9.1f us\n", bytes, seconds * 1e6, algbw,
                 algbw * 2 * (nccl.size() - 1) / nccl.size(), staged * 1e6);
     std::fflush(stdout);
   }
+}
+
+/// The mean of gradients that lie one behind another: NCCL's plain sum, and a kernel that multiplies by 1 / ranks.
+void measure_mean(mn::Communicator& nccl, std::byte* memory) {
+  const mn::BufferView buffer(memory, kMaxBytes / sizeof(float), mn::DType::kFloat32, nccl.device());
+  mn::DeviceCollectives& collectives = *nccl.device_collectives();
+  const auto finish = [&] { collectives.wait(); };
+  const double sum = best_seconds([&] { collectives.allreduce(buffer, mn::ReduceOp::kSum); }, finish);
+  const double mean = best_seconds([&] { collectives.sum_gradients({&buffer, 1}, 1.0 / nccl.size()); }, finish);
+  if (nccl.rank() == 0) std::printf("mean of gradients %9.1f us, %.2f of the sum's time\n", mean * 1e6, mean / sum);
 }
 
 /// 161 tensors, as ResNet-50 has gradients.
@@ -93,6 +104,7 @@ int run() {
   const auto to = mn::cuda_allocate(kMaxBytes);
   cudaMemset(from.get(), 0, kMaxBytes);
   measure_allreduce(*nccl, *flat, from.get());
+  measure_mean(*nccl, from.get());
   measure_pack(*nccl, from.get(), to.get());
   return 0;
 }

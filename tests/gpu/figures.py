@@ -15,6 +15,8 @@ GOALS = {
     "batch norm + ReLU, 256, forward, of a copy's bandwidth": (">=", 0.8),
     "batch norm + ReLU, 256, backward, of a copy's bandwidth": (">=", 0.8),
     "gelu and bias, 3072, backward, of a copy's bandwidth": (">=", 0.8),
+    "batch norm over ranks, 64 channels, of a copy's bandwidth": (">=", 0.7),
+    "clip 148 gradients, of a copy's bandwidth": (">=", 0.7),
     "ResNet-50, batch 64, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 256, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 64, mn graph, waits a step": ("==", 0),
@@ -32,6 +34,7 @@ TO_BEAT = {
     "ResNet-50, batch 256, mn graph, images/s": "ResNet-50, batch 256, torch compile, images/s",
     "GPT 124M, batch 16, mn eager, tokens/s": "GPT 124M, batch 16, torch eager, tokens/s",
     "GPT 124M, batch 32, mn eager, tokens/s": "GPT 124M, batch 32, torch eager, tokens/s",
+    "jobs/gpt, --cuda-graph auto, samples/s": "jobs/gpt, --cuda-graph off, samples/s",
 }
 
 
@@ -44,14 +47,17 @@ def read_nccl_bench(text):
     ranks = re.search(r"^(\d+) ranks$", text, re.M)
     rows = re.findall(r"^ *(\d+) +([\d.]+) us +[\d.]+ GB/s +([\d.]+) GB/s", text, re.M)
     packs = re.findall(r"^pack float32 as (\w+) .*? ([\d.]+) GB/s, ([\d.]+) of the copy's$", text, re.M)
+    mean = re.search(r"^mean of gradients +([\d.]+) us, ([\d.]+) of the sum's time$", text, re.M)
     copy = re.search(r"^copy +[\d.]+ us +([\d.]+) GB/s$", text, re.M)
-    if not (ranks and rows and packs and copy):
+    if not (ranks and rows and packs and mean and copy):
         raise ValueError("nccl_bench printed another table")
     (least, least_us, _), (most, most_us, busbw) = rows[0], rows[-1]
     name = f"NCCL allreduce of {{}} bytes, {ranks[1]} ranks"
     figures = [figure(name.format(least), float(least_us), "us"), figure(name.format(most), float(most_us), "us")]
     if int(ranks[1]) > 1:
         figures.append(figure(name.format(most) + ", busbw", float(busbw), "GB/s"))
+    figures += [figure("mean of gradients by NCCL's plain sum", float(mean[1]), "us"),
+                figure("mean of gradients, of the sum's time", float(mean[2]))]
     figures.append(figure("copy within the GPU, read and written", float(copy[1]), "GB/s"))
     for wire, rate, part in packs:
         figures.append(figure(f"pack float32 as {wire}", float(rate), "GB/s"))
@@ -116,13 +122,13 @@ def read_gpt(text, peak):
     return figures
 
 
-def read_log(name, text):
-    """From a job's OUT/log: the median rate of the epochs after the first, and the last validation."""
+def read_log(name, text, samples="images"):
+    """From a job's OUT/log: the median rate of the reports after the first, and the last validation."""
     entries = json.loads(text)
     rates = sorted(entry["images_per_second"] for entry in entries[1:])
     if not rates:
         raise ValueError("the log has fewer than two epochs")
-    figures = [figure(f"{name}, images/s", rates[len(rates) // 2])]
+    figures = [figure(f"{name}, {samples}/s", rates[len(rates) // 2])]
     if "validation/main/accuracy" in entries[-1]:
         figures.append(figure(f"{name}, validation accuracy", entries[-1]["validation/main/accuracy"]))
     return figures

@@ -84,8 +84,8 @@ def nccl_bench(place):
 
 def kernel_bench(place):
     program = place.program("tests/kernel_bench")
-    argv = [program, *(["--rehearse"] if place.rehearse else [])]
-    return Step("kernel_bench", 40, [Job("kernel_bench", argv)],
+    argv = place.mpiexec(1, program, *(["--rehearse"] if place.rehearse else []))
+    return Step("kernel_bench", 40, [Job("kernel_bench", argv, limited(35))],
                 lambda ends: figures.read_kernel_bench(ends[0].output), needs=[program])
 
 
@@ -130,13 +130,9 @@ def gpt_torch(place, way, limit_s):
                 lambda ends: figures.read_gpt(ends[0].output, place.peak), least_s=25)
 
 
-def read_logs(place, names):
-    """names: folder of the job → what its figures are called."""
-    found = []
-    for folder, name in names.items():
-        with open(os.path.join(place.work(folder), "log")) as file:
-            found += figures.read_log(name, file.read())
-    return found
+def read_log(place, folder, name, samples="images"):
+    with open(os.path.join(place.work(folder), "log")) as file:
+        return figures.read_log(name, file.read(), samples)
 
 
 def mnist(place, ranks, epochs, limit_s):
@@ -147,7 +143,25 @@ def mnist(place, ranks, epochs, limit_s):
             "--out", place.work(folder), "--checkpoint-every", "none", "--epoch", "2" if place.rehearse else str(epochs),
             "--device", "cpu" if place.rehearse else "auto", "--unit", "16" if place.rehearse else "1000"]
     return Step(f"jobs/mnist, {ranks} ranks", limit_s, [Job(folder, place.mpiexec(ranks, *argv), limited(limit_s - 5))],
-                lambda ends: read_logs(place, {folder: f"jobs/mnist, {ranks} ranks"}), needs=[program])
+                lambda ends: read_log(place, folder, f"jobs/mnist, {ranks} ranks"), needs=[program])
+
+
+def graph_auto(place):
+    """A network whose step the host enqueues slowly: jobs/gpt records it as a graph unless --cuda-graph is off."""
+    gpt_job, mnshard = place.program("jobs/gpt"), place.program("mnshard")
+    text, tokens = os.path.join(place.source, "data/shakespeare/input.txt.gz"), place.work("letters")
+    make = f"{mnshard} tokens {text} --out {tokens} --vocabulary bytes --context 128 --val-part 0.01"
+    many = ["--iterations", "10", "--report-every", "2", "--layers", "1", "--width", "48"] if place.rehearse else [
+        "--iterations", "1000", "--report-every", "200", "--precision", "bf16"]
+    commands, ways = [make], ("off", "auto")
+    for way in ways:
+        argv = [gpt_job, "--train", f"{tokens}/train", "--val", f"{tokens}/val", *many, "--overlap", "off",
+                "--checkpoint-every", "none", "--device", "cpu" if place.rehearse else "auto", "--cuda-graph", way,
+                "--out", place.work(f"graph_{way}")]
+        commands.append(" ".join(place.mpiexec(1, *argv)))
+    job = Job("graph_auto", ["bash", "-ec", "\n".join(commands)], limited(40))
+    return Step("jobs/gpt, --cuda-graph auto", 45, [job], needs=[gpt_job, mnshard, text], read=lambda ends: [
+        each for way in ways for each in read_log(place, f"graph_{way}", f"jobs/gpt, --cuda-graph {way}", "samples")])
 
 
 def twice(place, name, ranks, program, options):
@@ -202,7 +216,7 @@ def resnet50_jpegs(place, batch):
         argv += ["--arch", "resnet18", "--image-size", "32", "--device", "cpu"]
     name = f"{'ResNet-18' if place.rehearse else 'ResNet-50'} from JPEGs, batch {batch}, jobs/imagenet"
     return Step(f"jobs/imagenet, batch {batch}", 45, [Job(folder, place.mpiexec(place.ranks, *argv), limited(42))],
-                lambda ends: read_logs(place, {folder: name}), needs=[program, place.work("shards/train")])
+                lambda ends: read_log(place, folder, name), needs=[program, place.work("shards/train")])
 
 
 def sanitizer(place):
@@ -236,7 +250,7 @@ def all_steps(place):
     shared = [mnist(place, some, 4, 60), *([mnist(place, 4, 2, 45)] if some != 4 else [])]
     jobs = [*shared, images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
     if place.rehearse:
-        return [kernel_bench(place), *made_up, *language, deterministic(place), *jobs]
+        return [kernel_bench(place), graph_auto(place), *made_up, *language, deterministic(place), *jobs]
     language += [gpt_mn(place, "graph"), gpt_mn(place, "bf16-parameters"), gpt_torch(place, "compile", 100)]
-    return [nccl_bench(place), kernel_bench(place), *made_up, *language, deterministic(place), gpu_tests(place),
-            resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]
+    return [kernel_bench(place), nccl_bench(place), graph_auto(place), *language, *made_up, deterministic(place),
+            gpu_tests(place), resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]
