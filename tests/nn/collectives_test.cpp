@@ -241,6 +241,10 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks_from_2_ranks) {
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, odd, 1)); },
               ThrowsMessage<ArgumentError>(HasSubstr("broadcast: rank 1 gave a sparse tensor")));
   EXPECT_TRUE(broadcast(comm_, odd, 0).equal(eye));
+  std::vector<at::Tensor> one_complex(static_cast<std::size_t>(size_), eye);
+  if (rank_ == 1) one_complex[0] = eye.to(at::kComplexFloat);  // a third rank would neither send nor receive this part
+  EXPECT_THAT([&] { static_cast<void>(alltoall(comm_, one_complex)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("alltoall: rank 1 gave a tensor of dtype ComplexFloat: convert")));
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, eye, rank_ == 1 ? 1 : 0)); },
               ThrowsMessage<ArgumentError>(HasSubstr("broadcast: rank 0 gave root 0, rank 1 root 1")));
   EXPECT_THAT(

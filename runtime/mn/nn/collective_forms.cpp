@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -19,6 +20,7 @@
 #include <mn/nn/fixed_forms.hpp>
 #include <mn/tensor/loss_unit.hpp>
 #include <mn/tensor/ordered_calls.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 
@@ -48,10 +50,25 @@ std::string text_of(const Forms& forms) {
   });
 }
 
+/// Whether communicators send elements of this type.
+bool is_sent(at::ScalarType type) {
+  if (!at::isFloatingType(type) && !at::isIntegralType(type, /*includeBool=*/true)) return false;
+  try {
+    static_cast<void>(buffer_view(at::empty({0}, type)));
+  } catch (const ArgumentError&) {  // floats of 8 bits
+    return false;
+  }
+  return true;
+}
+
+/// `number` is the dtype of kOtherDtype, and the number of tensors of kOtherCount.
 std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   if (fault == CollectiveForm::kSparse) return "a sparse tensor: give its to_dense()";
   if (fault == CollectiveForm::kManyDims)
     return "a tensor of more than " + std::to_string(TensorForm::kMaxDims) + " dimensions";
+  if (fault == CollectiveForm::kOtherDtype)
+    return std::string("a tensor of dtype ") + toString(static_cast<at::ScalarType>(number)) +
+           ": convert it to bool, an integer or a float type first";
   return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
 }
 
@@ -157,6 +174,8 @@ CollectiveForm CollectiveForm::of(Communicator& comm, const at::Tensor& tensor) 
   if (!tensor.defined()) return form;
   if (tensor.layout() != at::kStrided) return {.fault = kSparse};
   if (tensor.dim() > static_cast<std::int64_t>(TensorForm::kMaxDims)) return {.fault = kManyDims};
+  if (!is_sent(tensor.scalar_type()))
+    return {.fault = kOtherDtype, .tensor = {.dims = static_cast<std::int64_t>(tensor.scalar_type())}};
   form.requires_grad = at::GradMode::is_enabled() && tensor.requires_grad() ? 1 : 0;
   form.tensor = TensorForm::of(tensor, "");
   form.tensor.by_device = is_enqueued(comm, tensor) ? 1 : 0;

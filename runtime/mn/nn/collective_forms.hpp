@@ -14,7 +14,7 @@ namespace mn {
 
 /// Describes one tensor of a rank by integers only, so that the ranks can exchange descriptions.
 struct CollectiveForm {
-  enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherCount } fault = kNone;
+  enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherDtype, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
   std::int64_t narrow_gradients = 0;  ///< this process has float16 gradients
   TensorForm tensor = {};
