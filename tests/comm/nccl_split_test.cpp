@@ -76,6 +76,18 @@ TEST_F(NcclSplit, PartsOutliveTheWhole) {
   EXPECT_EQ(ranks_of(*part), static_cast<float>(size_));
   part->finalize();
   EXPECT_EQ(ranks_of(*part_of_part), static_cast<float>(size_));
+TEST_F(NcclSplit, DebugModeComparesTheOrderOfCommunicators_from_2_ranks) {
+  const auto whole = create("pure_nccl", {}, /*debug=*/true);
+  const auto same = whole->split(0, rank_);
+  const auto sum = [&](Communicator& first, Communicator& second) {
+    return static_cast<int>(ranks_of(first) + ranks_of(second));
+  };
+  const bool swaps = rank_ == size_ - 1;
+  EXPECT_THAT([&] { static_cast<void>(sum(swaps ? *same : *whole, swaps ? *whole : *same)); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("has \"communicator "), HasSubstr("in the same order"))));
+  EXPECT_EQ(sum(*whole, *same), 2 * size_);
+}
+
 }
 
 /// An error aborts only its own communicator.

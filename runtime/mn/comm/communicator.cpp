@@ -45,7 +45,8 @@ Communicator::Communicator(CommunicatorSetup setup)
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
-      calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout})),
+      calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout},
+                                         std::move(setup.comparisons))),
       reducer_(std::make_unique<MessageReducer>(internal_comm())),
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
@@ -90,8 +91,10 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_backend({name_, std::move(part), std::move(topology), device_, calls_->debug(), timeout(), false,
-                       allreduce_grad_dtype_, std::move(nccl)});
+  CommunicatorSetup setup{name_,     std::move(part), std::move(topology),   device_,        calls_->debug(),
+                          timeout(), false,           allreduce_grad_dtype_, std::move(nccl)};
+  if (setup.nccl && setup.comm.size() == size()) setup.comparisons = calls_->share_comparisons();
+  return make_backend(std::move(setup));
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {

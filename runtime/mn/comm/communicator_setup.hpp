@@ -27,6 +27,7 @@ struct CommunicatorSetup {
   std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients are sent; no value: their own dtype
   std::shared_ptr<Nccl> nccl = {};                 ///< made by split(); null: the backend makes it
   NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them
+  std::shared_ptr<const Mpi> comparisons = {};     ///< CallCheck::share_comparisons() of the whole, or null
 };
 
 /// Collective: makes a communicator of the backend `setup.name`; if every rank has a GPU, uses the backend's version

@@ -15,6 +15,8 @@
 namespace mn {
 namespace {
 
+constexpr char kCommunicator[] = "communicator ";
+constexpr char kSameOrder[] = ": all ranks must call communicators with NCCL in the same order";
 constexpr char kSeparator = '\0';  // between the text of a rank's rejected argument and the text of its call
 
 thread_local std::uint64_t thread_calls = 0;
@@ -54,7 +56,8 @@ std::atomic<int> groups_made{0};  // number of groups with this process as rank 
 
 }  // namespace
 
-CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
+CallCheck::CallCheck(MPI_Comm comm, const Modes& modes, std::shared_ptr<const Mpi> comparisons)
+    : comm_(comm), comparisons_(std::move(comparisons)) {
   group_.rank = rank_in(comm);
   group_.size = size_of(comm);
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
@@ -68,6 +71,11 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   group_.ordinal = static_cast<int>(agreed.ordinal);
   count_.emplace(group_);
   timeouts_ = std::make_unique<CallTimeouts>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));
+}
+
+std::shared_ptr<const Mpi> CallCheck::share_comparisons() {
+  if (debug_ && !comparisons_) comparisons_ = std::make_shared<const Mpi>(Mpi::duplicate(comm_));
+  return comparisons_;
 }
 
 std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
@@ -86,17 +94,19 @@ void CallCheck::require_open(std::string_view operation) const {
 void CallCheck::compare(const ComparedCall& call, const std::string& details, const std::string& rejection) {
   const std::string operation(call.name.operation);
   const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
-  const std::string text = operation + details;
+  std::string text = operation + details;
   log_debug(number + text.substr(0, text.find('\n')));
+  const MPI_Comm comm = comparisons_ ? comparisons_->get() : comm_;
+  if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // (3)
   // A time-out cannot end allgather_texts(). So a call with a time-out first waits for all ranks in a barrier, which
   // the time-out can end.
-  if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
+  if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm);
   // Invariant 2: before the comparison a rank sends nothing but this text: why the rank rejects an argument (empty if
   // it rejects none), and its call. So all ranks learn of all rejections.
   const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
   const auto ranks = allgather_texts(
-      comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
-  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or no rank does
+      comm, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
+  const auto hosts = [&] { return allgather_texts(comm, host_name()); };  // all ranks call it, or no rank does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
@@ -112,7 +122,8 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
     const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
     const auto [first, other] = difference(std::string_view(ranks[0]).substr(1), std::string_view(ranks[r]).substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
-                            name(r, at) + " has \"" + other + "\"",
+                            name(r, at) + " has \"" + other + "\"" +
+                            (first.starts_with(kCommunicator) ? kSameOrder : ""),
                         true);
   }
 }

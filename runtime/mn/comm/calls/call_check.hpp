@@ -5,7 +5,9 @@
 /// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
 /// 2. The comparison is the first message of every collective call, so ranks that make different calls meet in the
 ///    comparison.
-/// 3. A collective call has the same number on all ranks, because a rank that rejects an argument does not count the
+/// 3. NCCL needs one order of calls for all communicators of a GPU. Communicators that share an MPI communicator for
+///    comparisons compare this order, too: a rank that calls another one of them is a mismatch.
+/// 4. A collective call has the same number on all ranks, because a rank that rejects an argument does not count the
 ///    call. In debug mode all ranks count the call, and all throw. This invariant holds without debug mode, too.
 ///
 /// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small
@@ -68,8 +70,12 @@ class CallCheck {
     std::chrono::milliseconds timeout{0};  ///< the group gets the longest of all ranks; 0: none
   };
 
-  /// Collective over `comm`, which the caller keeps and frees.
-  CallCheck(MPI_Comm comm, const Modes& modes);
+  /// Collective over `comm`, which the caller keeps and frees. `comparisons` is the share_comparisons() of a
+  /// communicator of the same ranks, or null.
+  CallCheck(MPI_Comm comm, const Modes& modes, std::shared_ptr<const Mpi> comparisons = {});
+  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on, for
+  /// another communicator of the same ranks (3). Null without debug mode.
+  [[nodiscard]] std::shared_ptr<const Mpi> share_comparisons();
 
   /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
   /// and the dtype of the call's elements. `checks()` throws ArgumentError if an argument is wrong; `details()` returns
@@ -151,7 +157,11 @@ class CallCheck {
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
-  void close() noexcept { open_ = false; }
+  /// Collective in debug mode. Later calls throw.
+  void close() noexcept {
+    open_ = false;
+    comparisons_.reset();
+  }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
   [[nodiscard]] CallTimeouts& timeouts() noexcept { return *timeouts_; }
@@ -184,6 +194,7 @@ class CallCheck {
   void compare(const ComparedCall& call, const std::string& details, const std::string& rejection);
 
   MPI_Comm comm_;
+  std::shared_ptr<const Mpi> comparisons_;  // null: calls are compared over comm_
   bool debug_ = false;
   bool open_ = true;
   GroupName group_;

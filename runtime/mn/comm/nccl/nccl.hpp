@@ -28,7 +28,8 @@
 ///     NCCL 2.26 on, NCCL orders their work on the GPU by the order of the host's calls
 ///     (NCCL_LAUNCH_ORDER_IMPLICIT=1, unless the program sets the variable). Otherwise two GPUs may begin the work in
 ///     different orders, and wait for each other forever. All ranks must therefore call the communicators in the same
-///     order. In debug mode each call blocks, so no two communicators work at once.
+///     order. Debug mode compares this order between ranks (call_check.hpp), and each call blocks, so no two
+///     communicators work at once.
 ///
 /// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
 /// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
