@@ -8,6 +8,7 @@
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/device/nccl_limits.hpp>
 #include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>

@@ -49,6 +49,16 @@ TEST_F(NcclSplit, IsNcclsOwn) {
   EXPECT_EQ(pending.get()[0], static_cast<float>(size_));
 }
 
+TEST_F(NcclSplit, TakesLimitsOfKernels) {
+  const auto comm = create("pure_nccl");
+  const auto limited = comm->split(0, rank_, {.max_ctas = 4, .cta_policy = 1});
+  EXPECT_EQ(stand_in::limits_of_last_split().max_ctas, 4);
+  EXPECT_EQ(stand_in::limits_of_last_split().cta_policy, 1);
+  EXPECT_EQ(ranks_of(*limited), static_cast<float>(size_));
+  static_cast<void>(comm->split(0, rank_));
+  EXPECT_LT(stand_in::limits_of_last_split().max_ctas, 0) << "NCCL chooses";
+}
+
 TEST_F(NcclSplit, LeavesRanksOut) {
   const auto comm = create("pure_nccl");
   const auto part = comm->split(rank_ == 0 ? MPI_UNDEFINED : 7, rank_);

@@ -27,6 +27,7 @@ TEST(AppOptions, SayHowRanksTrainTogether) {
   EXPECT_EQ(ways_of({}).overlap, std::nullopt);
   EXPECT_EQ(ways_of({"--overlap"}).overlap, true);
   EXPECT_EQ(ways_of({"--overlap", "off"}).overlap, false);
+  EXPECT_EQ(ways_of({"--overlap-ctas", "8"}).nccl_limits.max_ctas, 8);
   EXPECT_FALSE(ways_of({}).double_buffering);
   EXPECT_TRUE(ways_of({"--double-buffering"}).double_buffering);
   EXPECT_EQ(ways_of({"--compress", "bf16"}).compression.kind, Compression::kBf16);
@@ -167,7 +168,8 @@ TEST(AppOptions, OfATrainingAreErrorsBesideOtherWork) {
   const std::vector<Words> of_updates = {{"--optimizer", "sgd"}, {"--accumulate", "2"},       {"--weight-decay", "1"},
                                          {"--balance"},          {"--group", "0:rate=2"},     {"--compress", "fp16"},
                                          {"--clip-norm", "1"},   {"--double-buffering"},      {"--local-steps", "4"},
-                                         {"--cuda-graph"},       {"--check-parameters", "5"}, {"--overlap"}};
+                                         {"--cuda-graph"},       {"--check-parameters", "5"}, {"--overlap"},
+                                         {"--overlap-ctas", "8"}};
   const auto error_beside = [](Words option, const Words& other) {
     option.insert(option.end(), other.begin(), other.end());
     return error_of(option);

@@ -39,6 +39,7 @@ struct CommonOptions : UpdateOptions {
   std::int64_t keep = 3;                ///< number of newest checkpoints to keep
   std::string val_every;                ///< Interval::parse; empty: with each report
   std::string overlap = "auto";         ///< on, off
+  std::int64_t overlap_ctas = 0;        ///< NcclLimits::max_ctas of reductions during backward
   bool double_buffering = false;        ///< OptimizerOptions::double_buffering
   std::string compress = "none";        ///< a name for parse_compression()
   double compress_density = CompressionOptions().density;               ///< density of topk

@@ -13,7 +13,8 @@ namespace {
 /// Options of updates and of the gradients' way, in a training and in a search for the learning rate.
 constexpr std::string_view kOfUpdates =
     "accumulate balance optimizer momentum beta1 beta2 weight-decay decay-all group clip-norm overlap compress "
-    "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters";
+    "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters "
+    "overlap-ctas";
 
 /// Options of the learning rate, of the length of a training, and of its reports and checkpoints.
 constexpr std::string_view kOfTraining =

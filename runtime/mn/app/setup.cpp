@@ -27,6 +27,8 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.add("overlap", common.overlap, "on|off",
               "reduce gradients while backward computes; auto: between nodes and on GPUs", {"auto", "on", "off"});
   options.set_bare("overlap", "on");
+  options.add("overlap-ctas", common.overlap_ctas,
+              "most thread blocks of a GPU that NCCL takes while backward computes; 0: NCCL chooses", 0, 1024);
   options.add_flag("double-buffering", common.double_buffering,
                    "reduce the gradients of one step while the next step computes; updates are one step stale");
   options.add("compress", common.compress, "NAME",
@@ -135,6 +137,7 @@ OptimizerOptions optimizer_options(const CommonOptions& common) {
           .grad_scaler = common.precision == "fp16" ? std::optional(GradScalerOptions()) : std::nullopt,
           .check_parameters = common.check_parameters,
           .deterministic = common.deterministic,
+          .nccl_limits = {.max_ctas = static_cast<int>(common.overlap_ctas)},
           .trace = common.profile ? std::make_shared<Trace>() : nullptr};
 }
 

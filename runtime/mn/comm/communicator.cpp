@@ -85,10 +85,10 @@ void Communicator::finalize() {
   calls_->close();
 }
 
-std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
+std::shared_ptr<Communicator> Communicator::split(int color, int key, const NcclLimits& limits) const {
   const auto call = calls_->collective("split");
   Mpi part = Mpi::split(internal_comm(), color, key);
-  std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0);
+  std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0, limits);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
   CommunicatorSetup setup{name_,     std::move(part), std::move(topology),   device_,        calls_->debug(),
@@ -108,7 +108,9 @@ bool Communicator::has_given_up() const noexcept { return calls_->timeouts().has
 
 DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
 
-std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const { return nullptr; }
+std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/, const NcclLimits& /*limits*/) const {
+  return nullptr;
+}
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), Nothing(),

@@ -18,6 +18,7 @@
 
 #include <mn/comm/communicator_setup.hpp>
 #include <mn/comm/create_communicator.hpp>
+#include <mn/comm/device/nccl_limits.hpp>
 #include <mn/comm/messages/request.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/comm/mpi/topology.hpp>
@@ -87,8 +88,9 @@ class Communicator : public PlacedRank {
   void finalize();
 
   /// Collective: makes a communicator of the same backend for the ranks with equal `color`, ordered by `key`, then by
-  /// rank. A rank with a negative color takes part in the call and gets null.
-  [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
+  /// rank. A rank with a negative color takes part in the call and gets null. `limits`, equal on all ranks, hold for
+  /// the new communicator; without NCCL 2.18 they have no effect.
+  [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key, const NcclLimits& limits = {}) const;
 
   /// Sets the time-out of the calling rank's later calls; 0 means none. Before a collective call, either all ranks or
   /// no rank must have a time-out.
@@ -284,7 +286,7 @@ class Communicator : public PlacedRank {
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
   virtual void do_finalize() = 0;
   /// Collective: splits the backend's NCCL communicator. Null if the backend has none, or if `color` is negative.
-  [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
+  [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key, const NcclLimits& limits) const;
 
   /// Makes `call` with the device's collectives if all buffers lie on the device. False if a buffer does not; nothing
   /// is called then.

@@ -87,7 +87,9 @@ class NcclCollectives final : public DeviceCollectives {
     packer_.apply(gradients, scale, stream_,
                   [&](BufferView whole) { nccl_->allreduce(whole, ReduceOp::kSum, stream_); });
   }
-  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key) { return nccl_->split(color, key, stream_); }
+  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits) {
+    return nccl_->split(color, key, limits, stream_);
+  }
   void send(ConstBufferView buffer, int dest) override { nccl_->send(buffer, dest, stream_); }
   void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
@@ -142,8 +144,8 @@ class PureNccl final : public HostCommunicator {
  private:
   DeviceCollectives* do_device_collectives() noexcept override { return collectives_.get(); }
   void do_finalize() override { collectives_.reset(); }
-  [[nodiscard]] std::shared_ptr<Nccl> do_split(int color, int key) const override {
-    return Nccl::can_split(internal_comm()) ? collectives_->split(color, key) : nullptr;
+  [[nodiscard]] std::shared_ptr<Nccl> do_split(int color, int key, const NcclLimits& limits) const override {
+    return Nccl::can_split(internal_comm()) ? collectives_->split(color, key, limits) : nullptr;
   }
 
   std::unique_ptr<NcclCollectives> collectives_;

@@ -11,9 +11,9 @@
 
 namespace mn {
 
-BackgroundReducer::BackgroundReducer(Communicator& comm) {
+BackgroundReducer::BackgroundReducer(Communicator& comm, const NcclLimits& limits) {
   if (comm.device_collectives() != nullptr) {
-    comm_ = comm.split(0, comm.rank());
+    comm_ = comm.split(0, comm.rank(), limits);
   } else {
     thread_.emplace(comm);
   }

@@ -19,8 +19,9 @@ class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
 
-  /// Collective. Throws UsageError if a thread is needed and MPI has no MPI_THREAD_MULTIPLE.
-  explicit BackgroundReducer(Communicator& comm);
+  /// Collective. `limits` hold for NCCL's kernels. Throws UsageError if a thread is needed and MPI has no
+  /// MPI_THREAD_MULTIPLE.
+  explicit BackgroundReducer(Communicator& comm, const NcclLimits& limits = {});
 
   /// Returns the tasks' communicator. While no task is under way, the caller may use it for allocations and other
   /// collective set-up.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include <mn/comm/device/nccl_limits.hpp>
 #include <mn/gradients/compression/compression_options.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 
@@ -41,6 +42,7 @@ struct OptimizerOptions {
   std::int64_t check_parameters = 1000;
   bool deterministic = false;                       ///< overlap: do not tune `bucket_bytes` and the order in memory
   std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
+  NcclLimits nccl_limits = {};                      ///< overlap: of the reductions during backward
   std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null
 };
 

@@ -26,7 +26,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, con
       buckets_(parameters.size()),
       learning_(!options.deterministic),
       tuner_(bucket_sizes(options, parameters), comm_->device()) {
-  background_.emplace(*comm_);
+  background_.emplace(*comm_, options.nccl_limits);
   share_ = averager->share_of_rank(parameters, *comm_);
   shared_->averager = std::move(averager);
   is_trained_.assign(parameters.size(), true);

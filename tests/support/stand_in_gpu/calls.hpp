@@ -34,6 +34,14 @@ struct Settings {
 [[nodiscard]] long calls_of(std::string_view call);
 
 /// The `number`th call of that function from now on fails; for tests, in place of STAND_IN_FAIL.
+/// What the last ncclCommSplit asked for: most thread blocks, and a policy of thread blocks; NCCL_CONFIG_UNDEF_INT:
+/// nothing.
+struct SplitLimits {
+  int max_ctas;
+  int cta_policy;
+};
+[[nodiscard]] SplitLimits limits_of_last_split();
+
 void fail_call(std::string_view call, long number);
 
 /// A line on stderr, in one piece.

@@ -17,6 +17,8 @@ bool is_blocking(const ncclConfig_t* config, bool otherwise) {
 }
 
 /// Where the ranks do not all come, others may still look for the segment: it then stays, and so does its name.
+SplitLimits last_split{NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT};
+
 ncclResult_t join(ncclComm& comm, const std::string& segment) {
   const ncclResult_t code = comm.join();
   if (code == ncclSuccess) forget_segment(segment);
@@ -57,6 +59,8 @@ ncclResult_t destroy(ncclComm_t comm) {
 }  // namespace
 
 extern "C" {
+SplitLimits mn::stand_in::limits_of_last_split() { return last_split; }
+
 
 ncclResult_t ncclGetVersion(int* version) {
   if (nccl_fails("ncclGetVersion")) return ncclInternalError;
@@ -88,6 +92,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   if (comm == nullptr) return refuse(ncclInvalidArgument, "CommSplit of no communicator");
   *part = nullptr;
   if (comm->is_busy()) return refuse(ncclInvalidUsage, "CommSplit while operations are under way");
+  last_split = {NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT};
+  if (config != nullptr) last_split = {config->maxCTAs, config->CTAPolicy};
   const bool blocks = is_blocking(config, comm->is_blocking());
   return comm->start([=] { return split(comm, color, key, blocks, part); });
 }

@@ -55,6 +55,7 @@
 #include <nccl.h>
 
 #include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/nccl_limits.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
@@ -85,7 +86,7 @@ class Nccl {
   /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`. Returns null if
   /// `color` is negative. First waits for `stream`, because NCCL cannot split while work is under way (10). All work of
   /// this communicator must be on `stream`.
-  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
+  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits, const CudaStream& stream);
 
   // `op` may be any operation except kAverage. NCCL is never asked to multiply elements: for ncclAvg and scaled sums
   // NCCL uses neither NVLink SHARP nor registered buffers nor its symmetric kernels.

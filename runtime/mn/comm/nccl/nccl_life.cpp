@@ -34,6 +34,15 @@ void set_variables() {
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
+/// NCCL fills in the values that are undefined. Headers before NCCL 2.27 have no CTAPolicy.
+template <class Config>
+void apply(const NcclLimits& limits, Config& config) {
+  if (limits.max_ctas > 0) config.maxCTAs = limits.max_ctas;
+  if constexpr (requires { config.CTAPolicy; }) {
+    if (limits.cta_policy > 0) config.CTAPolicy = limits.cta_policy;
+  }
+}
+
 std::string line_of(const std::source_location& where) {
   const std::string_view file(where.file_name());
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
@@ -123,7 +132,7 @@ void Nccl::adopt(ncclComm_t made) {
 
 bool Nccl::can_split(MPI_Comm comm) { return holds_on_all_ranks(comm, nccl_version() >= kFirstThatSplits); }
 
-std::shared_ptr<Nccl> Nccl::split(int color, int key, const CudaStream& stream) {
+std::shared_ptr<Nccl> Nccl::split(int color, int key, const NcclLimits& limits, const CudaStream& stream) {
   wait(stream);
   ncclComm_t part = nullptr;
   {
@@ -131,8 +140,11 @@ std::shared_ptr<Nccl> Nccl::split(int color, int key, const CudaStream& stream) 
     check_usable();
     operation_ = "split";
     bytes_ = 0;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    apply(limits, config);
     const ncclResult_t code = aside([&, comm = comm_] {
-      return ncclCommSplit(comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, /*config=*/nullptr);
+      return ncclCommSplit(comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part,
+                           limits.max_ctas > 0 || limits.cta_policy > 0 ? &config : nullptr);
     });
     if (code != ncclSuccess) fail(code, std::source_location::current());
   }

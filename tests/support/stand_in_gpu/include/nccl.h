@@ -18,8 +18,10 @@ struct ncclUniqueId {
 struct ncclConfig_t {
   int blocking;
 };
+  int maxCTAs;
+  int CTAPolicy;
 #define NCCL_CONFIG_INITIALIZER \
-  { NCCL_CONFIG_UNDEF_INT }
+  { NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT }
 
 enum ncclResult_t {
   ncclSuccess = 0,
