@@ -1,4 +1,4 @@
-// Parts of NCCL's communicators, and ranks that share a GPU, on the stand-in.
+// Parts of NCCL's communicators, registered memory, and ranks that share a GPU, on the stand-in.
 #include <cstdlib>
 
 #include <gmock/gmock.h>
@@ -76,16 +76,6 @@ TEST_F(NcclSplit, OfAnEarlierNcclIsMadeAnew) {
   EXPECT_EQ(ranks_of(*same), static_cast<float>(size_));
 }
 
-/// Whole and parts may be destroyed in any order.
-TEST_F(NcclSplit, PartsOutliveTheWhole) {
-  auto comm = create("pure_nccl");
-  auto part = comm->split(0, rank_);
-  auto part_of_part = part->split(0, rank_);
-  comm->finalize();
-  comm.reset();
-  EXPECT_EQ(ranks_of(*part), static_cast<float>(size_));
-  part->finalize();
-  EXPECT_EQ(ranks_of(*part_of_part), static_cast<float>(size_));
 TEST_F(NcclSplit, DebugModeComparesTheOrderOfCommunicators_from_2_ranks) {
   const auto whole = create("pure_nccl", {}, /*debug=*/true);
   const auto same = whole->split(0, rank_);
@@ -98,6 +88,16 @@ TEST_F(NcclSplit, DebugModeComparesTheOrderOfCommunicators_from_2_ranks) {
   EXPECT_EQ(sum(*whole, *same), 2 * size_);
 }
 
+/// Whole and parts may be destroyed in any order.
+TEST_F(NcclSplit, PartsOutliveTheWhole) {
+  auto comm = create("pure_nccl");
+  auto part = comm->split(0, rank_);
+  auto part_of_part = part->split(0, rank_);
+  comm->finalize();
+  comm.reset();
+  EXPECT_EQ(ranks_of(*part), static_cast<float>(size_));
+  part->finalize();
+  EXPECT_EQ(ranks_of(*part_of_part), static_cast<float>(size_));
 }
 
 /// An error aborts only its own communicator.
@@ -151,6 +151,63 @@ TEST_F(OnGpu, ABeginningThatFailsLeavesNoRankWaiting) {
               ThrowsMessage<CommError>(HasSubstr(rank_ == size_ - 1 ? "that was asked for" : "has not ended in 1 s")));
   unsetenv("MN_NCCL_TIMEOUT");
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+class Registered : public OnGpu {
+ protected:
+  Registered() { setenv("STAND_IN_WINDOWS", "1", 1); }
+  ~Registered() override {
+    unsetenv("STAND_IN_WINDOWS");
+    unsetenv("MN_NCCL_WINDOWS");
+    unsetenv("STAND_IN_NCCL_VERSION");
+  }
+  static long open_windows() {
+    return stand_in::calls_of("ncclCommWindowRegister") - stand_in::calls_of("ncclCommWindowDeregister");
+  }
+  /// Memory of a new communicator, or null.
+  [[nodiscard]] std::shared_ptr<std::byte> memory() {
+    comm_ = create("pure_nccl");
+    return comm_->device_collectives()->allocate(4100);
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  long before_ = open_windows();
+};
+
+TEST_F(Registered, MemoryIsAWindowUntilItsEndOrTheCommunicators) {
+  setenv("MN_NCCL_WINDOWS", "on", 1);
+  for (const bool memory_ends_first : {true, false}) {
+    auto owned = memory();
+    EXPECT_EQ(owned != nullptr, size_ > 1);
+    EXPECT_EQ(open_windows(), before_ + (size_ > 1 ? 1 : 0));
+    if (owned) comm_->allreduce(BufferView(owned.get(), 1025, DType::kFloat32, device_));
+    if (memory_ends_first) owned.reset();
+    comm_.reset();
+    EXPECT_EQ(open_windows(), before_);
+  }
+}
+
+TEST_F(Registered, AllRanksChooseAlike) {
+  const auto owned = memory();
+  std::vector<int> ranks{owned != nullptr ? 1 : 0};
+  comm_->allreduce(ranks);
+  EXPECT_TRUE(ranks[0] == 0 || ranks[0] == size_) << ranks[0];
+}
+
+TEST_F(Registered, OrdinaryMemoryServesWhereARankCannotRegister_from_2_ranks) {
+  setenv("STAND_IN_NCCL_VERSION", rank_ == 0 ? "22600" : "22809", 1);
+  EXPECT_EQ(memory(), nullptr) << "before 2.27";
+  unsetenv("STAND_IN_NCCL_VERSION");
+  setenv("MN_NCCL_WINDOWS", rank_ == 0 ? "off" : "on", 1);
+  EXPECT_EQ(memory(), nullptr);
+  setenv("MN_NCCL_WINDOWS", "on", 1);
+  for (const char* call : {"ncclMemAlloc", "ncclCommWindowRegister"}) {
+    if (rank_ == 0) stand_in::fail_call(call, 1);
+    EXPECT_EQ(memory(), nullptr) << call;
+  }
+  EXPECT_NE(memory(), nullptr);
+  unsetenv("STAND_IN_WINDOWS");
+  EXPECT_EQ(memory(), nullptr) << "no NVLink";
 }
 
 class SharedGpu : public OnGpu {

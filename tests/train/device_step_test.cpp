@@ -31,6 +31,7 @@
 #include "tests/support/operator_count.hpp"
 #include "tests/support/stand_in_gpu/calls.hpp"
 #include "tests/support/test_device/test_device.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/train/device_nets.hpp"
 
 namespace mn {
@@ -51,6 +52,7 @@ struct Way {
   int overflow = -1;        // the step in which rank 0's loss is infinite
   int waits = 0;            // of the host in a step
   bool resnet18 = false;    // the network
+  bool registered = false;  // gradients lie in memory that NCCL has registered
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -139,6 +141,8 @@ std::vector<test_device::HostWait> waits_of_steps() {
 class DeviceStep : public ::testing::TestWithParam<Way> {};
 
 TEST_P(DeviceStep, ComputesWhatTheCpuDoes) {
+  const test::Variable windows("STAND_IN_WINDOWS", "1");
+  const test::Variable registers("MN_NCCL_WINDOWS", GetParam().registered ? "on" : "off");
   Training on_cpu(GetParam(), create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}}));
   Training late(GetParam(), on_device());
   on_cpu.steps(kWarmUp + kSteps);
@@ -168,6 +172,7 @@ std::vector<Way> ways() {
       {.name = "buckets", .options = {.overlap = true, .bucket_bytes = 64}},
       {.name = "copies", .options = {.overlap = true, .bucket_bytes = 64}, .announces = false},
       {.name = "unused", .options = {.overlap = true, .bucket_bytes = 64}, .unused = true},
+      {.name = "registered", .options = {.overlap = true, .bucket_bytes = 64}, .registered = true},
       {.name = "accumulate", .parts = 2},
       {.name = "clip", .clip = 0.1},
       {.name = "clip_direct", .options = {.overlap = false}, .clip = 0.1},

@@ -25,6 +25,7 @@
 #include <mn/comm/nccl/gpu_node_sum.hpp>
 #include <mn/comm/nccl/nccl.hpp>
 #include <mn/comm/nccl/nccl_reductions.hpp>
+#include <mn/comm/nccl/registered_memory.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -50,7 +51,8 @@ class NcclCollectives final : public DeviceCollectives {
       : device_(device.index),
         stream_(device.index),
         packer_(wire),
-        nccl_(part ? std::move(part) : std::make_shared<Nccl>(comm, device)) {}
+        nccl_(part ? std::move(part) : std::make_shared<Nccl>(comm, device)),
+        memory_(comm, *nccl_) {}
   ~NcclCollectives() override { *self_ = nullptr; }
   NcclCollectives(const NcclCollectives&) = delete;
   NcclCollectives& operator=(const NcclCollectives&) = delete;
@@ -62,6 +64,9 @@ class NcclCollectives final : public DeviceCollectives {
   }
   void wait() override { nccl_->wait(stream_); }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return std::make_unique<Mark>(*this); }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    return memory_.allocate(bytes, stream_);
+  }
 
   void bcast(BufferView buffer, int root) override { nccl_->bcast(buffer, root, stream_); }
   void allgather(ConstBufferView send, BufferView recv) override { nccl_->allgather(send, recv, stream_); }
@@ -130,7 +135,8 @@ class NcclCollectives final : public DeviceCollectives {
   DevicePacker packer_;
   NcclReductions reductions_;
   DeviceScratch scratch_;
-  std::shared_ptr<Nccl> nccl_;  // declared last, so it is destroyed first (1)
+  std::shared_ptr<Nccl> nccl_;  // declared after what its calls use, so it is destroyed first (1)
+  RegisteredMemory memory_;     // closes its windows while nccl_ lives
 };
 
 class PureNccl final : public HostCommunicator {

@@ -13,6 +13,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/factor.hpp>
 #include <mn/tensor/multi_tensor.hpp>
@@ -92,11 +93,11 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
     bytes_ += aligned(static_cast<std::size_t>(count) * c10::elementSize(key.second));
   }
 
-  if (device_.is_cpu()) host_memory_ = comm.allocate(bytes_);
-  std::byte* host = host_memory_.get();
+  if (device_.is_cpu()) memory_.push_back(comm.allocate(bytes_));
+  std::byte* host = device_.is_cpu() ? memory_.front().get() : nullptr;
   std::size_t group = 0;
   for (const auto& [key, members] : groups) {
-    std::byte* data = add_flat(counts[group++], key.second, host);
+    std::byte* data = add_flat(counts[group++], key.second, host, comm);
     if (device_.is_cpu()) host += aligned(flats_.back().nbytes());
     for (const std::size_t i : members) data = add_parameter(i, data);
     if (key.first) add_tail(static_cast<std::int64_t>(tail_count), data);
@@ -104,11 +105,20 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
   is_sent_.assign(messages_.size(), true);
 }
 
-/// Adds the memory for all parameters of one dtype: on the CPU at `host`, on a device as new memory. Returns the
-/// address.
-std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host) {
+/// Adds the memory for all parameters of one dtype: on the CPU at `host`, on a device as new memory, which NCCL may
+/// have registered. Returns the address.
+std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host, Communicator& comm) {
   const auto options = at::TensorOptions(dtype).device(device_);
-  flats_.push_back(device_.is_cpu() ? at::from_blob(host, {count}, options) : at::zeros({count}, options));
+  DeviceCollectives* const device = device_.is_cpu() || count == 0 ? nullptr : comm.device_collectives();
+  if (device_.is_cpu()) {
+    flats_.push_back(at::from_blob(host, {count}, options));
+  } else if (auto fast =
+                 device ? device->allocate(static_cast<std::size_t>(count) * c10::elementSize(dtype)) : nullptr) {
+    flats_.push_back(tensor_at(fast.get(), {count}, {1}, dtype, device_).zero_());
+    memory_.push_back(std::move(fast));
+  } else {
+    flats_.push_back(at::zeros({count}, options));
+  }
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
@@ -142,7 +152,7 @@ FlatBuffer::~FlatBuffer() {
     for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
   } catch (const std::exception& error) {
     log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
-    static_cast<void>(new std::pair(host_memory_, flats_));  // never freed: the program's tensors use it
+    static_cast<void>(new std::pair(memory_, flats_));  // never freed: the program's tensors use it
   }
 }
 

@@ -79,7 +79,7 @@ class FlatBuffer {
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
  private:
-  std::byte* add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host);
+  std::byte* add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host, Communicator& comm);
   std::byte* add_parameter(std::size_t i, std::byte* data);
   [[nodiscard]] std::int64_t room_for(const at::Tensor& parameter) const;
   [[nodiscard]] at::Tensor view_at(std::size_t i, std::byte* data) const;
@@ -95,7 +95,7 @@ class FlatBuffer {
   std::vector<std::optional<std::size_t>> parameter_of_;  // [messages]
   at::Tensor tail_;
   c10::Device device_ = c10::kCPU;
-  std::shared_ptr<std::byte> host_memory_;
+  std::vector<std::shared_ptr<std::byte>> memory_;  // that the communicator allocated
   std::size_t bytes_ = 0;
 };
 

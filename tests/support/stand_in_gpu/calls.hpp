@@ -8,6 +8,7 @@
 /// STAND_IN_CALLS         a file: at its end, rank R writes to FILE.R how often it called what
 /// STAND_IN_LOSS          error: NCCL learns of a dead peer, as over a network; by default it waits for it
 /// STAND_IN_NCCL_VERSION  22809, say: the version that NCCL names (its header's); read at each question
+/// STAND_IN_WINDOWS       1: ncclCommWindowRegister makes windows; by default NCCL finds no NVLink for them
 /// STAND_IN_PATIENCE_S    seconds after which a collective that waits says for whom (10)
 #pragma once
 
@@ -33,7 +34,6 @@ struct Settings {
 /// How often that function was called so far.
 [[nodiscard]] long calls_of(std::string_view call);
 
-/// The `number`th call of that function from now on fails; for tests, in place of STAND_IN_FAIL.
 /// What the last ncclCommSplit asked for: most thread blocks, and a policy of thread blocks; NCCL_CONFIG_UNDEF_INT:
 /// nothing.
 struct SplitLimits {
@@ -42,6 +42,7 @@ struct SplitLimits {
 };
 [[nodiscard]] SplitLimits limits_of_last_split();
 
+/// The `number`th call of that function from now on fails; for tests, in place of STAND_IN_FAIL.
 void fail_call(std::string_view call, long number);
 
 /// A line on stderr, in one piece.

@@ -52,6 +52,8 @@ void call_all(Communicator& comm) {
 
 int run(const Job& job) {
   const Device device{DeviceType::kCuda, job.rank()};
+  setenv("STAND_IN_WINDOWS", "1", 1);
+  setenv("MN_NCCL_WINDOWS", "on", 1);
   setenv("MN_NODE_NAME", ("node" + std::to_string(job.rank() % 2)).c_str(), 1);
   for (const char* backend : {"pure_nccl", "hierarchical", "two_dimensional", "flat"}) {
     CommunicatorOptions options;
@@ -67,6 +69,7 @@ int run(const Job& job) {
     collectives->sum_gradients(std::vector{buffer.view().slice(50, 50), buffer.view().slice(0, 50)}, 0.5);
     collectives->join(stream.handle());
     collectives->wait();
+    static_cast<void>(collectives->allocate(4096));
   }
   return 0;
 }

@@ -1,4 +1,5 @@
 // NCCL's calls that make and end communicators.
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -16,9 +17,9 @@ bool is_blocking(const ncclConfig_t* config, bool otherwise) {
   return config->blocking != 0;
 }
 
-/// Where the ranks do not all come, others may still look for the segment: it then stays, and so does its name.
 SplitLimits last_split{NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT};
 
+/// Where the ranks do not all come, others may still look for the segment: it then stays, and so does its name.
 ncclResult_t join(ncclComm& comm, const std::string& segment) {
   const ncclResult_t code = comm.join();
   if (code == ncclSuccess) forget_segment(segment);
@@ -58,9 +59,9 @@ ncclResult_t destroy(ncclComm_t comm) {
 
 }  // namespace
 
-extern "C" {
 SplitLimits mn::stand_in::limits_of_last_split() { return last_split; }
 
+extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (nccl_fails("ncclGetVersion")) return ncclInternalError;
@@ -91,11 +92,35 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   if (nccl_fails("ncclCommSplit")) return ncclInternalError;
   if (comm == nullptr) return refuse(ncclInvalidArgument, "CommSplit of no communicator");
   *part = nullptr;
-  if (comm->is_busy()) return refuse(ncclInvalidUsage, "CommSplit while operations are under way");
   last_split = {NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT};
   if (config != nullptr) last_split = {config->maxCTAs, config->CTAPolicy};
+  if (comm->is_busy()) return refuse(ncclInvalidUsage, "CommSplit while operations are under way");
   const bool blocks = is_blocking(config, comm->is_blocking());
   return comm->start([=] { return split(comm, color, key, blocks, part); });
+}
+
+ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+  if (nccl_fails("ncclMemAlloc")) return ncclInternalError;
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void* memory) {
+  if (nccl_fails("ncclMemFree")) return ncclInternalError;
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/// A window is the address of its memory. Without STAND_IN_WINDOWS there are none, as on GPUs without NVLink.
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window, int /*flags*/) {
+  if (nccl_fails("ncclCommWindowRegister")) return ncclInternalError;
+  if (comm == nullptr || bytes % 4096 != 0) return refuse(ncclInvalidArgument, "WindowRegister of a wrong size");
+  const char* const makes_windows = std::getenv("STAND_IN_WINDOWS");
+  *window = makes_windows != nullptr ? static_cast<ncclWindow_t>(memory) : nullptr;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  if (nccl_fails("ncclCommWindowDeregister")) return ncclInternalError;
+  return comm == nullptr || window == nullptr ? ncclInvalidArgument : ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {

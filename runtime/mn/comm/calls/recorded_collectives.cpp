@@ -34,6 +34,10 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.wait();
   }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return recorded(device_.mark(), calls_); }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    const RecordedCall call = calls_->enqueued("allocate", {nullptr, bytes, DType::kUInt8});
+    return device_.allocate(bytes);
+  }
   void bcast(BufferView buffer, int root) override {
     const RecordedCall call = calls_->enqueued("bcast", buffer);
     device_.bcast(buffer, root);

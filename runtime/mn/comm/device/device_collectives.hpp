@@ -48,6 +48,10 @@ class DeviceCollectives {
   /// Marks the work enqueued so far. Destroy the mark before the communicator.
   [[nodiscard]] virtual std::unique_ptr<DeviceMark> mark() = 0;
 
+  /// Collective, and blocks: allocates device memory, not initialized, that this object's calls reduce faster than
+  /// other memory. Returns null on all ranks if there is no such memory. The memory may outlive this object.
+  [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+
   /// Copies root's elements into the buffer of every rank.
   virtual void bcast(BufferView buffer, int root) = 0;
   /// Writes the elements of all ranks' `send` to `recv`, in rank order; `recv` has send.count elements for each rank.

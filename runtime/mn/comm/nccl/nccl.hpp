@@ -88,6 +88,10 @@ class Nccl {
   /// this communicator must be on `stream`.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits, const CudaStream& stream);
 
+  /// Makes `call` with NCCL's communicator, on a separate thread, because the call may wait for other ranks. Returns
+  /// the result of the call. Throws CommError if the communicator was aborted, and as wait() does.
+  [[nodiscard]] ncclResult_t call(std::string_view operation, const std::function<ncclResult_t(ncclComm_t)>& call);
+
   // `op` may be any operation except kAverage. NCCL is never asked to multiply elements: for ncclAvg and scaled sums
   // NCCL uses neither NVLink SHARP nor registered buffers nor its symmetric kernels.
   void allreduce(BufferView buffer, ReduceOp op, const CudaStream& stream);

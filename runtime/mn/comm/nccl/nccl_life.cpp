@@ -151,6 +151,14 @@ std::shared_ptr<Nccl> Nccl::split(int color, int key, const NcclLimits& limits, 
   return part == nullptr ? nullptr : std::make_shared<Nccl>(*this, part);
 }
 
+ncclResult_t Nccl::call(std::string_view operation, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const std::lock_guard lock(mutex_);
+  check_usable();
+  operation_ = operation;
+  bytes_ = 0;
+  return aside([&, comm = comm_] { return call(comm); });
+}
+
 Nccl::~Nccl() {
   {
     const std::lock_guard lock(all_nccl().mutex);

@@ -12,14 +12,15 @@
 #define NCCL_SPLIT_NOCOLOR (-1)
 
 using ncclComm_t = struct ncclComm*;
+using ncclWindow_t = struct ncclWindow_vidmem*;
 struct ncclUniqueId {
   char internal[128];
 };
 struct ncclConfig_t {
   int blocking;
-};
   int maxCTAs;
   int CTAPolicy;
+};
 #define NCCL_CONFIG_INITIALIZER \
   { NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT }
 
@@ -69,6 +70,11 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 const char* ncclGetErrorString(ncclResult_t code);
 const char* ncclGetLastError(ncclComm_t comm);
+
+ncclResult_t ncclMemAlloc(void** memory, size_t bytes);
+ncclResult_t ncclMemFree(void* memory);
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
