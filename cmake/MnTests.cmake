@@ -183,6 +183,9 @@ function(mn_test_properties test timeout labels processors)
   if(MN_SANITIZE STREQUAL "thread")  # MPI is not instrumented, so ThreadSanitizer sees only half of its work
     set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
+  if(NOT MN_SANITIZE)
+    string(APPEND more ";MN_TEST_PRELOAD=${PROJECT_BINARY_DIR}/tests/sleeping_yield.so")  # for tests/support/mpiexec
+  endif()
   if(NOT "gpu" IN_LIST labels)  # hides GPUs, so other tests do the same on every machine
     string(APPEND more ";CUDA_VISIBLE_DEVICES=")
   endif()

@@ -17,7 +17,7 @@ rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
 export OMP_NUM_THREADS=1 LC_ALL=C CUDA_VISIBLE_DEVICES=
-unset MN_BUILD_DIR MN_SOURCE_DIR MN_TEST_TIMEOUT  # ctest's, which ranks started through ssh do not get
+unset MN_BUILD_DIR MN_SOURCE_DIR MN_TEST_TIMEOUT MN_TEST_PRELOAD  # ctest's, which ranks started through ssh do not get
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # A test that fails half-way leaves nothing running.

@@ -1,6 +1,5 @@
 // main() of tests that run under MPI: rank 0 reports as GoogleTest does, the others only their failures, and the exit
 // status is the same on all ranks. Cases that would prove nothing on this number of ranks are left out by their names.
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -9,19 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <sched.h>
 
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/job/job.hpp>
-
-/// Replaces libc's function, also for MPI, because the program's own comes first. A rank that polls sleeps for a moment
-/// in place of each yield, because tests have more ranks than processors, and polling would take the time of ranks that
-/// compute.
-extern "C" int sched_yield() noexcept {
-  const timespec moment{0, 50'000};
-  nanosleep(&moment, nullptr);
-  return 0;
-}
 
 namespace {
 
