@@ -50,7 +50,7 @@ if(MN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Depend mode: ccache takes the list of headers from the compiler and preprocesses nothing itself, which would load
   # precompiled headers twice. Precompiled headers also need the sloppiness. Paths within the checkout are relative to
   # the build folder, so all clones share the cache.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      ${MN_CCACHE})
+  set(MN_CCACHE_SETTINGS CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${MN_CCACHE_SETTINGS} ${MN_CCACHE})
 endif()

@@ -1,6 +1,4 @@
 // IDX files: good ones, raw and gzip, and every way to be bad.
-#include <cstdlib>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -11,6 +9,7 @@
 #include <mn/data/idx.hpp>
 #include <mn/data/memory_dataset.hpp>
 
+#include "tests/support/folders.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {
@@ -102,7 +101,7 @@ TEST_F(Idx, NamesDamagedGzip) {
 }
 
 TEST(Mnist, TheShippedFilesAreTheOriginals) {
-  const std::filesystem::path folder = std::filesystem::path(std::getenv("MN_SOURCE_DIR")) / "data/mnist";
+  const std::filesystem::path folder = test::source_folder() / "data/mnist";
   struct Expected {
     const char* name;
     std::size_t bytes;

@@ -14,6 +14,7 @@
 
 #include "launcher/bind/cpu_set.hpp"
 #include "launcher/facts/json_fields.hpp"
+#include "tests/support/folders.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -22,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 Machine recorded(const std::string& name) {
-  return read_machine((std::filesystem::path(MN_TOPOLOGIES) / name).string());
+  return read_machine(test::source_folder() / "tests/launcher/topologies" / name);
 }
 
 using Map = std::map<std::string, int>;

@@ -10,6 +10,7 @@
 
 #include "launcher/bind/affinity.hpp"
 #include "launcher/start/exports.hpp"
+#include "tests/support/folders.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -139,7 +140,7 @@ TEST_F(AmdGpuTest, ARanksOwnIsWhereItsLocalRankSays) {
 
 TEST_F(AmdGpuTest, RanksGetThoseNearTheirCores) {
   // A node with eight GPUs, each near another eighth of the cores, and a mask for each rank.
-  const Machine machine = read_machine(std::string(MN_TOPOLOGIES) + "/eas-tioga.xml");
+  const Machine machine = read_machine(test::source_folder() / "tests/launcher/topologies/eas-tioga.xml");
   std::vector<VisibleGpu> visible;
   for (const auto& slot : machine.gpus) visible.push_back({slot.bus_id, slot.bus_id, true});
   ASSERT_EQ(visible.size(), 8u);

@@ -11,6 +11,7 @@
 
 #include "launcher/facts/elf.hpp"
 #include "launcher/facts/gpu/nvidia_gpu.hpp"
+#include "tests/support/folders.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -18,12 +19,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+std::string fake_nvml() { return test::program_folder() / "fake/libnvidia-ml.so.1"; }
+
 class GpuTest : public ::testing::Test {
  protected:
   void TearDown() override {
     for (const char* name : {"MN_FAKE_GPUS", "MN_FAKE_FORBIDDEN", "MN_FAKE_MIG"}) unsetenv(name);
   }
-  static std::vector<Gpu> gpus() { return read_gpus(FAKE_NVML)->gpus; }
+  static std::vector<Gpu> gpus() { return read_gpus(fake_nvml())->gpus; }
   static std::vector<std::string> uuids(const std::optional<std::string>& visible) {
     std::vector<std::string> all;
     for (const auto& gpu : visible_gpus(gpus(), visible)) all.push_back(gpu.uuid);
@@ -36,7 +39,7 @@ TEST_F(GpuTest, WithoutADriverThereIsNothing) { EXPECT_EQ(read_gpus("libno-such-
 TEST_F(GpuTest, ARankAsksForNoMoreThanWhichGpusThereAre) {
   setenv("MN_FAKE_MIG", "1", 1);
   const auto all = gpus();
-  const auto named = read_gpus(FAKE_NVML, GpuDetail::kIdentity)->gpus;
+  const auto named = read_gpus(fake_nvml(), GpuDetail::kIdentity)->gpus;
   ASSERT_EQ(named.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     Gpu identity;
@@ -74,7 +77,7 @@ TEST_F(GpuTest, HealthIsWhatNvmlCounts) {
 }
 
 TEST_F(GpuTest, ReadsWhatNvmlSays) {
-  const auto driver = read_gpus(FAKE_NVML);
+  const auto driver = read_gpus(fake_nvml());
   ASSERT_TRUE(driver);
   EXPECT_EQ(driver->version, "580.95.05");
   EXPECT_EQ(driver->cuda_version, 13000);

@@ -8,6 +8,8 @@
 #include <mn/core/file.hpp>
 #include <mn/nn/exported/archive.hpp>
 
+#include "tests/support/folders.hpp"
+
 namespace mn::test {
 namespace {
 
@@ -71,7 +73,7 @@ std::string end_of(std::uint64_t directory, std::uint64_t directory_bytes, std::
 
 }  // namespace
 
-std::string model_file(const std::string& name) { return read_file(std::string(MN_EXPORTED_MODELS) + "/" + name); }
+std::string model_file(const std::string& name) { return read_file(source_folder() / "tests/nn/models" / name); }
 
 Records records_of(const std::string& name) {
   const std::string bytes = model_file(name + ".pt2");

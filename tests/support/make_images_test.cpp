@@ -14,6 +14,7 @@
 #include <mn/image/image_decoder.hpp>
 
 #include "tests/image/compare_images.hpp"
+#include "tests/support/folders.hpp"
 #include "tests/support/image_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/textured_image.hpp"
@@ -111,7 +112,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
 }
 
 int make_images(const std::string& arguments) {
-  return WEXITSTATUS(std::system((MN_MAKE_IMAGES " " + arguments).c_str()));
+  return WEXITSTATUS(std::system(((program_folder() / "make_images").string() + " " + arguments).c_str()));
 }
 
 TEST(MakeImages, WritesTheSameDataSetEachTime) {
