@@ -116,7 +116,7 @@ function(mn_add_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
   add_test(NAME ${name} COMMAND ${name})
-  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 1)
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 2)
 endfunction()
 
 # mn_add_mpi_test(name RANKS 1 2 3 4 SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program under MPI,
@@ -125,9 +125,13 @@ function(mn_add_mpi_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
   foreach(ranks ${ARG_RANKS})
+    set(halves ${ranks})  # several ranks wait for each other
+    if(ranks EQUAL 1)
+      set(halves 2)
+    endif()
     add_test(NAME ${name}.np${ranks}
              COMMAND ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
-    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};mpi" ${ranks})
+    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};mpi" ${halves})
   endforeach()
 endfunction()
 
@@ -152,7 +156,8 @@ function(mn_add_script_test name)
     set(ARG_PROCESSORS 1)
   endif()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
-  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${ARG_PROCESSORS})
+  math(EXPR halves "2 * ${ARG_PROCESSORS}")
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${halves})
 endfunction()
 
 # A GoogleTest program, not registered as a test.
@@ -174,11 +179,10 @@ function(mn_program_of_tests name torch sources links)
 endfunction()
 
 # CTest counts halves of processors, so that waiting tests (mn_waits) run beside computing tests.
-function(mn_test_properties test timeout labels processors)
+function(mn_test_properties test timeout labels halves)
   if(NOT timeout)
     set(timeout 480)  # a test takes seconds, but minutes on a busy machine
   endif()
-  math(EXPR halves "2 * ${processors}")
   math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
   if(MN_SANITIZE STREQUAL "thread")  # MPI is not instrumented, so ThreadSanitizer sees only half of its work
     set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
