@@ -10,7 +10,8 @@
 
 #include <mn/app/find_rate.hpp>
 #include <mn/app/groups.hpp>
-#include <mn/app/job_extensions.hpp>
+#include <mn/app/monitor_check.hpp>
+#include <mn/app/options_record.hpp>
 #include <mn/app/record_run.hpp>
 #include <mn/app/report_extensions.hpp>
 #include <mn/checkpoint/checkpoint.hpp>

@@ -1,8 +1,7 @@
-#include <mn/app/job_extensions.hpp>
+#include <mn/app/options_record.hpp>
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
 
 #include <mn/core/classic_stream.hpp>
@@ -10,9 +9,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/text.hpp>
-#include <mn/tensor/random_state.hpp>
-#include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -22,21 +18,6 @@ namespace {
 /// Options that a resumed run may change without a message, because they do not change what is trained.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
-
-constexpr const char* kTraining = "main/";
-
-/// Checks the value of --monitor against `names`, the reported values. Throws UsageError if `monitor` seems to be a
-/// misspelling of one of the names, or has neither the form "main/VALUE" nor "VALIDATION/main/VALUE". Accepts every
-/// other unknown name, because a later minibatch may report such a value.
-void check_known(const std::string& monitor, const std::vector<std::string>& names) {
-  if (std::ranges::find(names, monitor) != names.end()) return;
-  const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
-  if (const auto near = extensions::misspelled(monitor, names))
-    throw UsageError(text + "; did you mean " + *near + "?");
-  const bool may_come = monitor.starts_with(kTraining) || monitor.find("/main/") != std::string::npos;
-  if (!may_come) throw UsageError(text);
-  log_info(text + " in the first minibatch");  // only rank 0 shows the message
-}
 
 }  // namespace
 
@@ -85,33 +66,6 @@ void MetadataRecord::load_state(const nlohmann::json& state) {
                         ", but this one's is \"" + value + "\"",
                     true);
   }
-}
-
-void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
-                           Iterator& iterator, Communicator& comm) {
-  const nlohmann::json state = iterator.state();
-  const NamedTensors random = random_state(comm.device());
-  nlohmann::json own = nlohmann::json::array();
-  for (const auto& [metric, value] : evaluator.evaluate_local().mean()) own.push_back(name + "/main/" + metric);
-  // Undo the evaluation, because training must see the same samples and random numbers with and without --monitor.
-  iterator.load_state(state);
-  set_random_state(random, comm.device());
-  std::set<std::string> names;
-  for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
-    for (const nlohmann::json& value : theirs) names.insert(value.get<std::string>());
-  }
-  check_known(common.monitor, {names.begin(), names.end()});
-}
-
-void MonitoredValue::run(Trainer& trainer) {
-  if (std::exchange(done_, true)) return;
-  std::vector<std::string> names;
-  for (const std::string& name : trainer.observed_names()) {
-    if (!name.starts_with(kTraining)) continue;
-    names.push_back(name);
-    for (const std::string& validation : validations_) names.push_back(validation + "/" + name);
-  }
-  check_known(monitor_, names);
 }
 
 }  // namespace mn::app

@@ -1,0 +1,41 @@
+/// Checks that --monitor names a value which the training reports.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/app/common_options.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::app {
+
+/// Checks --monitor by evaluating one minibatch of this rank. `evaluator` reports its values under `name`. Throws an
+/// equal UsageError on every rank if --monitor names none of the values and is misspelled or malformed; a later
+/// minibatch may report any other name. Collective. Afterwards restores `iterator`, from which the evaluator reads, and
+/// the state of the random numbers.
+void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
+                           Iterator& iterator, Communicator& comm);
+
+/// Checks --monitor after the first iteration. Throws an equal UsageError on every rank if --monitor names no reported
+/// value and is misspelled or malformed; a later minibatch may report any other name.
+class MonitoredValue final : public Extension {
+ public:
+  /// `monitor` is the value of --monitor. `validations` are the names of the validations that use the loss function. If
+  /// the loss function reports "main/VALUE", a validation called NAME reports "NAME/main/VALUE".
+  MonitoredValue(std::string monitor, std::vector<std::string> validations)
+      : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
+
+  [[nodiscard]] std::string name() const override { return "MonitoredValue"; }
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // runs before the log takes the values
+  void run(Trainer& trainer) override;
+
+ private:
+  std::string monitor_;
+  std::vector<std::string> validations_;
+  bool done_ = false;
+};
+
+}  // namespace mn::app
