@@ -3,8 +3,8 @@
 #include <torch/torch.h>
 
 #include <mn/app/find_rate.hpp>
+#include <mn/app/group_options.hpp>
 #include <mn/app/group_schedules.hpp>
-#include <mn/app/groups.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/options.hpp>

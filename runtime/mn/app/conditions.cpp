@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include <mn/app/groups.hpp>
+#include <mn/app/group_options.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::app {

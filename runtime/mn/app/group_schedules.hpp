@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/app/groups.hpp>
+#include <mn/app/group_options.hpp>
 #include <mn/app/update.hpp>
 #include <mn/optimizers/schedules.hpp>
 #include <mn/trainer/optimizer.hpp>

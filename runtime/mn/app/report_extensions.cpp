@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <mn/app/group_options.hpp>
 #include <mn/app/group_schedules.hpp>
-#include <mn/app/groups.hpp>
 #include <mn/app/record_run.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>

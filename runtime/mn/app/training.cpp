@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 
 #include <mn/app/find_rate.hpp>
-#include <mn/app/groups.hpp>
+#include <mn/app/group_options.hpp>
 #include <mn/app/monitor_check.hpp>
 #include <mn/app/options_record.hpp>
 #include <mn/app/record_run.hpp>

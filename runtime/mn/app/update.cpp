@@ -7,7 +7,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
-#include <mn/app/groups.hpp>
+#include <mn/app/group_options.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

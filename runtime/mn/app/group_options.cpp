@@ -1,4 +1,4 @@
-#include <mn/app/groups.hpp>
+#include <mn/app/group_options.hpp>
 
 #include <algorithm>
 #include <cmath>
