@@ -1,8 +1,11 @@
 #include <mn/tensor/random_state.hpp>
 
+#include <string>
+
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
+#include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -63,6 +66,13 @@ void seed_random(std::uint64_t seed, Device device) {
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(seed);
   }
+}
+
+void let_random_numbers_differ(Communicator& comm) {
+  if (comm.size() == 1) return;
+  const std::uint64_t state = random_state_hash(comm.device());
+  if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
+  seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
 }
 
 }  // namespace mn

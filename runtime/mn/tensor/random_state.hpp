@@ -1,5 +1,5 @@
 /// Saves and restores the state of libtorch's random numbers on this rank: of the CPU's generator and, on a GPU, of the
-/// GPU's generator. The functions send nothing to other ranks.
+/// GPU's generator. Only let_random_numbers_differ() sends something to other ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
+
+class Communicator;
 
 /// The states of the generators as tensors of bytes, named "random.cpu" and "random.cuda".
 [[nodiscard]] NamedTensors random_state(Device device);
@@ -24,5 +26,10 @@ void set_random_state(const NamedTensors& state, Device device);
 [[nodiscard]] std::uint64_t random_seed();
 /// Seeds all generators.
 void seed_random(std::uint64_t seed, Device device);
+
+/// Collective: makes the ranks draw different random numbers, for instance for dropout. Rank 0 draws the numbers of a
+/// run with one rank. Does nothing if the generators' states differ between ranks, because the program has then seeded
+/// them.
+void let_random_numbers_differ(Communicator& comm);
 
 }  // namespace mn

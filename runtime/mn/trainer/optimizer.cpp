@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
@@ -25,18 +24,6 @@
 #include <mn/trainer/step_faults.hpp>
 
 namespace mn {
-namespace {
-
-/// Makes the ranks draw different random numbers. Rank 0 draws those of a run with one rank.
-void let_random_numbers_differ(Communicator& comm) {
-  if (comm.size() == 1) return;
-  // If the states differ between ranks, the program has seeded them so.
-  const std::uint64_t state = random_state_hash(comm.device());
-  if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
-  seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
-}
-
-}  // namespace
 
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
                                        std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
