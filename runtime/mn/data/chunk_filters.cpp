@@ -1,4 +1,5 @@
-// Undoes HDF5's filters: first the filter that was applied last.
+// Undoes the filters (compression, shuffling, checksums) that HDF5 applied to a chunk when it was written. The filter
+// that was applied last is undone first.
 //
 // (1) No filter writes or reads outside its buffers, for any stored bytes.
 // (2) No buffer grows beyond the chunk's length plus its checksums.
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
-/// Unpacks data that zlib has compressed. Throws DataError if the data are damaged, or have more than `most` bytes.
+/// Unpacks data that zlib has compressed. Throws DataError if the data are damaged, or if the unpacked data have more
+/// than `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
@@ -40,7 +42,7 @@ ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   return out;
 }
 
-/// Undoes the shuffle filter: byte b of element i lies at from[b * elements + i].
+/// Undoes the shuffle filter. In the shuffled bytes `from`, byte b of element i lies at from[b * elements + i].
 template <std::size_t kBytes>
 void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -48,8 +50,9 @@ void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elemen
   }
 }
 
-/// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. Leftover
-/// bytes stay at the end. Elements must have 0, 1, 2, 4 or 8 bytes.
+/// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. If less than
+/// an element is left over at the end, these bytes were not shuffled and are copied. Elements must have 0, 1, 2, 4 or 8
+/// bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
@@ -63,8 +66,8 @@ ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   return out;
 }
 
-/// Unpacks LZF data: a byte n < 32 begins a run of n + 1 literal bytes, a larger byte begins a copy of earlier output.
-/// Throws DataError if the data are damaged or have more than `most` bytes.
+/// Unpacks LZF data: a byte n < 32 begins a run of n + 1 literal bytes, and a larger byte begins a copy of earlier
+/// output. Throws DataError if the data are damaged, or if the unpacked data have more than `most` bytes.
 ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
   const auto damaged = [] { return DataError("its lzf data are damaged"); };
   ByteBuffer out;
@@ -89,7 +92,7 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    // Copies byte by byte, because source and target may overlap.
+    // The bytes are copied one by one, because the source of the copy may overlap with its target.
     for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);
   }
   return out;

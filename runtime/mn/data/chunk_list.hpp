@@ -23,7 +23,7 @@ struct StoredChunk {
 class ChunkList {
  public:
   ChunkList() = default;
-  /// Decodes `count` chunks from the code() of another list. Throws DataError if `code` is malformed.
+  /// Decodes `count` chunks from `code`, the code() of another list. Throws DataError if `code` is malformed.
   ChunkList(std::int64_t count, std::vector<std::uint8_t> code);
 
   void add(const StoredChunk& chunk);
@@ -40,7 +40,7 @@ class ChunkList {
   }
 
  private:
-  /// State of the decoder before a chunk's code.
+  /// The state of the decoder just before it decodes a chunk. The decoder can start at any such state.
   struct At {
     std::uint64_t offset = 0;   // in code_
     std::uint64_t address = 0;  // address in the file of the end of the last stored chunk

@@ -1,4 +1,4 @@
-/// The integers of a field's values, and their range, to check that the values are class numbers.
+/// Converts a field's values to integers, and finds their range, to check that all values are class numbers.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct ClassRange {
   std::uint64_t largest = 0;  ///< the largest value, even above int64's maximum; 0 if `most` is negative
   /// Whether all values are class numbers, 0 … num_classes − 1.
   [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
-  /// A value that is not a class number, as text for an error. Call it only if is_in() is false.
+  /// One of the values that are not class numbers, as text for an error message. Call outlier() only if is_in() is
+  /// false.
   [[nodiscard]] std::string outlier() const { return least < 0 ? std::to_string(least) : std::to_string(largest); }
 };
 

@@ -14,20 +14,20 @@
 
 namespace mn {
 
-/// A damaged sample that a read left out.
+/// A damaged sample, as a read or a transform reports it.
 struct SampleError {
   std::int64_t position;  ///< position of the sample in the read's `indices`
   std::string what;       ///< names file and sample
 };
 
-/// Cost of reading so far in this process.
+/// What the reading of a dataset has cost this process so far.
 struct IoStats {
   std::int64_t opens = 0;  ///< files opened for their samples
   std::int64_t bytes = 0;  ///< bytes read from these files
   std::int64_t held = 0;   ///< bytes in memory now, in blocks with samples that were not read yet
 };
 
-/// Dataset::format() of shards.
+/// The result of Dataset::format() for a dataset of shards.
 inline constexpr const char* kShardsFormat = "shards";
 
 /// How the samples of a dataset lie in storage; default_order() chooses an order that is cheap to read.
@@ -36,9 +36,10 @@ struct StorageLayout {
   std::int64_t files = 0;          ///< number of files; 0: the samples are in memory
   std::int64_t block_samples = 1;  ///< number of neighbors that storage reads only together
   std::int64_t index_bytes = 0;    ///< memory for the indexes of all files, if all were open
-  /// blocks are so large or compressed that default_order() avoids reading a block twice
+  /// true: default_order() avoids reading a block twice, because the blocks are chunks of HDF5 files, which may be
+  /// large or compressed
   bool is_packed = false;
-  /// memory for one block of each field; 0: as many bytes as the blocks' samples have in storage
+  /// bytes of memory that one block of each field takes; 0: as many bytes as the samples of a block have in storage
   std::int64_t live_bytes = 0;
 };
 
@@ -46,8 +47,8 @@ namespace data {
 struct StageNode;
 }
 
-/// Options for copies of shards on a disk of each node. A job makes the copies while it reads; they disappear when the
-/// job ends.
+/// Options for copies of a dataset's files on a disk of each node. A job makes the copies while it reads; they
+/// disappear when the job ends.
 struct StageOptions {
   std::filesystem::path folder = {};  ///< folder on each node; empty: no copies
   /// Limit for the copies of a dataset on one node, in bytes. If it is 0, the room on the disk is the limit, and no
@@ -87,8 +88,8 @@ class Dataset {
   /// does.
   [[nodiscard]] RawColumn read_field(std::span<const std::int64_t> indices, std::size_t field) const;
 
-  /// All metadata of the dataset as text, from which every rank can open the dataset: one rank reads the metadata and
-  /// sends the text to all other ranks. Empty if only this process has the samples.
+  /// All metadata of the dataset as text. One rank reads the metadata and sends this text to all other ranks, which
+  /// open the dataset from it. Empty if only this process has the samples.
   [[nodiscard]] std::string table() const { return do_table(); }
   /// The name of the function that opens a dataset from table(): "shards" for open_table(), or the name of a
   /// TableOpener given to scatter_dataset(). Empty if there is no table.
@@ -107,13 +108,13 @@ class Dataset {
   /// Announces that `ranks` ranks share the reading about equally, so that this rank keeps fewer blocks in memory. Call
   /// it before the first read.
   void share(int ranks) { do_share(ranks); }
-  /// Limits the memory of blocks that are kept for samples that were not read yet to `bytes`. If the limit is too
-  /// small, blocks are read again. Thread-safe.
+  /// Limits to `bytes` the memory for blocks that are kept because some of their samples were not read yet. If the
+  /// limit is too small, blocks are dropped early and read again. Thread-safe.
   void hold_at_most(std::int64_t bytes) const { do_hold_at_most(bytes); }
-  /// Copies files in the background to the folder of `node` (scatter_dataset() makes the StageNode). A file is copied
-  /// when this process first reads from it. Reads use the copy as soon as it is complete and its checksums are right.
-  /// If a file can't be copied, or its copy can't be read, this process logs a warning once and reads from shared
-  /// storage. Datasets without files ignore the call. Call it before the first read.
+  /// Copies the dataset's files in the background to the folder of `node` (scatter_dataset() makes the StageNode). The
+  /// copying of a file begins when this process first reads from it. Reads use the copy as soon as it is complete and
+  /// its checksums are right. If a file can't be copied, or its copy can't be read, this process logs a warning once
+  /// and reads from shared storage. Datasets without files ignore the call. Call it before the first read.
   void stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) {
     do_stage(options, std::move(node));
   }
@@ -144,7 +145,8 @@ class Dataset {
 /// The folder PREFIX/share/mn/data of the installation of mn with which the program was compiled. A build tree has no
 /// such folder.
 [[nodiscard]] inline std::filesystem::path installed_data() {
-  // The installed header is PREFIX/include/mn/data/dataset.hpp, even if the installation was moved.
+  // __FILE__ of an installed header is PREFIX/include/mn/data/dataset.hpp, even if the installation was moved. So four
+  // steps up lead to PREFIX.
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "share/mn/data";
 }
 
@@ -156,7 +158,7 @@ class Dataset {
 [[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path,
                                                     const std::filesystem::path& installed = installed_data());
 
-/// Opens the dataset that another rank's table() describes. Opens each shard at the first read from it.
+/// Opens the dataset that another rank's table() describes. A shard is opened at the first read from it.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
 
 /// A dataset with as many samples as `dataset`. Each sample has no bytes, and the label 0. Ranks that read no data use

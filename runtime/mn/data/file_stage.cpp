@@ -19,7 +19,8 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// The first and the longest pause between two questions whether another node has finished its copy of a file.
+// If another node is copying a file, this node asks again and again whether that copy is finished. These are the first
+// and the longest pause between two questions.
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
@@ -28,7 +29,7 @@ std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) /
 /// Allocates disk space, so that no later write fails for lack of space. If the file system cannot allocate space, a
 /// later write may fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
-  // On tmpfs a signal can interrupt fallocate(): try again.
+  // On tmpfs a signal can interrupt fallocate(), so an interrupted call is repeated.
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
@@ -53,9 +54,9 @@ FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> 
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
   }
-  // The node's file contains the board, then the copy of file 0, the copy of file 1, and so on. Each begins at a
-  // multiple of the page size. Disk space is allocated only when a copy is made; until then the place of the copy is a
-  // hole.
+  // The node's file begins with the board (states and checksums of the copies). After the board lie the copy of file 0,
+  // the copy of file 1, and so on. Each copy begins at a multiple of the page size. Disk space is allocated only when a
+  // copy is made; until then the place of the copy is a hole.
   const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -75,7 +76,8 @@ FileStage::~FileStage() {
   ::munmap(claimed_bytes_, static_cast<std::size_t>(offsets_[0]));
 }
 
-/// Maps the board into memory. A new file is all zeros, which means that no byte is claimed and every state is kAbsent.
+/// Maps the board, the beginning of the node's file, into memory. A new file is all zeros, so its board says that no
+/// byte is claimed and that every copy is kAbsent.
 void FileStage::map_board() {
   reserve(node_->file, 0, offsets_[0]);
   struct stat facts = {};
@@ -157,7 +159,8 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // If several processes try this exchange, it succeeds in only one of them, which copies the file for the node.
+  // If several processes try this exchange, it succeeds in only one of them. This one process copies the file for the
+  // node.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
@@ -186,8 +189,8 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {
-    // The file is checked before and after the copy is made, because the copy of a file that was written meanwhile
-    // would be inconsistent.
+    // The file on storage is checked before and after it is copied: if somebody wrote the file meanwhile, the copy
+    // would be a mixture of old and new bytes.
     table_.check_unchanged(file);
     const bool from_node = source.kind == StageSource::Kind::kNode;
     const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
@@ -201,7 +204,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     throw;
   }
   assert(state(file) == State::kClaimed);  // invariant 2: this process has claimed the file
-  states_[file] = State::kReady;           // (1): only now is the copy whole and checked
+  states_[file] = State::kReady;           // invariant 1: only now is the copy whole and checked
   peers_.add(file);
   return true;
 }
@@ -231,7 +234,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
-        // A stale handle (ESTALE) stays stale, so the next attempt opens the file again.
+        // A stale file handle (ESTALE) stays stale, so the file is closed here, and the next attempt opens it again.
         [&] { from = File(); });
     checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);
@@ -239,8 +242,8 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
   }
 }
 
-/// Waits for the time that `bytes` take at this process's share of the node's rate (StageOptions::bytes_per_second).
-/// Throws Error if the stage is being destroyed.
+/// Waits as long as the copying of `bytes` bytes should take, at this process's share of the node's rate
+/// (StageOptions::bytes_per_second). Throws Error if the stage is being destroyed.
 void FileStage::keep_rate(std::int64_t bytes, const std::stop_token& stop) {
   const double rate = static_cast<double>(options_.bytes_per_second) / node_->parts;
   const std::chrono::duration<double> pause(rate > 0 ? static_cast<double>(bytes) / rate : 0);

@@ -23,7 +23,7 @@
 namespace mn::data {
 
 /// Copies the files read by this process. A background thread copies each file, from another node that has a copy
-/// (StagePeers), or else from shared storage. The process may end in the middle of a copy.
+/// (StagePeers), or else from shared storage. The process may end in the middle of a copy. Thread-safe.
 ///
 /// All copies of a node lie in one file, the node's file, which has a fixed place for the copy of every dataset file.
 /// The file begins with a board, which every process of the node maps into memory: it holds the states of the copies
@@ -31,10 +31,10 @@ namespace mn::data {
 ///
 /// (1) This node and other nodes use a copy only after three checks: the copy is complete, its bytes on disk have the
 ///     checksums of the bytes read from storage, and the file on storage was not changed meanwhile.
-/// (2) A process claims a file on the board before copying: so a node copies each file once.
+/// (2) A process claims a file on the board before it copies the file, so a node copies each file only once.
 /// (3) Readers compare a copy with the dataset's table, as they do with a file on storage, and drop() a copy that
 ///     differs.
-/// (4) If copying fails, this process logs a warning, copies no more files, and reads from shared storage. Thread-safe.
+/// (4) If copying fails, this process logs a warning, copies no more files, and reads from shared storage.
 class FileStage {
  public:
   FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);
@@ -43,14 +43,15 @@ class FileStage {
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// Opens the copy of a file; has_copy(file) must be true.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// Announces that this process reads the file. If there is room, the background thread copies the file. Does not
-  /// wait.
+  /// Announces that this process reads the file. If there is room for a copy, the background thread makes one. The call
+  /// does not wait for the copy.
   void want(std::size_t file);
   /// Drops the copy of `file`: no process of the node uses it any more. The first call logs a warning with the reason
   /// `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
-  /// Bytes that this process has copied from shared storage, and from other nodes.
+  /// How many bytes this process has copied from shared storage. The next function tells how many bytes it has copied
+  /// from other nodes.
   [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }
   [[nodiscard]] std::int64_t bytes_from_nodes() const noexcept { return from_nodes_; }
 
@@ -59,8 +60,8 @@ class FileStage {
   using SharedState = std::atomic<State>;
   using SharedBytes = std::atomic<std::int64_t>;
   using Checksum = std::uint32_t;
-  /// A file to copy. While another node copies the file, the thread asks again after `pause`, which grows with each
-  /// try.
+  /// A file that the background thread is to copy. If another node is copying the file now, the thread waits for
+  /// `pause` before it asks again whether that copy is finished. The pause grows with each question.
   struct Work {
     std::size_t file;
     std::chrono::milliseconds pause;  // 0: the node has not claimed the file yet

@@ -1,4 +1,4 @@
-/// Datasets made by a function.
+/// Datasets whose samples are made by a function of the program.
 #pragma once
 
 #include <concepts>

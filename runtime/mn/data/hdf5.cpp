@@ -56,7 +56,7 @@ std::size_t string_length(const H5& type, const std::string& what) {
 
 std::string trimmed(const char* text, std::size_t length) { return {text, strnlen(text, length)}; }
 
-/// Opens a dataset whose elements lie in the file itself.
+/// Opens a dataset. Throws DataError if its elements lie in other files.
 H5 open_within(hid_t group, const char* name) {
   const std::string what = std::string("cannot read ") + name;
   H5 dataset = h5_open_dataset(group, name, what);
@@ -131,8 +131,8 @@ H5 h5_element_type(DType dtype) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-// Only newer versions of HDF5 have this function. In older versions only an environment variable can switch locking
-// off.
+// Only newer versions of HDF5 have H5Pset_file_locking(). In older versions only an environment variable can switch
+// file locking off.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   // Network file systems often have no locks, and no lock is needed: files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
@@ -202,7 +202,7 @@ std::int64_t h5_read_number(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
-  // The dataset records no times, so equal samples make equal bytes.
+  // HDF5 is told to record no times in the dataset, so that equal samples give equal files.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
@@ -228,7 +228,8 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
-  // The width is checked before the allocation; elements() has checked the count.
+  // The strings' width comes from the file, so it is checked before memory for `width * count` bytes is allocated.
+  // elements() has checked `count`.
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

@@ -65,7 +65,8 @@ class H5Lock {
 /// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: each of
 /// mn's files has one writer and gets its name by rename(2) when it is complete.
 [[nodiscard]] H5 h5_file_access(const std::string& what);
-/// Creates a file with a user block of `user_block` bytes. Its datasets begin at multiples of `alignment`.
+/// Creates a file that begins with a user block: `user_block` bytes that HDF5 leaves to the program. The file's
+/// datasets begin at multiples of `alignment`.
 [[nodiscard]] H5 h5_create_file(const std::filesystem::path& path, hsize_t user_block, hsize_t alignment = 1);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
@@ -87,7 +88,8 @@ void h5_write_attribute(hid_t object, const char* name, std::int64_t number);
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
 
-/// Writes a whole dataset of numbers. `shape` counts elements; without it, the dataset has one dimension.
+/// Writes a whole dataset of numbers. `shape` has the dataset's extents. If `shape` is empty, the dataset has one
+/// dimension.
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::vector<hsize_t> shape = {});
 /// Reads a whole dataset of numbers into `data`. Throws DataError unless the dataset has the dtype of `data`, and
 /// `data.count` elements.

@@ -1,5 +1,4 @@
-/// Declares where the samples lie in an indexed HDF5 file, and a reader that reads them by pread, without libhdf5 and
-/// its lock.
+/// Describes where the samples lie in an indexed HDF5 file, and reads them by pread, without libhdf5 and its lock.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,8 @@
 //
 // (1) In a parsed table all addresses lie inside the files as they were when they were indexed, the chunks cover
 //     exactly the samples, and mn can undo all filters. So readers need no further checks.
-// (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor encoding may change.
+// (2) hash() is the dataset's fingerprint in checkpoints, so neither the keys nor the encoding of the hashed document
+//     may change.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>
@@ -54,7 +55,8 @@ std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const 
     if (extent < 1 || extent > kMaxChunkBytes / bytes) return "chunks of impossible size";
     bytes *= extent;
   }
-  // No product overflows: a chunk has at least one element, and a sample's bytes are limited.
+  // No product of these extents overflows, because a chunk has at least one element, and the bytes of a sample are
+  // limited.
   std::int64_t count = (file.num_samples + array.chunk[0] - 1) / array.chunk[0];
   for (const std::int64_t extent : array.grid(field)) {
     if (__builtin_mul_overflow(count, extent, &count)) return "too many chunks";
@@ -110,7 +112,8 @@ std::filesystem::path Hdf5Table::path(std::size_t file) const {
 
 StorageLayout Hdf5Table::layout() const {
   std::int64_t live_bytes = 0;
-  // Fields with less than a sixteenth of a sample's bytes are ignored here, because their blocks take little memory.
+  // The length of a block is that of the large fields. Fields with less than a sixteenth of a sample's bytes do not
+  // count, because their blocks take little memory.
   std::int64_t block = 1;
   bool is_packed = false;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {

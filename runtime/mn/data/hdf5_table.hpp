@@ -29,7 +29,8 @@ class Hdf5Table final : public StoredTable {
   [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// A hash of the spec and of the files' names, lengths and digests. Equal data have equal hashes, in any folder.
+  /// A hash of the spec and of the files' names, numbers of samples, and digests. Equal data have equal hashes, in any
+  /// folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
   /// True if Hdf5Table::serialize() made `bytes`; false if ShardTable::serialize() made them.

@@ -42,9 +42,9 @@ class JoinedDataset final : public Dataset {
   void do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) override;
 
   [[nodiscard]] const std::vector<std::int64_t>& firsts() const;
-  /// The part of a sample, and the sample's number in the part.
+  /// Returns the number of the part that has the sample `index`, and the sample's number within this part.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t index) const;
-  /// The samples among `indices` that one part has.
+  /// Those samples of a read that lie in one part.
   struct Wanted {
     std::vector<std::int64_t> numbers;    ///< number of each sample in the part
     std::vector<std::int64_t> positions;  ///< position of each sample in `indices`

@@ -2,7 +2,7 @@
 /// list entry of a key.
 ///
 /// (1) index_ and entries_ hold the same keys, each once.
-/// (2) used_ is the sum of the entries' costs. used_ is at most capacity_, except with a single entry.
+/// (2) used_ is the sum of the entries' costs. used_ is at most capacity_, unless a single entry alone costs more.
 /// (3) A dropped value stays alive as long as a caller of get() or find() holds it.
 /// (4) A key is in making_ while a thread makes the value; other threads that want the value wait in get().
 ///

@@ -1,5 +1,7 @@
-// (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints: neither keys nor
-//     encoding may change.
+// The table of a dataset's shards in memory, and as a message between ranks (a CBOR document).
+//
+// (1) hash() covers everything except the folder. The hash is the dataset's fingerprint in checkpoints, so neither the
+//     keys nor the encoding of the hashed document may change.
 // (2) In a parsed table all columns have the same length, counts can't overflow, and file names have no folder.
 #include <mn/data/manifest.hpp>
 

@@ -53,7 +53,8 @@ class ShardTable : public StoredTable {
 };
 
 struct OpenShard;
-/// Opens a shard of the table. Throws DataError that names a shard that is missing, truncated, changed or damaged.
+/// Opens a shard of the table. If the shard is missing, truncated, changed or damaged, throws a DataError that names
+/// the shard.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 
 /// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2). From then on the
@@ -66,7 +67,8 @@ void write_manifest(const ShardTable& table);
 inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
 inline constexpr const char* kBlockSamples = "block_samples";  // name of an attribute in manifest.h5
 
-/// The shards of a table as columns, with one value for each shard: the form in manifest.h5 and between ranks.
+/// The shards of a table as columns, each with one value for each shard. manifest.h5 and the messages between ranks
+/// hold a table in this form.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;

@@ -1,6 +1,7 @@
 // Writes and reads manifest.h5. The file begins with a seal of 512 bytes: magic number, version, and the CRC32C and
-// length of the bytes after the seal. An HDF5 file follows the seal. For shards it has the dataset kFields with the
-// spec, and one dataset for each column of the table. For indexed HDF5 files it has the dataset kIndex.
+// length of the bytes after the seal. An HDF5 file follows the seal. In a manifest of shards, the HDF5 file has the
+// dataset kFields with the spec, and one dataset for each column of the table. In a manifest of indexed HDF5 files, it
+// has the dataset kIndex.
 //
 // (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal has a checksum of the whole HDF5
 //     file, which is compared first.
@@ -47,7 +48,7 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
   return seal;
 }
 
-/// Throws DataError unless `file` is a whole manifest of `version`.
+/// Throws DataError unless the bytes `file` are a complete, undamaged manifest of the version `version`.
 void check_seal(const std::string& file, std::uint32_t version) {
   Seal seal;
   if (const auto kind = kind_of_file(file)) throw DataError("it is " + kind->name + ": " + kind->remedy);
@@ -86,7 +87,7 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_array(file, "uuid", columns.uuids, {columns.files.size(), sizeof(Uuid)});
 }
 
-/// Makes a manifest and publishes it; write(file) fills the HDF5 file.
+/// Makes a manifest and publishes it. Calls write(file) to fill the HDF5 file of the manifest.
 template <class Write>
 void publish_manifest(const std::string& folder, std::uint32_t version, const Write& write) {
   TemporaryFile temporary(std::filesystem::path(folder) / kDatasetManifest);
@@ -101,8 +102,9 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
   temporary.publish();
 }
 
-/// Reads the folder's manifest.h5 and returns the result of read(its bytes). If the manifest is missing or damaged,
-/// throws a DataError that names the folder or the manifest; if the manifest is damaged, the text ends with `remedy`.
+/// Reads the bytes of the folder's manifest.h5, and returns what read(bytes) makes of them. If the manifest is missing
+/// or damaged, throws a DataError that names the folder or the manifest; if the manifest is damaged, the text ends with
+/// `remedy`.
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kDatasetManifest;

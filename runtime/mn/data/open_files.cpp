@@ -24,7 +24,8 @@ struct Budget {
   std::int64_t opening = 0;
   std::int64_t most = 0;  // limit of the files in all caches
 
-  /// Raises the process's limit of open files, as far as the system permits, to the sum of what all caches want.
+  /// Raises the process's limit of open files, so that every cache can hold as many files open as it wants. If the
+  /// system permits less, the caches together get what it permits.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;
@@ -59,7 +60,7 @@ Budget& budget() {
   return of_process;
 }
 
-/// While a file is being opened, an object of this class counts as an open file.
+/// An object of this class exists while a file is being opened, so that this file counts as open already.
 struct Opening {
   Opening() {
     const std::lock_guard lock(budget().mutex);
@@ -143,8 +144,8 @@ std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t fi
                                                  const std::function<File()>& open_bytes) {
   return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
-    // The cache open_ has one limit for the number of files and for memory: each file costs its index's bytes, but at
-    // least index_bytes / open_files.
+    // The cache open_ has a single limit, index_bytes, which limits both memory and the number of files: each file
+    // costs the bytes of its index, but at least index_bytes / open_files.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
   });
@@ -179,7 +180,7 @@ void OpenFiles::drop_copy(std::size_t file, const std::string& why) {
   open_.erase(key_of_copy(file));
 }
 
-/// The key has 6 bits for the field, 24 bits for the file, and 34 bits for the block.
+/// A block's key in the cache has 6 bits for the field, 24 bits for the file, and 34 bits for the block.
 std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_t block) {
   return static_cast<std::uint64_t>(file) << 40 | static_cast<std::uint64_t>(field) << 34 |
          static_cast<std::uint64_t>(block);

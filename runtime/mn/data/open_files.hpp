@@ -23,8 +23,8 @@
 
 namespace mn::data {
 
-/// The largest cache for blocks: it has room for kMaxLiveBytes, and for half as much again, because two lanes may share
-/// blocks (order.cpp).
+/// The largest cache for blocks: it has room for kMaxLiveBytes (the limit of the blocks in use), and for half as much
+/// again, because two lanes may share blocks (order.cpp).
 inline constexpr std::int64_t kMaxCacheBytes = kMaxLiveBytes / 2 * 3;
 /// The default memory for blocks: kMaxCacheBytes, or a quarter of this process's memory if that is less.
 [[nodiscard]] std::int64_t default_cache_bytes();
@@ -38,7 +38,7 @@ struct StoredDatasetOptions {
   std::filesystem::path installed = {};                                 ///< argument `installed` of open_dataset()
 };
 
-/// The memory for blocks on one of `ranks` ranks, which read equally much. It has room for the blocks that
+/// The memory for blocks on one rank, if `ranks` ranks read equally much. The memory has room for the blocks that
 /// default_order() has in use, and for at least two blocks of each field.
 [[nodiscard]] std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks);
 
@@ -104,7 +104,7 @@ class OpenFiles {
   /// dataset, blocks stay in memory. Otherwise a block is dropped after as many calls as the block has samples.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const StoredFile& from, std::size_t file, std::size_t field,
                                                         std::int64_t number);
-  /// The block if it is in memory; otherwise null.
+  /// Returns the block if it is in memory; otherwise returns null.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
     return blocks_.find(key_of(file, field, number));
   }
@@ -142,8 +142,8 @@ class OpenFiles {
   std::unique_ptr<FileStage> stage_;  // null: there are no copies
 };
 
-/// Implements Dataset::read() for the samples of `files`. If `only` is given, reads only this field, and leaves the
-/// other columns undefined. Thread-safe.
+/// Implements Dataset::read() for the samples of `files`. If `only` has a value, reads only the field with this number,
+/// and leaves all other columns undefined. Thread-safe.
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
                   std::vector<SampleError>* damaged, std::optional<std::size_t> only = {});
 

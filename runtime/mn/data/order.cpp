@@ -4,15 +4,16 @@
 // with lanes reads neighboring samples one after another, yet mixes samples from many random parts of the dataset.
 // Terms:
 //
-//   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
-//   window   a part of the epoch: lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1)
-//   lane     a run of neighbors, one sample a round: in storage order, or in random order (`mixed`) for large samples
+//   chunk    a run of neighboring samples. The dataset is cut into windows × lanes / adjacent equal chunks (± 1).
+//   window   a part of the epoch. It has lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1).
+//   lane     a run of neighboring samples. Each round takes one of them: the next one or, for large samples, a random
+//            one (`mixed`).
 //   round    one sample of each lane, lane 0 first
 //
-// Let V = lanes / adjacent. Lane i of a window is part i div V of the window's chunk i mod V, so neighboring positions
-// of a round lie in different chunks. Each epoch reads a chunk from another random sample on (the phase), to the end of
-// the chunk, and then from the chunk's beginning. If `aligned` is the number of samples in a block, phases are
-// beginnings of blocks.
+// Neighboring lanes of a window lie in different chunks: with V = lanes / adjacent, lane i is part i div V of the
+// window's chunk i mod V. In each epoch, the reading of a chunk begins at another random sample (the phase), goes on to
+// the chunk's end, and continues at the chunk's beginning. If `aligned` is the number of samples in a block, every
+// phase is the beginning of a block.
 //
 // Blocks of packed data may be so long that R ranks would have to share lanes. Then there are R times as many lanes as
 // one rank has room for, and an epoch reads about one block twice for each lane of each window.
@@ -55,19 +56,19 @@ enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kF
 // The number of lanes is 3 · 2^k, because the usual numbers of ranks, 2^i and 3 · 2^i, divide this number.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
-// Least length of a lane in blocks. A block at the border of two lanes is read twice, so at most 1/16 more bytes are
-// read.
+// Least length of a lane in blocks. A block at the border of two lanes is read twice. With lanes of 16 blocks or more,
+// these repeated reads add at most 1/16 to the bytes read.
 constexpr std::int64_t kLaneBlocks = 16;
-// Least length of a lane in samples. If each lane lies in a different file, a rank opens one file for every 192
-// samples.
+// Least length of a lane in samples. Even if each lane lies in a different file, a rank opens only one file for every
+// 192 samples that it reads.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
 // Limit for medium data, in bytes. Medium data are cheap to read again, so they get more and shorter lanes, which mix
 // samples better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. With this number, two
-// ranks share about one lane of 32.
+// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. With this number,
+// only about one lane of 32 is shared by two ranks.
 constexpr std::int64_t kOwnLanes = 32;
 
 /// The least length of a lane, in samples.
@@ -199,7 +200,7 @@ EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_
     }
     window_firsts_.push_back(window_firsts_.back() + samples);
   }
-  assert(window_firsts_.back() == n);  // (1)
+  assert(window_firsts_.back() == n);  // invariant 1: the windows have all samples
 }
 
 EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) const {
@@ -207,8 +208,8 @@ EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) co
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
   const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  // The phase is one of first, first + aligned, …, the beginnings of blocks, because reading from the middle of a block
-  // on would read this block twice.
+  // The phase is the beginning of a block (first, first + aligned, …), because an epoch that began in the middle of a
+  // block would read this block twice.
   const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
   const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
   const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
@@ -248,7 +249,7 @@ std::int64_t OrderWindow::lane_length(std::int64_t lane) const {
   const std::int64_t length = chunks_[lane % chunks].length;
   const std::int64_t adjacent = order_->options_.adjacent;
   const std::int64_t samples = length / adjacent + (lane / chunks < length % adjacent ? 1 : 0);
-  assert(samples == order_->full_rounds() || samples == order_->full_rounds() + 1);  // (3)
+  assert(samples == order_->full_rounds() || samples == order_->full_rounds() + 1);  // invariant 3
   return samples;
 }
 

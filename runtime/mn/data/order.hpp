@@ -46,12 +46,13 @@ struct OrderOptions {
 
 /// default_order() shuffles all samples at once up to this size, because every rank can keep all samples in memory.
 inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
-/// Reading samples of this size one by one costs little more than reading neighbors together. So default_order() sets
-/// `mixed` for large samples.
+/// Samples of at least this size are large. Reading them one by one costs little more than reading neighbors together,
+/// so default_order() sets `mixed` for them.
 inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
 /// Limit of default_order() for the number of files from which a rank reads at a time.
 inline constexpr std::int64_t kMaxOpenFiles = 640;
-/// Limit of default_order() for the bytes of blocks in memory of which samples are still to be used.
+/// Limit of default_order() for the bytes of blocks that a rank keeps in memory because some of their samples are still
+/// to be used.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;
 /// Limit of default_order() for the bytes that the indexes of open files take in memory.
 inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
@@ -67,7 +68,7 @@ inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
 /// are so long that `ranks` ranks can't divide the lanes well.
 [[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks = 1);
 
-/// One epoch: a bijection position → sample.
+/// The order of one epoch: gives each position a sample, and each sample exactly one position.
 class EpochOrder {
  public:
   EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch);
@@ -88,8 +89,8 @@ class EpochOrder {
  private:
   friend class OrderWindow;
 
-  /// A run of neighboring samples. The chunk is read from `phase` samples after `begin` to its end, and then from
-  /// `begin` on.
+  /// A run of neighboring samples. Reading begins `phase` samples after `begin`, goes on to the chunk's end, and
+  /// continues at `begin`.
   struct Chunk {
     std::int64_t begin;
     std::int64_t length;
@@ -107,12 +108,13 @@ class EpochOrder {
   Permutation permutation_;         // permutes chunks, or samples if the order has no lanes
   std::int64_t chunk_samples_ = 0;  // samples of a chunk, unless longer_chunks_ adds one
   std::int64_t longer_chunks_ = 0;  // the first longer_chunks_ chunks have chunk_samples_ + 1
-  // [windows + 1] the first position of each window; empty if the order has no lanes
+  // [windows + 1] the first position of each window, and the number of samples; empty if the order has no lanes
   std::vector<std::int64_t> window_firsts_ = {};
 };
 
-/// One window of an order. It tells the samples of its lanes. In a round each lane gives one sample, lane 0 first; in
-/// the last round some lanes may be empty. An order without lanes counts as one window of one lane.
+/// One window of an order: tells which sample each lane gives in each round. In a round each lane gives one sample,
+/// lane 0 first; in the last round some lanes may have no sample left. An order without lanes counts as one window of
+/// one lane.
 class OrderWindow {
  public:
   /// `order` must outlive the window.
@@ -124,7 +126,8 @@ class OrderWindow {
     std::int64_t last = 0;
     [[nodiscard]] std::int64_t count() const noexcept { return last - first; }
   };
-  /// For each lane, the rounds whose samples have positions in [first, last) of the window.
+  /// For each lane, the rounds in which the lane's sample has a position in [first, last). Positions count from the
+  /// beginning of the window.
   [[nodiscard]] std::vector<Rounds> rounds(std::int64_t first, std::int64_t last) const;
   [[nodiscard]] std::int64_t sample(std::int64_t lane, std::int64_t round) const;
   [[nodiscard]] std::int64_t number() const noexcept { return number_; }

@@ -111,8 +111,8 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   if (field.num_classes == kCountClasses)
     field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
-  // The check above covers the column as a whole. The error message names the first wrong sample, which is looked up
-  // here.
+  // The check above covers the column as a whole. The error message is to name the first wrong sample, so this sample
+  // is looked up here.
   std::int64_t sample = 0;  // becomes the first wrong sample
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));

@@ -65,8 +65,9 @@ struct RawSamples {
   }
 };
 
-/// Makes samples of a labeled() spec from the samples' data, back to back, and their labels. Unless the data field is
-/// fixed, `offsets` has n + 1 numbers: the position of each sample's first byte in `data`, and the end of `data`.
+/// Makes samples of a labeled() spec. `data` has the data of all samples, back to back; `labels` has their labels.
+/// Unless the data field is fixed, `offsets` has n + 1 numbers: the position of each sample's first byte in `data`, and
+/// the end of `data`.
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
@@ -79,8 +80,8 @@ struct SamplePlace {
 /// Fills `out` with copies of the samples at `places`. All samples have the spec `spec`.
 void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out);
 
-/// Throws ArgumentError unless `samples` has the columns of `spec`: with lengths that match, and with classes as the
-/// values of class fields. If a number of classes in `spec` is kCountClasses, sets it to the largest class + 1.
+/// Throws ArgumentError unless `samples` has the columns of `spec`, their lengths match the spec, and the values of
+/// class fields are classes. If a number of classes in `spec` is kCountClasses, sets it to the largest class + 1.
 void check_samples(const RawSamples& samples, SampleSpec& spec);
 
 }  // namespace mn

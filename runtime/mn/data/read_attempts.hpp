@@ -27,8 +27,8 @@ class ReadAttempts {
  public:
   explicit ReadAttempts(OpenFiles& files) : files_(files) {}
 
-  /// Calls task(0) … task(n − 1) on many threads; task(i) reads the file numbered file_of(i). Drops errors. Does
-  /// nothing if n < 2.
+  /// Calls task(0) … task(n − 1) on many threads; task(i) reads the file numbered file_of(i). Drops errors, because
+  /// attempt() repeats the task and reports the error. Does nothing if n < 2.
   template <class FileOf, class Task>
   void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
     if (n < 2) return;
@@ -45,13 +45,14 @@ class ReadAttempts {
     });
   }
 
-  /// Calls use(open file, whether it is the node's copy), and calls it again after each error that may be temporary.
-  /// Returns no value after success, and the last error if the file is given up. Throws all other errors of `use`.
+  /// Opens the file and calls use(opened, is_copy), where `is_copy` tells whether the opened file is the node's copy.
+  /// Repeats this after each error that may be temporary. Returns no value after success, and the last error if the
+  /// file is given up. Throws all other errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
     if (const auto error = failed_.find(file); error != failed_.end() && pauses_ == kRetryPauses.size()) {
-      return given_up_.insert(*error).first->second;  // (4)
+      return given_up_.insert(*error).first->second;  // invariant 4: given up without an attempt
     }
     try {
       with_retries([&] { use_any(file, use); }, [&] { close(file); }, pauses_);
@@ -59,7 +60,7 @@ class ReadAttempts {
       return std::nullopt;
     } catch (const FileError& error) {
       if (!may_pass(error)) throw;
-      assert(pauses_ == kRetryPauses.size());  // (4)
+      assert(pauses_ == kRetryPauses.size());  // invariant 4: given up only after the last pause
       return given_up_.emplace(file, error).first->second;
     }
   }
@@ -74,14 +75,14 @@ class ReadAttempts {
       use(*from.file, from.is_copy);
     } catch (const DataError& error) {
       if (!from.is_copy) throw;
-      files_.drop_copy(file, error.what());  // (1): from now on the file on shared storage is used
+      files_.drop_copy(file, error.what());  // invariant 1: from now on reads use the file on storage
       last_ = {};
       use(*opened(file).file, false);
     }
   }
 
-  /// The file, opened. Most samples lie in the file of the previous sample, so the last file is kept here and need not
-  /// be looked up in the cache.
+  /// Returns the open file. Most samples lie in the file of the previous sample, so the last file is kept here and need
+  /// not be looked up in the cache.
   OpenFiles::Opened opened(std::size_t file) {
     if (last_.file == nullptr || last_number_ != file) {
       last_ = files_.open(file);

@@ -11,8 +11,8 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of a read, which one request reads. The samples lie in one block, or each sample is
-/// alone in its block and the blocks are neighbors.
+/// A run: the samples [first, first + count) of a read. One request reads the whole run, because its samples lie in one
+/// block, or because each sample is alone in its block and these blocks are neighbors.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
@@ -73,7 +73,7 @@ class ReadPlan {
     }
     return offsets;
   }
-  /// The runs that cover the samples k for which is_wanted(k) is true, in ascending order.
+  /// The runs that together have the samples k for which is_wanted(k) is true, in ascending order of k.
   template <class IsWanted>
   [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
     std::vector<ReadRun> runs;

@@ -16,8 +16,8 @@ namespace mn::data {
 /// many requests at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts no thread. run() starts threads as needed, up to `threads`. They end with the pool: at this time no thread
-  /// may be in run().
+  /// Starts no thread. run() starts threads as needed, up to `threads`. The threads end when the pool is destroyed; no
+  /// thread may be in run() then.
   explicit ReadPool(int threads) : most_threads_(threads) {}
 
   /// Calls task(0) … task(n − 1) on this thread and the pool's threads, and returns when all calls have returned.

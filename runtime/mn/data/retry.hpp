@@ -40,7 +40,7 @@ decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_
   }
 }
 
-/// Does the same for a single read, which has its own count of pauses.
+/// Does the same as the function above for a read that shares its count of pauses with no other read.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover) {
   std::size_t pauses = 0;

@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// This limit is far below 2⁶³, so products with further factors do not overflow.
+// The largest size of a sample in bytes. It is far below 2⁶³, so that products of a size with other numbers do not
+// overflow.
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;

@@ -5,11 +5,11 @@
 //     the end.
 // (3) PositionSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
 //     mid-epoch resumes with any number of ranks and any batch size, because (seed, epoch, consumed) is a position in
-//     one order. Draws resume in mid-epoch with equal weights only.
+//     one order. A DrawSampler resumes in mid-epoch only with equal weights.
 // (4) PositionSampler: the number of ranks affects only which rank takes which sample of a step.
 // (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs an equal number of ranks and
 //     batch size.
-// (6) A state of another dataset (by fingerprint and size) is rejected.
+// (6) A sampler rejects the state of another dataset, which it recognizes by fingerprint and size.
 //
 // Cost: a step evaluates the order batchsize times, and has StepDivision's cost. No messages are sent, and no table of
 // samples is kept.
@@ -49,7 +49,7 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   return options;
 }
 
-/// The text of Sampler::do_draws() in a state; empty if the state has none.
+/// The text in a state that identifies the weights of draws (from Sampler::do_draws()). Empty if the state has none.
 std::string draws_of(const nlohmann::json& state) { return state.value("draws", std::string()); }
 
 }  // namespace
@@ -201,7 +201,7 @@ PartSampler::PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fin
     : Sampler(std::accumulate(part_sizes.begin(), part_sizes.end(), std::int64_t{0}), fingerprint, options),
       part_sizes_(std::move(part_sizes)),
       order_(part_sizes_[options.rank], options.order, options.seed, 0) {
-  assert(std::ranges::max(part_sizes_) - std::ranges::min(part_sizes_) <= 1);  // (1)
+  assert(std::ranges::max(part_sizes_) - std::ranges::min(part_sizes_) <= 1);  // invariant 1: equal counts (± 1)
 }
 
 std::int64_t PartSampler::do_steps_per_epoch() const {
@@ -223,7 +223,8 @@ std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
 
 std::optional<SamplerStep> PartSampler::do_next() {
   const std::int64_t whole = options().batchsize * options().ranks;
-  // Every step except the last two takes a whole batch on every rank.
+  // Every step except the last two takes a whole batch on every rank, so the number of steps taken so far is consumed()
+  // / whole, rounded up.
   const std::int64_t k = (consumed() + whole - 1) / whole;
   const std::int64_t steps = do_steps_per_epoch();
   if (k >= steps || consumed() == size()) return std::nullopt;

@@ -21,9 +21,9 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< omit a short last step
-  /// Counts only without drop_last. True: the last two steps of an epoch share the remaining samples evenly. So no step
-  /// has much less than half of the samples of a full step, and every rank has a sample if batchsize ≥ 2. False: the
-  /// last step is short.
+  /// Has an effect only if drop_last is false. True: the last two steps of an epoch share the remaining samples evenly.
+  /// So no step has much less than half of the samples of a full step, and every rank has a sample if batchsize ≥ 2.
+  /// False: the last step is short.
   bool even_last = true;
   data::OrderOptions order;
 };
@@ -95,8 +95,8 @@ class Sampler {
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
   /// Text that identifies the weights of draws; empty for samplers that don't draw.
   [[nodiscard]] virtual std::string do_draws() const { return {}; }
-  /// Throws DataError if `state` belongs to another dataset. If it was taken in mid-epoch, also throws if it has other
-  /// draws than this sampler.
+  /// Throws DataError if `state` belongs to another dataset. If the state was taken in mid-epoch, also throws if its
+  /// weights of draws differ from this sampler's.
   void check_origin(const nlohmann::json& state, bool is_mid_epoch) const;
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
@@ -106,10 +106,10 @@ class Sampler {
   EpochPosition position_;
 };
 
-/// A sampler for data that every rank can read. Let G = batchsize × ranks. Step k of an epoch takes positions [k·G, (k
-/// + 1)·G) of the epoch; only the last two steps may differ. The sample at a position is a function of position, seed
-/// and epoch alone. So with equal G a step has equal samples for any number of ranks, and a state in mid-epoch resumes
-/// with any number of ranks and any batch size.
+/// A sampler for data that every rank can read. A step takes the next G = batchsize × ranks positions of the epoch, so
+/// step k takes positions [k·G, (k + 1)·G); only the last two steps may differ. The sample at a position is a function
+/// of position, seed and epoch alone. So with equal G a step has equal samples for any number of ranks, and a state in
+/// mid-epoch resumes with any number of ranks and any batch size.
 class PositionSampler : public Sampler {
  protected:
   using Sampler::Sampler;
@@ -124,8 +124,8 @@ class PositionSampler : public Sampler {
   [[nodiscard]] virtual std::uint64_t do_step_seed(std::int64_t first) const = 0;
 };
 
-/// A sampler that takes each sample once in an epoch. StepDivision gives ranks equal numbers of samples (± 1) and few
-/// places to read from.
+/// A sampler that takes each sample once in an epoch. StepDivision divides a step between ranks, so that each rank gets
+/// the same number of samples (± 1) and reads at few places.
 class GlobalSampler final : public PositionSampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -155,9 +155,9 @@ class DrawSampler final : public PositionSampler {
   data::Draws draws_;
 };
 
-/// A sampler for ranks that each take the samples of their own part. With batch size b, step k takes samples [k·b, (k +
-/// 1)·b) of an order of this rank's part; only the last two steps may differ. A state in mid-epoch resumes only with an
-/// equal number of ranks and batch size.
+/// A sampler for ranks that each take the samples of their own part. Each step takes the next `batchsize` samples in an
+/// order of this rank's part; only the last two steps may differ. A state in mid-epoch resumes only with an equal
+/// number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// Rank r has part_sizes[r] samples; the sizes differ by at most one.

@@ -28,7 +28,7 @@ struct ScatterOptions {
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// The numbers, in the dataset, of the samples in the rank's part, in the part's order.
+/// Which samples are in the rank's part: their numbers in the whole dataset, in the part's order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
 /// A rank's part of a dataset that the root has in memory. The root sends each rank its part.

@@ -181,7 +181,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 
-/// Makes the HDF5 file with empty datasets, and writes their extents into `header`.
+/// Makes the HDF5 file with datasets that are still without content, and stores the datasets' positions in `header`.
 void lay_out(const std::filesystem::path& path, const ShardContent& content, const std::vector<Part>& parts,
              ShardHeader& header) {
   const H5Lock lock;

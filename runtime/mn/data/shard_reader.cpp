@@ -1,3 +1,5 @@
+// Opens shards and reads their samples.
+//
 // (1) A header is used only after decode_header() has accepted it. A shard that a manifest lists must also have the CRC
 //     and uuid recorded there.
 // (2) The constructor reads small fields, blocks' checksums and offsets, and compares each part with its CRC.

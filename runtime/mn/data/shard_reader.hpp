@@ -79,7 +79,7 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
  private:
-  /// What is in memory of a field.
+  /// What an open shard holds in memory of a field.
   struct Field {
     bool is_small = false;
     std::int64_t sample_bytes = 0;      // size of a sample of a fixed field

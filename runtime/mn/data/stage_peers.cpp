@@ -73,7 +73,8 @@ StageFile StageFile::open(const std::string& handle) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw FileError(with_errno("cannot open the file of process " + std::to_string(process), errno), errno);
   const struct stat facts = facts_of(fd.get(), path);
-  // /proc leads to another file if the process number in the handle comes from a different PID namespace.
+  // If the process number in the handle comes from a different PID namespace, /proc leads to another file. So the
+  // file's device and inode are compared with those in the handle.
   if (facts.st_dev != device || facts.st_ino != inode) {
     throw DataError("process " + std::to_string(process) + " has another file: is it in another container?");
   }

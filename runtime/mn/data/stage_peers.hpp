@@ -86,11 +86,11 @@ struct StageNode {
   Fd listener = {};       ///< listens for requests of other nodes; set only in the process that runs the StageServer
 };
 
-/// Asks a file's home node (StageDirectory) which node has a copy of the file, and gets the copy from this node.
-/// Thread-safe.
+/// Gets copies of files from other nodes. Each file has a home node, which records the nodes that have a copy
+/// (StageDirectory). This class asks the home node for such a node, and gets the copy from there. Thread-safe.
 ///
 /// (1) A received copy has the checksums of the bytes that the first node read from shared storage.
-/// (2) If a node can't be reached, or does not answer, it is not asked again, and files are read from shared storage
+/// (2) A node that can't be reached, or does not answer, is not asked again, and files are read from shared storage
 ///     instead.
 class StagePeers {
  public:

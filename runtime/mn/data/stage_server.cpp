@@ -19,7 +19,8 @@ bool reply(const Fd& to, const Value& value) {
   return send_until(to, std::as_bytes(std::span(&value, 1)), Clock::now() + kRequestTime);
 }
 
-/// Compares keys in a time that is independent of their content.
+/// Compares two keys. The time for this does not depend on the keys, so it tells a stranger nothing about the right
+/// key.
 bool is_same(const StageKey& a, const StageKey& b) {
   std::byte difference{};
   for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];

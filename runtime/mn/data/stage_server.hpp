@@ -39,7 +39,7 @@ class StageDirectory {
     std::vector<std::uint32_t> nodes;  // nodes that have a copy of the file
     std::size_t turn = 0;              // counts answers; nodes[turn % size] is named next
     std::uint32_t copier = 0;          // the node that reads the file from shared storage
-    Time until = {};                   // time after which `copier` no longer counts as the copier (3)
+    Time until = {};                   // invariant 3: time after which `copier` no longer counts as the copier
   };
   std::unordered_map<std::uint64_t, Entry> files_;
 };
@@ -60,7 +60,7 @@ class StageServer {
 
   /// `listener` and the captures of `read_copy` must outlive the server.
   StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
-  /// Ends each transfer: after its next 256 KiB, or after kStagePieceTime if the receiver takes no data. Joins the
+  /// Each transfer ends after its next 256 KiB, or after kStagePieceTime if the receiver takes no data. Then joins the
   /// threads.
   ~StageServer();
 

@@ -2,8 +2,8 @@
 // run of neighboring samples (order.cpp).
 //
 // If a rank reads the same lanes in every step, it uses all samples of the blocks that it reads. But each rank must
-// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. Let a = lanes div R
-// and c = lanes mod R.
+// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. So each rank owns a =
+// lanes div R lanes, and the remaining c = lanes mod R lanes are shared.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j gives samples to the ranks r with r mod c = j whose own lanes do not give enough
@@ -35,7 +35,7 @@
 namespace mn::data {
 namespace {
 
-/// Hands the samples of lanes to ranks, and records the pieces of one rank.
+/// Hands the samples of a step's lanes to ranks, and records which pieces of lanes one rank gets.
 class Dealer {
  public:
   Dealer(std::span<const std::int64_t> counts, int rank, int ranks)

@@ -82,7 +82,7 @@ std::string StoredDataset::do_where(std::int64_t index) const {
 
 namespace {
 
-/// Opens the joined dataset or the subset of a nested_table().
+/// Opens the joined dataset, or the subset, that a nested_table() describes.
 std::shared_ptr<Dataset> open_nested(const nlohmann::json& nested) {
   return read_json(data::kNestedTableName, [&]() -> std::shared_ptr<Dataset> {
     std::vector<std::shared_ptr<Dataset>> parts;

@@ -56,8 +56,8 @@ class StoredFile {
   }
   /// The error text for a damaged block: names the file and the samples, and may add a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
-  /// The name of the image file or archive member from which the sample was made. Empty if the open file does not
-  /// record it, or can't be read.
+  /// The name of the image file or archive member from which the sample was made. Empty if the file does not record the
+  /// name, or if the name can't be read.
   [[nodiscard]] virtual std::string source_of(std::int64_t /*sample*/) const { return {}; }
   /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;

@@ -144,8 +144,8 @@ class Reading {
   }
 
   /// Reads a run, and asks the system to read the following block ahead, because orders walk from neighbor to neighbor
-  /// (order.hpp). Large samples are read in random order, so the next block is not known. Several threads call this
-  /// function, for different runs.
+  /// (order.hpp). Large samples are read in random order, so the next block is not known, and nothing is read ahead.
+  /// Several threads call this function, for different runs.
   void load_with_next(FieldRead& read, const ReadRun& run) const {
     const auto from = files_.open(plan_.file(run.first)).file;
     load(*from, read, run);
@@ -192,9 +192,9 @@ class Reading {
     column.bytes.resize(end);
   }
 
-  /// Calls use(open file of the run, whether it is the node's copy), with retries. If the file server stays in trouble,
-  /// reports the samples of the run as damaged and returns false; if the caller of read() accepts no damaged samples,
-  /// throws FileError instead.
+  /// Opens the run's file and calls use(opened, is_copy), with retries; `is_copy` tells whether the file is the node's
+  /// copy. If the file server stays in trouble, reports the samples of the run as damaged and returns false; if the
+  /// caller of read() accepts no damaged samples, throws FileError instead.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
     const auto error = attempts_.attempt(plan_.file(run.first), use);
@@ -216,7 +216,7 @@ class Reading {
   std::optional<std::size_t> only_;  // if set, only this field is read
   ReadPlan plan_;
   ReadAttempts attempts_;
-  std::set<std::size_t> reported_;  // (3): the samples that were reported, for any field
+  std::set<std::size_t> reported_;  // invariant 3: samples reported already, for any field
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 // (1) pairs_ holds every pair in the words, with its weight (its count over all words) and a list of the words with the
 //     pair. The list may also name words that no longer have the pair. A merge looks only at the listed words.
 // (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
-//     So queue_ has one entry for each pair that was not dropped, and the entry's weight is at least the pair's: best()
-//     corrects the top entry. Memory: about 20 times the words' bytes. Time: proportional to the number of tokens that
-//     merges change.
+//     So queue_ has one entry for each pair that was not dropped, and the entry's weight is at least the pair's weight.
+//     If the weight of the top entry is too high, best() corrects it. Memory: about 20 times the words' bytes. Time:
+//     proportional to the number of tokens that merges change.
 #include <mn/data/vocabulary.hpp>
 
 #include <cassert>
@@ -40,7 +40,7 @@ class PairCounts {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
       const auto found = pairs_.find(top.pair);
-      assert(found != pairs_.end() && found->second.weight <= top.weight);  // (2)
+      assert(found != pairs_.end() && found->second.weight <= top.weight);  // invariant 2
       if (found->second.weight == top.weight) return {top.weight, top.pair};
       queue_.pop();
       if (found->second.weight > 0) {

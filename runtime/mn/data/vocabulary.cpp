@@ -4,8 +4,10 @@
 // (2) Merges are applied in the order of learning: of all pairs in a word, the pair learned first is merged first, and
 //     of equal pairs the leftmost.
 // (3) A vocabulary from a JSON document is checked: its merges name only earlier tokens, and no text has more than
-//     kMaxBytes bytes. Cost: a vocabulary of merges encodes each different word of a text once, and passes over the
-//     word once for each merge in the word; words are short.
+//     kMaxBytes bytes.
+//
+// Cost: a vocabulary of merges encodes each different word of a text once, and passes over the word once for each merge
+// in the word; words are short.
 #include <mn/data/vocabulary.hpp>
 
 #include <algorithm>
@@ -60,7 +62,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // If a word follows several blanks, the last blank belongs to that word, so the run of blanks gives it up.
+  // If a word follows several blanks, the last blank belongs to that word, so the run of blanks ends before this blank.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;

@@ -67,7 +67,7 @@ class Vocabulary {
   /// Returns the length of the beginning of `text` that can be encoded now, because its tokens do not depend on the
   /// bytes that will follow `text`. Encode the rest of `text` together with the bytes that follow.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
-  /// Equal vocabularies encode every text to equal tokens.
+  /// True if the two vocabularies are equal; then they encode every text to equal tokens.
   bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
 
  private:
@@ -102,7 +102,7 @@ namespace data {
 /// Length in bytes of the first character (UTF-8) of a text: 0 if the text is empty, −1 if the text is not UTF-8, −2 if
 /// the text ends in the middle of the character.
 [[nodiscard]] int first_character(std::string_view text) noexcept;
-/// Length of a UTF-8 text without a character that is cut off at its end.
+/// The length of a UTF-8 text in bytes. If the last character is cut off at the end of the text, it is not counted.
 [[nodiscard]] std::size_t complete_characters(std::string_view text) noexcept;
 
 }  // namespace data

@@ -25,11 +25,11 @@ namespace data {
 
 /// The draws of an epoch. Each draw is a function of (seed, epoch, position) alone.
 ///
-/// With replacement, a draw inverts the distribution function by a binary search. Without replacement, an epoch takes
-/// the samples with the smallest keys −log(u) / weight, with a random u in (0, 1) for each sample (Efraimidis and
-/// Spirakis, "Weighted random sampling with a reservoir", 2006). The keys give the distribution of drawing one sample
-/// after another. Cost: 8 bytes of memory for each sample; without replacement 8 bytes more, and a sort at the
-/// beginning of each epoch.
+/// With replacement, a draw picks a random number below the sum of all weights, and finds its sample by a binary search
+/// in the running sums of the weights. Without replacement, an epoch takes the samples with the smallest keys −log(u) /
+/// weight, with a random u in (0, 1) for each sample (Efraimidis and Spirakis, "Weighted random sampling with a
+/// reservoir", 2006). The keys give the distribution of drawing one sample after another. Cost: 8 bytes of memory for
+/// each sample; without replacement 8 bytes more, and a sort at the beginning of each epoch.
 class Draws {
  public:
   /// Throws UsageError unless `options` has a weight for each of `samples` samples, at least one weight is above 0, the
