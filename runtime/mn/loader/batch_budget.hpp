@@ -27,8 +27,8 @@ struct BatchBytes {
 ///     requires this.
 class BatchBudget {
  public:
-  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples, or 0 if nothing is known; no
-  /// second batch is then begun before the first one is finished.
+  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples. If nothing is known,
+  /// `raw_guess` is 0, and no second batch is begun before the first batch is finished.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 

@@ -43,9 +43,9 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // pin_memory() copies a tensor only if it is not page-locked yet, as when a program's transform did not allocate it
-  // with memory(). The page-locked memory is safe until the copy has finished, because libtorch's host allocator frees
-  // it only then.
+  // pin_memory() copies a tensor only if the tensor is not page-locked yet, for example because a program's transform
+  // did not allocate it with memory(). The page-locked memory is safe until the copy has finished, because libtorch's
+  // host allocator frees it only then.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());

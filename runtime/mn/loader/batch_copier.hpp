@@ -22,7 +22,7 @@ class CopyTicket {
   CopyTicket() = default;
   explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
   /// Makes the caller's current stream wait for the copy, without blocking the host. Also keeps the tensors' memory
-  /// until the stream has used them. Does nothing for a batch on the CPU.
+  /// until that stream has used the tensors. Does nothing for a batch on the CPU.
   void wait(const std::vector<BatchField>& fields) const;
 
  private:

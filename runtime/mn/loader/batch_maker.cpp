@@ -73,7 +73,8 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     const std::size_t unread = damaged.size();
     Transformed transformed = transform(batch, order, damaged);
     made.times.transformed = std::chrono::steady_clock::now();
-    // The error text gets the sample's file, which a transform does not know.
+    // A transform does not know from which file a sample was read, so the sample's name and file (where()) are added to
+    // the transform's error text here.
     for (std::size_t i = unread; i < damaged.size(); ++i) {
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }

@@ -18,7 +18,7 @@
 
 namespace mn {
 
-/// When a thread began a batch, had read its samples, and had transformed them.
+/// The times at which a thread began a batch, had read the batch's samples, and had transformed them.
 struct BatchTimes {
   using Time = std::chrono::steady_clock::time_point;
   Time begun = {};
@@ -44,10 +44,10 @@ class BatchMaker {
   /// its memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the
   /// errors of reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
-  /// From now on make() transforms no further batch, and throws instead.
+  /// Ends the work: from now on make() throws before it would transform a batch.
   void end() { ends_ = true; }
-  /// The error if a rank met more than max_corrupt damaged samples in an epoch: `count` is their number, and the error
-  /// names the last element of `damaged`.
+  /// Makes the error for a rank that met more than max_corrupt damaged samples in an epoch. `count` is the number of
+  /// these samples. The error's text names the last element of `damaged`.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:

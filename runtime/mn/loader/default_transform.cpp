@@ -19,7 +19,7 @@ at::ScalarType scalar_type(DType dtype) {
   return kTypes[static_cast<std::size_t>(dtype)];
 }
 
-/// Makes a tensor of `shape` and copies a field's bytes of all samples into it.
+/// Makes a tensor of the shape `shape`, and fills it with the bytes that a field has in all samples.
 at::Tensor tensor_of(const RawColumn& column, DType dtype, const std::vector<std::int64_t>& shape,
                      const at::TensorOptions& memory) {
   at::Tensor result = at::empty(shape, memory.dtype(scalar_type(dtype)));

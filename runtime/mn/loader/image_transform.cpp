@@ -27,7 +27,8 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, co
                     std::size_t values, Value* out, const Make& make) {
   std::mutex mutex;
   std::map<std::int64_t, std::string> failed;
-  // An augmenter is kept for the next image, because it owns memory. There are never more augmenters than threads.
+  // A thread that has finished an image leaves its augmenter here for a later image, because an augmenter owns memory
+  // that can be reused. There are never more augmenters than threads.
   std::vector<std::unique_ptr<data::ImageAugmenter>> spare;
   batch.for_each(batch.samples.size(), [&](std::int64_t i) {
     const std::span room(out + static_cast<std::size_t>(i) * values, values);
@@ -93,7 +94,8 @@ at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& n
   at::Tensor result = planes.narrow(1, 0, 3).to(
       at::kFloat, false, true,
       layout == data::PixelLayout::kNchw ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-  // Mean and stddev are arguments of kernels here. A tensor of them would have to be copied to the GPU.
+  // Mean and stddev are passed to the kernels as numbers, one channel after another, because a tensor of them would
+  // have to be copied to the GPU.
   for (std::int64_t c = 0; c < 3; ++c) {
     const auto k = static_cast<std::size_t>(c);
     const float stddev = normalization.stddev[k];

@@ -10,8 +10,8 @@
 
 namespace mn {
 
-/// Why DataLoader::next() has waited, and the cost of reading. The waiting time is divided by what the awaited
-/// minibatch was waiting for.
+/// Why DataLoader::next() has waited, and what the reading has cost. The waiting time is divided among the phases of a
+/// minibatch: in the queue, reading, transforming, copying.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
   double storage_s = 0;  ///< seconds while the minibatch's samples were read
@@ -31,7 +31,7 @@ struct EpochSize {
 /// differ in size. To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
 class Iterator {
  public:
-  /// Programs hold iterators by pointers to this class.
+  /// The destructor is virtual, because programs hold iterators by pointers to this class.
   virtual ~Iterator() = default;
 
   /// Returns the next minibatch. At the end of each epoch, one call returns no value, and the next call begins a new
@@ -45,8 +45,8 @@ class Iterator {
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
   /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
-  /// The iterator's position, and how it orders the samples. load_state() continues from this state with any number of
-  /// ranks.
+  /// The iterator's position, and how the iterator orders the samples. load_state() can continue from this state with
+  /// any number of ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position in `state`, a result of state().
   virtual void load_state(const nlohmann::json& state) = 0;

@@ -1,5 +1,6 @@
-// The calling thread asks the sampler for steps and queues a slot for each step. Workers take slots from todo_ and make
-// their batches with maker_; next() waits until the front slot of queue_ is ready.
+// The calling thread asks the sampler for steps, and queues a slot (the place for the batch of a step) for each.
+// Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_ is
+// ready.
 //
 // (1) A batch is a function of its step alone, not of the number of workers or of batches made ahead.
 // (2) The sampler runs on the calling thread only, and is ahead of the batches handed out. So state() uses the position
@@ -165,7 +166,8 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Divides the time that next() has waited, since `begin`, among the phases of the batch.
+  /// Divides the time for which next() has waited among the phases of the batch. The wait has lasted from `begin` until
+  /// now.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;

@@ -30,8 +30,8 @@ class DataLoader final : public Iterator {
  public:
   /// Throws a UsageError as Sampler does. Sends no messages.
   DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
-  /// Takes the result of scatter_dataset(), a pointer to a SubDataset that is not const. Without this overload such a
-  /// call would be ambiguous.
+  /// Takes the result of scatter_dataset(), a pointer to a SubDataset that is not const. Without this overload, the
+  /// call with such a pointer would be ambiguous.
   DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
       : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
   /// A loader that takes all samples of the dataset, and shares them with no other rank.

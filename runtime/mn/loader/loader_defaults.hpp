@@ -17,8 +17,9 @@ inline constexpr int kReadAhead = 7;
 [[nodiscard]] int default_prefetch(int workers);
 [[nodiscard]] std::int64_t default_prefetch_bytes();
 
-/// Makes the sampler of a loader. The sampler takes samples of the whole dataset. If options.by_part is true, or if the
-/// root sent parts from its memory, it takes only samples of this rank's part. Throws UsageError as Sampler does.
+/// Makes the sampler of a loader. The sampler takes samples of the whole dataset, with two exceptions: if
+/// options.by_part is true, or if the root sent parts from its memory, the sampler takes only samples of this rank's
+/// part. Throws UsageError as Sampler does.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 
 }  // namespace mn

@@ -44,11 +44,11 @@ struct RawBatch {
 /// the second case default_field() makes all other fields.
 class Transformed {
  public:
-  /// The result is only the first field.
+  /// The result has only the first field of the minibatch.
   Transformed(at::Tensor first)  // NOLINT: meant to be implicit
       : fields_{{.name = {}, .values = std::move(first)}} {}
-  /// The result is all fields. A field without a name gets the name that the dataset's spec has at the field's
-  /// position.
+  /// The result has all fields of the minibatch. A field without a name gets the name that the dataset's spec has at
+  /// the field's position.
   Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
       : fields_(std::move(all)), has_all_(true) {}
 
@@ -75,7 +75,7 @@ using Transform = std::function<Transformed(const RawBatch& batch, std::vector<S
 using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
 
 /// The default transform of the first field. A fixed field becomes {samples, shape…}. Values of uint8, unless they are
-/// classes, become float32 and are divided by 255; all other values are as from default_field().
+/// classes, become float32 and are divided by 255; all other values stay as default_field() makes them.
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
 
 /// Makes a tensor of the field at `position`. Values stay as they are, except that classes become int64. A field whose
@@ -98,15 +98,16 @@ struct LoaderOptions {
   /// from its memory.
   std::optional<DrawOptions> draws = {};
   bool drop_last = false;  ///< omits a short last step
-  /// For an epoch that does not divide evenly into steps, without drop_last. True: the last two steps share the
-  /// remaining samples evenly. False: the last step is short.
+  /// Has an effect if an epoch does not divide evenly into steps and drop_last is false. True: the last two steps share
+  /// the remaining samples evenly. False: the last step is short.
   bool even_last = true;
   bool sticky = false;  ///< a rank reads about the same shards in every epoch, so the node's page cache has them
   /// True: each rank reads its own part from beginning to end. This order is the cheapest, and suits evaluation. The
   /// samples of a step then depend on the number of ranks. Cannot be combined with `shuffle`.
   bool by_part = false;
-  /// Number of threads that transform; more threads read files. The batches do not depend on this number. 0: the
-  /// calling thread reads and transforms. Default: one less than the cores of this process, at least 1 and at most 16.
+  /// Number of threads that transform samples; further threads read files. The batches do not depend on this number. 0:
+  /// the calling thread reads and transforms. Default: one less than the cores of this process, at least 1 and at most
+  /// 16.
   std::optional<int> workers = {};
   /// Number of batches that the loader makes ahead, ready or in work. The batch that the caller has does not count.
   /// prefetch_bytes may reduce the number. Default: 8, or 2 for each worker if that is more.

@@ -1,3 +1,5 @@
+// Only the root's iterator reads data. The root broadcasts each minibatch to all ranks.
+//
 // (1) In each collective call the root broadcasts one document with the result of its own iterator: an error, the end
 //     of an epoch, or a list of a minibatch's tensors. Then it broadcasts the tensors in the order of the list.
 // (2) Every document has the position of the root's iterator, so all ranks report the same epoch.

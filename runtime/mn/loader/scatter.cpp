@@ -57,7 +57,7 @@ void throw_if_failed(const json& message) {
   throw DataError(message.at("error").get<std::string>(), true);
 }
 
-/// Collective: returns the root's facts about the dataset on every rank: size, spec, table. If the root has an error,
+/// Collective. Returns the root's facts about the dataset (size, spec, table) on every rank. If the root has an error,
 /// throws it on every rank.
 json agree(const Dataset* dataset, Communicator& comm, int root) {
   json facts;
@@ -229,7 +229,8 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
-  // The options must be equal on all ranks: with different orders, some samples would be repeated and others left out.
+  // The options must be equal on all ranks. If ranks had different orders, some samples would be in several parts and
+  // others in none.
   prove_equal({{"root", options.root},
                {"shuffle", options.shuffle},
                {"seed", options.seed},

@@ -12,8 +12,8 @@ namespace mn {
 
 /// Collective over `comm`; blocks. The first rank of each node makes a file in `folder`, in which the node will keep
 /// copies. If the job has several nodes, this rank also listens for requests of other nodes. If the file cannot be
-/// made, logs a warning and returns null on all ranks of the node. If only one rank cannot open the file, logs and
-/// returns null on this rank.
+/// made, logs a warning and returns null on all ranks of the node. If a single rank cannot open the file, this rank
+/// logs a warning and gets null, and the others get the file.
 [[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
                                                                       Communicator& comm);
 

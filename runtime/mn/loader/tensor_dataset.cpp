@@ -1,5 +1,5 @@
-// For each step, index_select() picks the rows of the samples that the sampler names. The constructor hashes the
-// samples and does two allreduces, or it broadcasts the samples; later no messages are sent.
+// For each step, index_select() picks the rows of the samples that the sampler names. The constructor compares the
+// ranks' samples by their hash, or broadcasts rank 0's samples. After that, no messages are sent.
 #include <mn/loader/tensor_dataset.hpp>
 
 #include <cstddef>

@@ -27,7 +27,7 @@ namespace mn {
 /// Cost: if a transform shares its batch with other threads, the mutex is taken once for each sample.
 class TransformTeam {
  public:
-  /// The helpers end with the team; then no thread may be in run().
+  /// The helper threads end when the team is destroyed; no thread may be in run() then.
   explicit TransformTeam(int threads) : threads_(threads) {}
 
   /// Calls transform(for_each) on the calling thread, but first waits until fewer than `threads` threads transform, and
