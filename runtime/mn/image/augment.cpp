@@ -12,8 +12,8 @@
 namespace mn::data {
 namespace {
 
-/// Maps `box` from the whole image to the decoded image. Decoding has turned the region `whole` of the image into
-/// `decoded`.
+/// Converts `box` from coordinates of the whole image to coordinates of the decoded image. The decoder has turned the
+/// region `whole` of the image into the part `decoded` of the decoded image.
 Box in_part(const Box& box, const Region& whole, const Box& decoded) {
   const double scale_x = decoded.width / whole.width;
   const double scale_y = decoded.height / whole.height;
@@ -44,8 +44,9 @@ MN_SIMD void scale_to_planes(const std::uint8_t* values, std::size_t pixels, con
   }
 }
 
-/// out[i] = values[i] · scale[c] + offset[c] for the value's channel c. Works in runs of 48 values: 48 is a multiple of
-/// a pixel's 3 values and of a vector's 8.
+/// Scales and shifts values by the numbers of their channels: out[i] = values[i] · scale[c] + offset[c] if value i
+/// belongs to channel c. Works in runs of 48 values, because 48 is a multiple of a pixel's 3 values and of a vector's
+/// 8.
 MN_SIMD void scale_to_pixels(const std::uint8_t* values, std::size_t pixels, const float* scale, const float* offset,
                              float* __restrict out) {
   constexpr std::size_t kRun = 48;

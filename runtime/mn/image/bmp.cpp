@@ -1,5 +1,6 @@
 // Decodes BMPs: palettes of 1, 4 and 8 bits, and colors of 16, 24 and 32 bits, with or without masks, uncompressed.
-// Pixels equal Pillow's convert("RGB"): alpha is dropped, and a value v of at most m becomes 255 v / m, rounded down.
+// Pixels equal Pillow's convert("RGB"): alpha is dropped, and a color value v becomes 255 v / m, rounded down, where m
+// is the largest value that fits into the color's bits.
 //
 // Rows are not compressed, so only the region's pixels are read.
 // Source: Microsoft's "Bitmap Storage"; Pillow's BmpImagePlugin.py and Unpack.c.
@@ -33,7 +34,7 @@ std::uint32_t number_at(std::span<const std::byte> file, std::uint64_t offset, i
   return value;
 }
 
-/// Which bits of a pixel hold one of its colors.
+/// Tells which bits of a pixel hold one of the pixel's three colors.
 struct Channel {
   std::uint32_t mask = 0;
 
@@ -92,8 +93,8 @@ class BmpDecoder final : public FormatDecoder {
     constexpr Channel kMasks16[] = {{0x7C00}, {0x3E0}, {0x1F}}, kMasks32[] = {{0xFF0000}, {0xFF00}, {0xFF}};
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       channels_[c] = bits_ == 16 ? kMasks16[c] : kMasks32[c];
-      // In a file with a header of 40 bytes, the masks follow the header. A longer header holds the masks at the same
-      // offset.
+      // The masks always begin 40 bytes after the header's beginning: after a header of 40 bytes, or inside a longer
+      // header.
       if (has_masks && bits_ != 24)
         channels_[c].mask = number_at(bytes_, kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
     }

@@ -1,4 +1,4 @@
-/// Makes calls into libjpeg and libpng safe. Errors of these C libraries end in a longjmp.
+/// Makes calls into libjpeg and libpng safe, although these C libraries leave a function by longjmp after an error.
 ///
 /// A library's error handler calls leave(), which jumps to the latest guarded(). Then guarded() returns false, and its
 /// caller throws. C++ exceptions must never cross the library's C frames, because C frames cannot unwind.
@@ -27,7 +27,7 @@ struct CJump {
   bool is_guarded = false;  ///< a guarded() call runs its step
 
   [[noreturn]] void leave() {
-    assert(is_guarded);  // (1)
+    assert(is_guarded);  // invariant 1
     std::longjmp(target, 1);
   }
   [[noreturn]] void leave(const char* what) {
@@ -36,7 +36,8 @@ struct CJump {
   }
 };
 
-/// Runs `step`. Returns false if the library failed; the jump then left the step without unwinding its stack (2).
+/// Runs `step`. Returns false if the library failed. In this case the jump has left the step without destroying the
+/// step's objects (invariant 2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) {

@@ -20,7 +20,7 @@ class FormatDecoder {
   FormatDecoder(const FormatDecoder&) = delete;
   FormatDecoder& operator=(const FormatDecoder&) = delete;
 
-  /// Reads the header of the stored image. Allocates no memory of the image's size. `bytes` must live until decode()
+  /// Reads the header of the stored image. Allocates no memory for the pixels. `bytes` must live until decode()
   /// returns.
   virtual const ImageHeader& open(std::span<const std::byte> bytes) = 0;
 

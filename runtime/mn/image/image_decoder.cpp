@@ -141,7 +141,8 @@ const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
 }
 
 Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
-  // A second decode() is an error: libpng's and libtiff's objects do not outlive the first one.
+  // A second decode() without a new open() is an error, because libpng's and libtiff's objects do not outlive the first
+  // decode().
   if (!std::exchange(opened_, false)) throw ArgumentError("decode() without open()");
   check_inside(region, header_);
   FormatDecoder& decoder = decoder_of(header_.format);

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-// jerror.h needs definitions of jpeglib.h.
+// jerror.h needs definitions of jpeglib.h, so clang-format must not sort these two lines.
 // clang-format off
 #include <jpeglib.h>
 #include <jerror.h>
@@ -72,8 +72,8 @@ void limit_scans(j_common_ptr info) {
   jump.leave();
 }
 
-/// The largest power of two, at most 8, by which the region can be reduced and still has at least min_width ×
-/// min_height pixels.
+/// The largest power of two, at most 8, by which width and height of the region can be divided so that at least
+/// min_width × min_height pixels remain.
 int choose_reduction(const Region& region, int min_width, int min_height) {
   int reduction = 8;
   while (reduction > 1 && (region.width < min_width * reduction || region.height < min_height * reduction)) {

@@ -1,4 +1,4 @@
-/// Chooses the samples of a minibatch that are mixed with partners, mixes them, and erases parts of normalized images.
+/// Chooses how the samples of a minibatch are mixed with partners, mixes them, and erases parts of normalized images.
 ///
 /// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
 /// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.

@@ -67,8 +67,8 @@ MN_SIMD void to_bytes(const std::int32_t* values, int count, std::uint8_t* __res
   for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
 }
 
-/// A shear x' = x + t·y that leaves the image's upper left corner in place. An Affine counts from the image's center,
-/// so the map also has a shift.
+/// A shear x' = x + t·y that leaves the image's upper left corner in place. The coordinates of an Affine count from the
+/// image's center, so the map also needs a shift.
 Affine shear(double horizontal, double vertical, const Image& image) {
   return {.xx = 1,
           .xy = horizontal,
@@ -122,7 +122,7 @@ void ImageOperator::warp(const Affine& source, Image& image) {
                            .y_most = static_cast<float>(image.height + 1),
                            .stride = stride};
     find_places(row, image.width, offsets_.data(), right_.data(), below_.data());
-    assert(std::ranges::all_of(offsets_, [&](int at) {  // (1)
+    assert(std::ranges::all_of(offsets_, [&](int at) {  // invariant 1
       return at >= 0 && static_cast<std::size_t>(at) + stride + 8 <= padded_.size();
     }));
     blend_neighbors(padded_.data(), stride, image.width, offsets_.data(), right_.data(), below_.data(), wide_.data());

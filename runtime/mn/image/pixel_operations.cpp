@@ -22,7 +22,8 @@ using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 std::size_t pixels_of(const Image& image) { return image.pixels.size() / 3; }
 
-/// The sum of the pixels' grays, each truncated to a whole number. `pixels` must be at most 2³¹ / 255.
+/// The sum of the pixels' grays, each truncated to a whole number. `pixels` must be at most 2³¹ / 255, because a larger
+/// sum could overflow.
 MN_SIMD std::int32_t sum_gray(const std::uint8_t* rgb, std::size_t pixels) {
   std::int32_t sum = 0;
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -149,8 +150,8 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
 constexpr int kCenterWeight = 5;
 constexpr float kAllWeights = 13;
 
-/// Sharpens `count` values of `row` into `out`. `above` and `below` are the rows around `row`. All pointers are at the
-/// first value.
+/// Sharpens `count` values of `row` into `out`. `above` and `below` are the rows around `row`. Each pointer points to
+/// the first of its row's values.
 MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::uint8_t* below, int count,
                          float rest, std::uint8_t* __restrict out) {
   for (int i = 0; i < count; ++i) {

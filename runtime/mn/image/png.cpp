@@ -28,8 +28,8 @@
 namespace mn::data {
 namespace {
 
-/// Limit for the length of all chunks but IDAT. It is enough, because a palette has 768 bytes, and chunks that the
-/// pixels do not need are skipped.
+/// Limit for the length of a chunk that is not IDAT (pixels). It is enough, because a palette has 768 bytes, and chunks
+/// that the pixels do not need are skipped.
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
 void on_error(png_structp png, png_const_charp message) { static_cast<CJump*>(png_get_error_ptr(png))->leave(message); }
@@ -113,7 +113,8 @@ class PngDecoder final : public FormatDecoder {
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ImageDecoder's limits have clearer messages
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // Skips all chunks that the pixels do not need (-1), because texts and profiles could inflate to gigabytes.
+    // The last argument, −1, selects all chunks that the pixels do not need. They are skipped, because texts and
+    // profiles could inflate to gigabytes.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
   }

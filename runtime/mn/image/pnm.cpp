@@ -1,6 +1,6 @@
-// Decodes binary PPMs (P6, color) and PGMs (P5, gray) of 8 or 16 bits a value.
-// Pixels equal Pillow's convert("RGB"): a value v of at most m becomes 255 v / m, rounded to the nearest, halves to
-// even. Only gray of more than 8 bits differs: Pillow clips at 255 and leaves most images white.
+// Decodes binary PPMs (P6, color) and PGMs (P5, gray) of 8 or 16 bits a value. Pixels equal Pillow's convert("RGB"): a
+// value v becomes 255 v / m, where m is the file's largest possible value, rounded to the nearest whole number, halves
+// to even. Only gray of more than 8 bits differs: Pillow clips at 255 and leaves most images white.
 //
 // Rows are not compressed, so only the region's pixels are read.
 // Source: Netpbm's ppm(5) and pgm(5); Pillow's PpmImagePlugin.py.

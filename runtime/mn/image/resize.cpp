@@ -22,8 +22,8 @@ double weight_at(double distance, Interpolation filter) {
   return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
 
-/// line[i] = Σₖ weights[k] · rows[k][i], as a sum of pairs. One pass takes up to four rows, which is enough for most
-/// images.
+/// Blends `count` source rows into a line: line[i] = Σₖ weights[k] · rows[k][i], where two rows at a time are added
+/// first. The first pass over the line takes up to four rows, which is enough for most images.
 MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
                         float* __restrict line) {
   const auto row = [=](int k) { return rows + stride * static_cast<std::size_t>(k); };
@@ -57,7 +57,7 @@ MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const floa
 }
 
 /// Computes a row of target pixels as whole numbers. The number of taps (source pixels with a weight) is a template
-/// argument, so the compiler unrolls the loop over them.
+/// argument, so that the compiler unrolls the loop over the taps.
 template <int kTaps>
 MN_SIMD void resample(const float* line, const int* first, const float* weights, int width, bool flip, int most,
                       std::int32_t* out) {
@@ -100,7 +100,7 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
     const auto rounded = [](double x) { return static_cast<int>(std::floor(x + 0.5)); };
     first[i] = std::clamp(rounded(center_of(i) - radius), readable_first, readable_last - 1);
     count[i] = std::clamp(rounded(center_of(i) + radius), first[i] + 1, readable_last) - first[i];
-    assert(first[i] >= readable_first && count[i] > 0 && first[i] + count[i] <= readable_last);  // (2)
+    assert(first[i] >= readable_first && count[i] > 0 && first[i] + count[i] <= readable_last);  // invariant 2
   }
   most = *std::max_element(count.begin(), count.end());
   weights.assign(static_cast<std::size_t>(size) * most, 0.0F);

@@ -102,7 +102,7 @@ TIFF* open_source(TiffSource& source, TiffMessage& message) {
   return tiff;
 }
 
-/// An image that libtiff converts one row at a time (5).
+/// An image that libtiff converts one row at a time, because of libtiff's errors at the right edge (invariant 5).
 struct RowImage : TIFFRGBAImage {
   tileContigRoutine put_row;  ///< libtiff's own function for tiles
 };
@@ -120,8 +120,8 @@ void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uin
   }
 }
 
-/// Makes libtiff call put_rows() (5), except for subsampled color, where libtiff converts several rows at once, and
-/// skips correctly.
+/// Makes libtiff call put_rows() for tiles (invariant 5). Subsampled color is left to libtiff, which converts several
+/// rows of it at once, and skips correctly.
 void put_by_rows(RowImage& image) {
   if (image.isContig == 0 || image.photometric == PHOTOMETRIC_YCBCR) return;
   image.put_row = std::exchange(image.put.contig, put_rows);
@@ -155,7 +155,8 @@ class TiffDecoder final : public FormatDecoder {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
-    // If each channel has a separate plane, libtiff ignores that 0 means white, so the values are inverted here.
+    // If each channel has a separate plane, libtiff ignores that 0 means white in this image, so the values are
+    // inverted here.
     const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
