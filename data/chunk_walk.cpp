@@ -32,7 +32,8 @@ namespace {
 
 using Notes = ChunkedFile::Notes;
 
-/// An open file of the driver. libhdf5 fills in the base class; the driver makes and frees the object.
+/// A file that libhdf5 has opened through mn's driver. libhdf5 fills in the base class; the driver makes and frees the
+/// object.
 struct OpenFile : H5FD_t {
   OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
   File file;
@@ -48,8 +49,8 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* notes = static_cast<Notes* const*>(H5Pget_driver_info(access));
   try {
     return notes == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), *notes);
-    // A driver can only return null. The reason is not lost, because ChunkedFile's constructor opens the file once
-    // before libhdf5 does, and throws an error with the reason.
+    // A driver that can't open a file can only return null, without a reason. The reason is not lost, because
+    // ChunkedFile's constructor opens the file once before libhdf5 does, and throws an error with the reason.
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -62,7 +63,7 @@ herr_t close_driver(H5FD_t* file) {
 
 herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_t bytes, void* out) {
   const OpenFile& file = open_file(driver);
-  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2): raw data, not the index
+  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // invariant 2: raw data, not the index
     file.notes->address = address;
     file.notes->bytes = bytes;
     return 0;
@@ -100,11 +101,11 @@ const H5FD_class_t& driver_class() {
     };
     driver.get_eof = [](const H5FD_t* file, H5FD_mem_t) { return open_file(file).bytes; };
     driver.read = read_bytes;
-    driver.query = [](const H5FD_t*, unsigned long* features) -> herr_t {  // (3)
+    driver.query = [](const H5FD_t*, unsigned long* features) -> herr_t {  // invariant 3
       *features = H5FD_FEAT_SUPPORTS_SWMR_IO;
       return 0;
     };
-    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called; libhdf5 checks that it exists (3)
+    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // invariant 3; never called
     driver.unlock = [](H5FD_t*) -> herr_t { return 0; };
     driver.write = refuse_write;
     const H5FD_mem_t one_type[] = H5FD_FLMAP_SINGLE;

@@ -38,7 +38,7 @@ using Names = std::vector<std::string>;
 
 struct OptionRow {
   Names commands;
-  /// Adds the options of the row. The help text of each option begins with `whose`: "" or "images: ".
+  /// Adds the options of this row of the table. The help text of each option begins with `whose`: "" or "images: ".
   void (*add)(Options& options, Settings& settings, const std::string& whose);
 };
 

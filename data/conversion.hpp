@@ -115,8 +115,8 @@ class ConversionPart {
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 
-  /// Whether the shard must be made: false if an earlier run made it. Throws DataError if the shard's file has other
-  /// samples.
+  /// Whether the shard must be made: false if an earlier run made it. Throws DataError if the shard's file exists and
+  /// has samples of another conversion.
   [[nodiscard]] bool wants(std::size_t shard);
   /// Publishes a shard. Call write() once for each shard for which wants() returned true.
   void write(std::size_t shard, const ShardContent& content);

@@ -33,8 +33,8 @@ using Files = std::vector<fs::path>;
 
 constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for the pieces of all files together
 
-/// The length of a piece. The numbers of pieces of two ranks may differ by one. Even a small text is cut into many
-/// pieces, so that this difference is small.
+/// The length of a piece in bytes. One rank may get one piece more than another, so even a small text is cut into many
+/// pieces, to make this difference small.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
@@ -233,7 +233,7 @@ class TokenConversion final : public FixedConversion {
       }
     };
     const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
-    // If a vocabulary is made, the texts were checked when their words were counted, so they are not checked again.
+    // If a vocabulary is made, the texts were checked when their words were counted, so now any bytes are accepted.
     read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
     write_file(tokens.count(piece), std::to_string(out.finish()));
   }

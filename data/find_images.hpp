@@ -15,7 +15,7 @@ namespace mn::data {
 inline constexpr const char* kNumberClasses =
     "number the labels without gaps, from 0, or name the classes with --classes";
 
-/// Facts about all images together. The plan (ImagePlan) lists each image.
+/// Facts about all images together. The single images are listed in the plan (ImagePlan).
 struct ImageList {
   std::filesystem::path root;                 ///< keys are relative to this folder
   std::vector<std::string> class_names = {};  ///< may be empty if the source is a list

@@ -30,7 +30,7 @@ class SampleSource {
   virtual void check() const {}
 };
 
-/// The error for a sample of `source` whose label `label` can't be a class.
+/// Makes the error for a sample of the source called `source`, if the sample's label `label` can't be a class.
 [[nodiscard]] DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label);
 
 /// If a label can't be a class, throws a DataError that begins with `source`. labels[i] is the label of sample first +

@@ -160,7 +160,8 @@ std::vector<std::string> ImageProblems::errors() const {
 
 void ImageProblems::add_deep(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  // Threads add images in any order. The warning has the smallest name, so it is deterministic.
+  // Threads add images in any order. The warning names the image whose name sorts first, so it does not depend on this
+  // order.
   if (deep_++ == 0 || key < first_deep_) first_deep_ = key;
 }
 

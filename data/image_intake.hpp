@@ -37,13 +37,15 @@ inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
 class ImageProblems {
  public:
   explicit ImageProblems(bool skip_bad) : skip_bad_(skip_bad) {}
-  /// Records an image that was left out, with the reason. Throws a DataError with this text if `skip_bad` is false.
+  /// Records that an image was left out; `what` names the image and the reason. If `skip_bad` is false, throws a
+  /// DataError with the text `what` instead.
   void leave_out(const std::string& what);
   /// A line for each image that was left out, sorted.
   [[nodiscard]] std::vector<std::string> errors() const;
   /// Records an image with more than 8 bits in a value.
   void add_deep(std::string_view key);
-  /// A warning with the number of these images and the name that sorts first; empty if there are no such images.
+  /// A warning with the number of images recorded by add_deep(), and with the first of their names in sorted order.
+  /// Empty if there are no such images.
   [[nodiscard]] std::string warning() const;
 
  private:

@@ -124,8 +124,8 @@ void add_layout(const Source& source, const fs::path& file, hid_t creation, Hdf5
     throw DataError(source.name + " is stored as " + (layout == H5D_COMPACT ? "a compact dataset" : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
-  // If the dataset has no storage, HDF5 1.10 returns the user block's size as the address. So check the storage size
-  // first.
+  // If the dataset has no storage, HDF5 1.10 returns the user block's size as the dataset's address. So the storage
+  // size is checked first.
   if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
 }
 
@@ -268,7 +268,7 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  // Describes the file with the longest blocks, because reading a sample costs most there.
+  // The text describes the file with the longest blocks, because reading a sample costs most in this file.
   const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";

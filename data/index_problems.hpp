@@ -1,4 +1,4 @@
-/// Explains why an index can't have an HDF5 dataset. Hold an H5Lock for all functions.
+/// Explains why `mnshard index` can't use an HDF5 dataset. Hold an H5Lock during each call of these functions.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@ namespace mn::data {
 [[nodiscard]] std::string type_text(hid_t type);
 
 /// The reason why `dataset` of an open file can't be opened: a link is at fault, `dataset` is a group, or the name is
-/// wrong (then the text lists the file's datasets). Empty if mn knows no more than HDF5's error says.
+/// wrong. If the name is wrong, the text lists the file's datasets. Empty if mn knows no more than HDF5's error says.
 [[nodiscard]] std::string why_not_opened(hid_t file, const std::string& dataset);
 
-/// The remedy for an HDF5 error whose text is `error`. The caller appends the remedy to the text. Empty if no remedy is
-/// known.
+/// The remedy for an HDF5 error whose text is `error`. The caller appends the remedy to the error's text. Empty if no
+/// remedy is known.
 [[nodiscard]] std::string remedy_of(const std::string& error);
 
 /// Text that names the source files of a virtual dataset in `file`, and the remedy.

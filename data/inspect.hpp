@@ -36,8 +36,8 @@ struct VerifyReport {
 /// Writes a sample's bytes to the file `out`, or to standard output if `out` is empty.
 void write_sample(std::span<const std::byte> sample, const std::string& out);
 
-/// The stored bytes of one field of a sample. If the spec is data and a label, the label, too. If the samples are
-/// images with a label, also the image's source (`key`).
+/// What extract_sample() returns: the stored bytes of one field of a sample. If the samples are data and a label,
+/// `label` is set, too. If they are images with a label, `key` is set, too: the image's source.
 struct ExtractedSample {
   std::vector<std::byte> bytes;
   std::int64_t label = -1;

@@ -19,7 +19,7 @@ class Labels {
   explicit Labels(const std::vector<std::string>& class_names);
   /// The label in a text, which may have blanks around it. No value if the text is not a label.
   [[nodiscard]] std::optional<std::int32_t> find(std::string_view text) const;
-  /// The end of the error text for a text that is not a label.
+  /// The end of an error message about a text that is not a label: says what a label must be.
   [[nodiscard]] std::string expected() const;
 
  private:
@@ -37,10 +37,10 @@ struct ListOptions {
   std::string columns = {};                   ///< "PATH,LABEL": the CSV's columns to use; empty: it has only these two
 };
 
-/// Calls use(image) for each image of the list. A file NAME.csv or NAME.tsv is a CSV. Its first row is a header if
-/// options.columns is given, or if the row has no label, and its path does not exist and has no image's extension.
-/// Any other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws UsageError if
-/// options.columns is given and the file is no CSV.
+/// Calls use(image) for each image of the list. A file NAME.csv or NAME.tsv is a CSV. Its first row is a header in two
+/// cases: options.columns is given; or the row has no label, and the path in the row neither exists nor has an image's
+/// extension. Any other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws
+/// UsageError if options.columns is given and the file is no CSV.
 void for_each_listed(const std::filesystem::path& list, const ListOptions& options,
                      const std::function<void(ListedImage)>& use);
 

@@ -37,7 +37,8 @@ std::string text_of(const Fd& file) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
-/// The text that a job writes into the lock file; empty for a process without other ranks.
+/// The text that a job writes into the lock file, so that its ranks recognize their own job's lock. Empty for a process
+/// without other ranks.
 std::string mark_of(const JobRank& me) {
   return me.size == 1 ? "" : std::to_string(me.size) + " ranks of " + me.job.substr(0, 256);
 }

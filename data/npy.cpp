@@ -187,7 +187,8 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
-// Only one thread can unpack an array. Therefore this function uses ISA-L's inflate, which is faster than zlib's.
+// Only one thread can unpack an array, so speed matters. ISA-L's inflate is used here, because it is faster than
+// zlib's.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);

@@ -131,15 +131,16 @@ void RankBoard::work(const std::function<void()>& part) {
   try {
     work_with_beat(part);
   } catch (const Error& error) {
-    // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case report the
-    // other rank's failure.
+    // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case the other
+    // rank's failure is reported instead of this error.
     for (int rank = 0; rank < me_.size; ++rank) {
       if (rank == me_.rank) continue;
       const json sign = sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
       pass_on_failure(sign);
     }
-    // Rank 0 finds the sign and reports the error; a RelayedError is not reported again.
+    // fail() has written the error into this rank's sign. Rank 0 finds the sign and reports the error, so every other
+    // rank throws a RelayedError, which is not reported again.
     if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw RelayedError(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {

@@ -20,7 +20,8 @@ struct Patience {
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 
-/// One rank's access to the signs of all ranks. If there is only one rank, no file is written.
+/// One rank's access to the signs of all ranks, the files by which ranks communicate. If there is only one rank, no
+/// file is written.
 class RankBoard {
  public:
   /// Removes the sign of this rank that an earlier run left in `folder`. The folder must exist.
@@ -45,9 +46,9 @@ class RankBoard {
  private:
   [[nodiscard]] std::filesystem::path path_of(int rank) const;
   void post(nlohmann::json sign) const;
-  /// Runs `part`, and writes a sign each second meanwhile.
+  /// Runs `part`. Meanwhile writes a new sign each second, so that other ranks see that this rank works.
   void work_with_beat(const std::function<void()>& part);
-  /// Does the same. If `part` fails, writes the failure as the sign.
+  /// Calls work_with_beat(part). If `part` fails, writes the failure as this rank's sign.
   void work(const std::function<void()>& part);
   /// The sign of a rank. An empty object if the rank has no sign, or if the sign belongs to another job.
   [[nodiscard]] nlohmann::json sign_of(int rank) const;

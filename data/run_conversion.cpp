@@ -82,8 +82,8 @@ class ConversionFolder {
     for (const Output& output : conversion_.outputs()) {
       if (obstacle.empty()) obstacle = obstacle_in(output.folder);
     }
-    // The mark is looked for once more. If it exists now, the files of `obstacle` are no obstacle: other ranks of this
-    // conversion have just made them.
+    // If there is an obstacle, the mark of this conversion is looked for once more. If the mark exists now, other ranks
+    // of this conversion have just made the files in question, so they are no obstacle.
     if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
   }
 

@@ -23,7 +23,8 @@ inline void run_tasks(std::size_t n, int threads, const std::function<void(std::
   std::exception_ptr failure;
   const auto work = [&] {
     try {
-      // Threads take tasks from a counter, not in equal parts, because tasks take unequal times.
+      // Each thread takes its next task from a common counter. Equal parts for all threads would be worse, because
+      // tasks take unequal times.
       for (std::size_t i = next++; i < n && !stop; i = next++) task(i);
     } catch (...) {
       const std::lock_guard lock(mutex);

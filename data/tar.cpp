@@ -7,8 +7,9 @@
 // may be cut off, so this name is not used.
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
-// (2) Memory is bounded: names have at most kMaxNameBytes, and content at most its member's bytes. Source:
-//     POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
+// (2) Memory is bounded: names have at most kMaxNameBytes, and content at most its member's bytes.
+//
+// Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
 #include "data/tar.hpp"
 
 #include <algorithm>

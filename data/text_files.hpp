@@ -25,9 +25,9 @@ struct TextPiece {
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
-/// Opens a list of file names or class names. Throws DataError if the list can't be opened. Unless it is a pipe, also
-/// throws one if it is another kind of file, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names
-/// may have any bytes.
+/// Opens a list of file names or class names. Throws DataError if the list can't be opened. Unless the list is a pipe,
+/// also throws one if the file is no text, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names may
+/// have any bytes.
 [[nodiscard]] std::ifstream open_list(const std::filesystem::path& path);
 /// The byte order mark with which some editors begin UTF-8 text.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";

@@ -46,7 +46,7 @@ class WebReader {
   explicit WebReader(const std::filesystem::path& path, WebMembers members = {}, std::string name = {})
       : tar_(path, std::move(name)), members_(std::move(members)), labels_(members_.class_names) {}
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }
-  /// Reads the next sample into `sample`, and reuses its memory. False at the end.
+  /// Reads the next sample into `sample`, whose memory is reused. Returns false at the end of the tar file.
   bool next(WebSample& sample);
 
  private:

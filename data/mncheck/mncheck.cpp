@@ -70,8 +70,8 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// Returns how many of the newest checkpoints must be kept, so that `whole` of the kept ones are undamaged. If fewer
-/// are undamaged, returns the number of all checkpoints.
+/// Returns how many of the newest checkpoints must be kept, so that `whole` of the kept checkpoints are undamaged. If
+/// fewer than `whole` are undamaged, returns the number of all checkpoints.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -182,8 +182,8 @@ std::vector<std::byte> tensor_bytes(SavedCheckpoint& checkpoint, const std::stri
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
-/// Text for the largest difference of two tensors, and for the largest number in the first; empty unless T is the type
-/// that `dtype` names. NaNs count as no difference.
+/// Text for the largest difference of two tensors, and for the largest number in the first tensor; empty unless T is
+/// the type that `dtype` names. NaNs count as no difference.
 template <class T>
 std::string largest_difference(const std::string& dtype, const char* name, std::span<const std::byte> x,
                                std::span<const std::byte> y) {
