@@ -30,7 +30,8 @@ struct IoStats {
 /// The result of Dataset::format() for a dataset of shards.
 inline constexpr const char* kShardsFormat = "shards";
 
-/// How the samples of a dataset lie in storage; default_order() chooses an order that is cheap to read.
+/// How the samples of a dataset lie in storage. From these facts default_order() chooses an order in which the samples
+/// are cheap to read.
 struct StorageLayout {
   std::int64_t bytes = 0;          ///< approximate size of all samples together
   std::int64_t files = 0;          ///< number of files; 0: the samples are in memory

@@ -26,8 +26,8 @@ constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-/// Allocates disk space, so that no later write fails for lack of space. If the file system cannot allocate space, a
-/// later write may fail.
+/// Allocates disk space, so that no later write fails for lack of space. If the file system has no fallocate(), nothing
+/// is allocated, and a later write may still fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
   // On tmpfs a signal can interrupt fallocate(), so an interrupted call is repeated.
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;

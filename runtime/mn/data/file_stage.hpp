@@ -69,8 +69,8 @@ class FileStage {
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// The length of the states on the board, in bytes. It is rounded up to a multiple of sizeof(Checksum), because the
-  /// checksums follow the states.
+  /// How many bytes the states of all copies take on the board. The number is rounded up to a multiple of
+  /// sizeof(Checksum), because the checksums follow the states.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -81,8 +81,8 @@ class FileStage {
   void work(const std::stop_token& stop);
   /// Waits for the next file to copy. No value if the stage is being destroyed.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
-  /// Claims the file for this process. False if another process of the node has claimed it, or if the copies' limit is
-  /// reached.
+  /// Claims the file for this process. False if another process of the node has claimed the file, or if the limit for
+  /// the node's copies is reached.
   bool claim(std::size_t file);
   void check_room(std::int64_t bytes) const;
   /// Copies the file and checks the copy. False if another node is copying the file now or is too busy to send its
@@ -91,7 +91,8 @@ class FileStage {
   void copy_from_storage(std::size_t file, const std::stop_token& stop);
   [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  /// Reads the copy back from disk and compares its checksums. Throws DataError if a checksum differs.
+  /// Reads the copy back from disk, and compares the checksum of each piece with the checksum on the board. Throws
+  /// DataError if a checksum differs.
   void verify(std::size_t file) const;
   bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 

@@ -19,7 +19,7 @@ namespace mn::data {
 class H5 {
  public:
   H5() noexcept = default;
-  /// Takes ownership of `id`. If `id` is negative, throws a DataError with the text "WHAT: HDF5's reason".
+  /// Takes ownership of `id`. If `id` is negative, throws a DataError whose text is `what`, a colon, and HDF5's reason.
   H5(hid_t id, const std::string& what);
   ~H5() { reset(); }
   H5(H5&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
@@ -32,14 +32,15 @@ class H5 {
   }
   [[nodiscard]] hid_t get() const noexcept { return id_; }
   void reset() noexcept;
-  /// Closes the object now. If the data can't reach the file, throws a DataError with the text "WHAT: HDF5's reason".
+  /// Closes the object now. If the data can't be written to the file, throws a DataError whose text is `what`, a colon,
+  /// and HDF5's reason.
   void close(const std::string& what);
 
  private:
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// If `status` is negative, throws a DataError with the text "WHAT: HDF5's reason".
+/// If `status` is negative, throws a DataError whose text is `what`, a colon, and HDF5's reason.
 void h5_check(herr_t status, const std::string& what);
 
 /// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While a thread
@@ -70,8 +71,8 @@ class H5Lock {
 [[nodiscard]] H5 h5_create_file(const std::filesystem::path& path, hsize_t user_block, hsize_t alignment = 1);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// Opens a dataset that lies in the same file as `group`; follows no link to another file. After an error throws a
-/// DataError with the text "WHAT: HDF5's reason".
+/// Opens a dataset that lies in the same file as `group`; follows no link to another file. If this fails, throws a
+/// DataError whose text is `what`, a colon, and HDF5's reason.
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);

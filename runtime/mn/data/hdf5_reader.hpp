@@ -34,7 +34,8 @@ struct Hdf5Array {
     if (field.sample_bytes() >= kAloneBytes) return 1;
     return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
   }
-  /// Number of chunks along each dimension except the first, for samples of the field's shape.
+  /// The number of chunks along each dimension of a sample, that is, along each dimension of the dataset except the
+  /// first.
   [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const {
     std::vector<std::int64_t> counts;
     for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
@@ -52,8 +53,8 @@ struct Hdf5File {
   bool operator==(const Hdf5File&) const = default;
 };
 
-/// An open HDF5 file of an Hdf5Table. A block of a chunked field is all chunks of one range of samples (a row of the
-/// grid of chunks). Thread-safe.
+/// An open HDF5 file of an Hdf5Table. A block of a chunked field has all chunks with values of the same range of
+/// samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
   /// `bytes` is the file that `facts` describes, or a copy of the file. `spec` and `facts` must outlive the reader.

@@ -35,9 +35,9 @@ class MemoryDataset final : public Dataset {
   std::vector<std::int64_t> firsts_ = {0};  // [pieces + 1]
 };
 
-/// Reads a pair of IDX files (MNIST's format), raw or gzip. One has images, or any array of N × shape unsigned bytes;
-/// the other has the labels. If a file can't be read, is truncated, or has a wrong magic number or count, throws a
-/// DataError that names the file.
+/// Reads a pair of IDX files (MNIST's format), raw or gzip. The file `images` has N images, or N other arrays of
+/// unsigned bytes; the file `labels` has their N labels. If a file can't be read, is truncated, or has a wrong magic
+/// number or count, throws a DataError that names the file.
 [[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
                                                               const std::filesystem::path& labels);
 

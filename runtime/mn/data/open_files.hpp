@@ -109,8 +109,8 @@ class OpenFiles {
     return blocks_.find(key_of(file, field, number));
   }
 
-  /// Whether to ask the system to read neighboring blocks ahead into the page cache. If memory is short, the system
-  /// would drop these blocks before their use.
+  /// Whether to ask the system to read neighboring blocks ahead into the page cache. False if memory is short, because
+  /// the system would then drop these blocks before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
   /// This function and the next two implement Dataset::share(), hold_at_most() and stage().

@@ -57,8 +57,9 @@ inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;
 /// Limit of default_order() for the bytes that the indexes of open files take in memory.
 inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
 
-/// Upper bound, in bytes, of the blocks that one of `ranks` ranks has in use at a time, never less than the blocks of
-/// one lane. A cache has room for these blocks if it has 1.5 times this size, or two blocks of each field.
+/// Limit, in bytes, for the blocks that one of `ranks` ranks has in use at a time. An order with the fewest lanes may
+/// exceed the limit if its blocks are very large. A cache has room for the blocks in use if it has 1.5 times this size,
+/// or at least room for two blocks of each field.
 [[nodiscard]] constexpr std::int64_t rank_live_bytes(int ranks) {
   return std::min(kMaxLiveBytes, (std::int64_t{40} << 20) + kMaxLiveBytes / ranks);
 }

@@ -50,8 +50,8 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 /// of its small fields into memory.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
-/// Whether a shard has a table of where its blocks begin. It has the table if samples vary in length and a block may
-/// have several samples.
+/// Whether a shard has a table that tells where its blocks begin. A shard has the table if samples vary in length and a
+/// block may have several samples.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
 /// The spec without the numbers and names of classes, because shards record neither of them.
@@ -111,8 +111,8 @@ struct NamedExtent {
   std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of `multiple_of`
   bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
-/// Lists the parts of a shard with the header's spec, block_samples and num_samples: for each field the values,
-/// checksums and offsets, then all further parts.
+/// Lists the parts of the shard that `header` describes: for each field its values, checksums and offsets, then all
+/// further parts. Needs only the header's spec, block_samples and num_samples.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 /// The first 4 KiB of a shard. mn reads nothing else to open a shard.

@@ -46,7 +46,7 @@ struct StoredFields {
 constexpr std::size_t kExtentsAt = sizeof(StoredFields);
 static_assert(kExtentsAt == 88 && sizeof(FieldExtents) == 72 && sizeof(ImageExtents) == 72);
 
-/// Throws a DataError that says that the header's `what` is impossible.
+/// Throws a DataError that says that a part of the header, which `what` names, is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
 }

@@ -46,8 +46,8 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// The number of blocks. A block is a run of samples with one checksum for each field; all fields have equal blocks.
-  /// Either blocks are cut by bytes, or all blocks but the last have an equal number of samples.
+  /// The number of blocks. A block is a run of samples with one checksum for each field; all fields are cut into blocks
+  /// at the same samples. Either blocks are cut by bytes, or all blocks but the last have an equal number of samples.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   /// The first sample of a block; size() if `block` is num_blocks().

@@ -49,8 +49,8 @@ struct StageRequest {
   std::uint64_t file = 0;
 };
 
-/// The answer to a request. If the answer to a kGet request is kYes, the pieces follow: for each piece its checksum,
-/// then its bytes.
+/// The answer to a request. If the answer to a kGet request is kYes, the pieces of the copy follow the answer: for each
+/// piece its checksum, then its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
 /// A nameless file on a disk of the node. The job's processes on the node share the file.

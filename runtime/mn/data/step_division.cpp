@@ -2,8 +2,9 @@
 // run of neighboring samples (order.cpp).
 //
 // If a rank reads the same lanes in every step, it uses all samples of the blocks that it reads. But each rank must
-// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. So each rank owns a =
-// lanes div R lanes, and the remaining c = lanes mod R lanes are shared.
+// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. So each rank owns
+// ⌊lanes / R⌋ lanes (this number is called a), and the remaining lanes mod R lanes (this number is called c) are
+// shared.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j gives samples to the ranks r with r mod c = j whose own lanes do not give enough

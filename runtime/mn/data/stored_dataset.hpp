@@ -62,8 +62,8 @@ class StoredDataset final : public Dataset {
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 
-/// Reads the table in the folder's manifest, of shards or of indexed HDF5 files. Throws DataError as read_manifest()
-/// does.
+/// Reads the table in the folder's manifest, which lists either shards or indexed HDF5 files. Throws DataError as
+/// read_manifest() does.
 [[nodiscard]] std::shared_ptr<const StoredTable> read_table(const std::filesystem::path& folder);
 
 }  // namespace mn::data

@@ -175,8 +175,8 @@ class Reading {
     });
   }
 
-  /// Closes the gaps of damaged samples in the column. If the field varies in length, their room is removed; if the
-  /// field is fixed, their room is filled with zeros.
+  /// Closes the gaps that damaged samples leave in the column. If the field varies in length, their room is removed; if
+  /// the field is fixed, their room is filled with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;

@@ -1,13 +1,14 @@
 // Trains byte pair encoding (Gage 1994; Sennrich et al. 2016, arXiv:1508.07909).
 //
-// Each round merges the pair of tokens that is most frequent in all words; if several pairs are equally frequent, the
-// pair with the smallest tokens.
+// Each round merges the pair of tokens that is most frequent in all words; if several pairs are equally frequent, it
+// merges the pair with the smallest tokens.
 // (1) pairs_ holds every pair in the words, with its weight (its count over all words) and a list of the words with the
 //     pair. The list may also name words that no longer have the pair. A merge looks only at the listed words.
 // (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
 //     So queue_ has one entry for each pair that was not dropped, and the entry's weight is at least the pair's weight.
-//     If the weight of the top entry is too high, best() corrects it. Memory: about 20 times the words' bytes. Time:
-//     proportional to the number of tokens that merges change.
+//     If the weight of the top entry is too high, best() corrects it.
+//
+// Memory: about 20 times the words' bytes. Time: proportional to the number of tokens that merges change.
 #include <mn/data/vocabulary.hpp>
 
 #include <cassert>

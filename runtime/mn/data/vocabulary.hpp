@@ -57,12 +57,12 @@ class Vocabulary {
 
   /// Number of tokens.
   [[nodiscard]] std::int32_t size() const noexcept { return static_cast<std::int32_t>(texts_.size()); }
-  /// The text of a token. Throws ArgumentError if the number is not a token.
+  /// The text for which a token stands. Throws ArgumentError if the number is not a token.
   [[nodiscard]] const std::string& text(std::int32_t token) const;
   /// The tokens of a text. Throws ArgumentError for a character that the vocabulary lacks; a vocabulary of characters
   /// also rejects text that is not UTF-8.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-  /// The text of tokens. Throws ArgumentError if a number is not a token.
+  /// The text for which the tokens stand. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
   /// Returns the length of the beginning of `text` that can be encoded now, because its tokens do not depend on the
   /// bytes that will follow `text`. Encode the rest of `text` together with the bytes that follow.

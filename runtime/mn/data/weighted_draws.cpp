@@ -91,8 +91,8 @@ void Draws::sort(std::uint64_t key) {
 std::int64_t Draws::operator()(std::int64_t position) const {
   if (!replacement_) return order_[position];
   const double at = uniform(key_, position) * weights_.back();
-  // weights_ has sums of weights. If rounding makes `at` equal to the sum of all weights, upper_bound() finds no
-  // sample; then the last sample with a weight above 0 is taken.
+  // weights_[i] is the sum of the weights of samples 0 … i. If rounding makes `at` equal to the sum of all weights,
+  // upper_bound() finds no sample; then the last sample with a weight above 0 is taken.
   const auto found =
       std::min(std::ranges::upper_bound(weights_, at), std::ranges::lower_bound(weights_, weights_.back()));
   return found - weights_.begin();
