@@ -6,9 +6,9 @@
 
 namespace mn {
 
-/// A value for LoaderOptions::transform if the first field of a dataset is an encoded image. The images become float32
-/// (N, 3, size, size): contiguous with kNchw, with channels_last strides with kNhwc. Augmentation depends on seed,
-/// epoch and sample alone. Throws ArgumentError if the options contradict each other.
+/// Makes a value of LoaderOptions::transform for a dataset whose first field is an encoded image. The images become
+/// float32 (N, 3, size, size). With kNchw the tensor is contiguous; with kNhwc it has channels_last strides.
+/// Augmentation depends on seed, epoch and sample alone. Throws ArgumentError if the options contradict each other.
 [[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                                         data::PixelLayout layout, const data::AugmentOptions& augment = {});
 

@@ -10,8 +10,8 @@
 
 namespace mn {
 
-/// Why DataLoader::next() has waited, and what the reading has cost. The waiting time is divided among the phases of a
-/// minibatch: in the queue, reading, transforming, copying.
+/// Why DataLoader::next() has waited, and what the reading has cost. The waiting time is divided among the four phases
+/// of a minibatch: waiting in the queue, reading, transforming, and copying.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
   double storage_s = 0;  ///< seconds while the minibatch's samples were read
@@ -46,7 +46,7 @@ class Iterator {
   /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
   /// The iterator's position, and how the iterator orders the samples. load_state() can continue from this state with
-  /// any number of ranks.
+  /// any number of ranks, unless the iterator's own load_state() demands an equal number.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position in `state`, a result of state().
   virtual void load_state(const nlohmann::json& state) = 0;

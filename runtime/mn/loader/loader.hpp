@@ -47,7 +47,8 @@ class DataLoader final : public Iterator {
   [[nodiscard]] std::int64_t dataset_size() const noexcept;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// The samples of an epoch, dataset_size(), and of a minibatch, LoaderOptions::batchsize.
+  /// The number of samples of an epoch (dataset_size()), and of a full minibatch on one rank
+  /// (LoaderOptions::batchsize).
   [[nodiscard]] EpochSize epoch_size() const override;
   /// How many epochs are completed. An epoch is completed as soon as its last batch is handed out.
   [[nodiscard]] std::int64_t epoch() const override;

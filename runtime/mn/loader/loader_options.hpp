@@ -33,8 +33,8 @@ struct RawBatch {
   const SampleSpec& spec;  ///< the fields of the dataset's samples
   std::uint64_t seed;      ///< the loader's seed
   std::int64_t epoch;      ///< counted from 0
-  /// How to allocate the result's tensors. If the loader copies the batch to a GPU, the memory is page-locked, which
-  /// saves a copy on the host.
+  /// How to allocate the result's tensors. If the loader copies the batch to a GPU, the memory is page-locked, so that
+  /// the host need not copy the tensors once more.
   at::TensorOptions memory = {};
   /// Calls a task for each sample. Idle workers run some of the tasks. A task must not call for_each itself.
   ForEach for_each = in_turn;

@@ -16,8 +16,9 @@ namespace mn {
 /// (1) The random choices for a sample (share, mixup or CutMix, pasted part) are a function of the seed, the epoch and
 ///     the sample's number in the dataset, and do not depend on ranks, batch size or workers.
 /// (2) A sample's partner is the sample half a minibatch further on in the same rank's minibatch, so ranks send no
-///     pixels. So the number of ranks and the batch size decide who a sample's partner is, and change a step's result.
-///     A job that resumes with the same number of ranks and batch size repeats its steps, bit for bit on CPUs.
+///     pixels. If the number of ranks or the batch size changes, samples get other partners, so a step's result
+///     changes, too. A job that resumes with the same number of ranks and batch size repeats its steps, bit for bit on
+///     CPUs.
 /// (3) A minibatch of one image stays unchanged.
 ///
 /// The other iterator's batches may be on any device; they need float32 images, int64 labels and indices. Only one

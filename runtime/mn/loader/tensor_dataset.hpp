@@ -77,11 +77,11 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// How many samples an epoch has over all ranks, and a full minibatch on one rank.
+  /// How many samples an epoch has over all ranks, and how many a full minibatch has on one rank.
   [[nodiscard]] EpochSize epoch_size() const override;
   /// The loader's state after the last batch, equal on all ranks. load_state() continues from it.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Continues from `state`. Throws DataError if the state is of a loader of other samples.
+  /// Continues from `state`. Throws DataError if the state comes from a loader with other samples.
   void load_state(const nlohmann::json& state) override;
   /// Always 0: the samples are in memory.
   [[nodiscard]] double data_wait_s() const override { return 0; }
