@@ -36,8 +36,8 @@ struct CJump {
   }
 };
 
-/// Runs `step`. Returns false if the library failed. In this case the jump has left the step without destroying the
-/// step's objects (invariant 2).
+/// Runs `step`. Returns false if the library failed. In this case the jump has left the step in the middle, without any
+/// destructor, so the step must have no object that needs one (invariant 2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) {

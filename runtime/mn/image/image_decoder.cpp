@@ -88,7 +88,8 @@ void check_inside(const Region& region, const ImageHeader& header) {
   }
 }
 
-/// Maps a region of the upright image to the stored image of `width` × `height` pixels.
+/// Converts a region of the upright image to the region of the stored image that has the same pixels. The stored image
+/// has `width` × `height` pixels.
 Region stored_region(Region region, const Orientation& how, int width, int height) {
   if (how.transposed) {
     std::swap(region.x, region.y);

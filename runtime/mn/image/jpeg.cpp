@@ -82,7 +82,8 @@ int choose_reduction(const Region& region, int min_width, int min_height) {
   return reduction;
 }
 
-/// Adobe's programs store ink inverted (255 − value). Pillow assumes inversion for every file, and so does mn.
+/// Converts CMYK to RGB. Adobe's programs store ink inverted (255 − value). Pillow assumes inversion for every file,
+/// and so does mn.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);

@@ -26,9 +26,9 @@ struct Mix {
 [[nodiscard]] Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
                              std::int64_t index);
 
-/// The distance from a sample to its partner in a minibatch of n samples: half the minibatch. Neighbors would be a bad
-/// choice, because they may be neighbors in storage, and storage may be sorted by class. A single sample is its own
-/// partner.
+/// The distance from a sample to its partner in a minibatch of n samples: half the minibatch. Neighbors in the
+/// minibatch would be bad partners, because they may be neighbors in storage, and storage may be sorted by class. A
+/// single sample is its own partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 
 /// Sets a region of an image of size × size pixels to 0 (random erasing).

@@ -20,8 +20,8 @@ struct Affine {
   double y0 = 0;
 };
 
-/// The kind of an operation. The notes tell what ImageOperation's `amount` means for each kind. A factor of 1 changes
-/// no pixel.
+/// The kind of an operation. The comments at the kinds tell what ImageOperation's `amount` means for each kind. A
+/// factor of 1 changes no pixel.
 enum class OperationKind : std::uint8_t {
   kIdentity,
   kShearX,      ///< each row moves left by amount × its distance from the upper edge

@@ -134,8 +134,8 @@ void scale_values(Image& image, float factor, float offset) {
   look_up(image, tables);
 }
 
-/// Fills the table that makes a channel's histogram even. In an even histogram each value has `step` pixels. If `step`
-/// is 0, values stay unchanged.
+/// Fills the table that makes a channel's histogram even, so that each value has about equally many pixels (`step`). If
+/// `step` is 0, values stay unchanged.
 void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::array<std::uint8_t, 256>& table) {
   int last = 255;
   while (last > 0 && histogram[last] == 0) --last;
@@ -150,8 +150,8 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
 constexpr int kCenterWeight = 5;
 constexpr float kAllWeights = 13;
 
-/// Sharpens `count` values of `row` into `out`. `above` and `below` are the rows around `row`. Each pointer points to
-/// the first of its row's values.
+/// Sharpens `count` values of the row `row`, and writes the results to `out`. `above` and `below` are the two
+/// neighboring rows. Each pointer points to the first of its row's values.
 MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::uint8_t* below, int count,
                          float rest, std::uint8_t* __restrict out) {
   for (int i = 0; i < count; ++i) {
