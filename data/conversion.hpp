@@ -54,7 +54,7 @@ enum class ShardState { kWhole, kUnusable, kForeign };
 /// call state_of() and convert() at once.
 class Conversion {
  public:
-  /// Throws UsageError if file names cannot begin with the name of a split.
+  /// Throws UsageError if the name of a split cannot be the beginning of the names of its files.
   explicit Conversion(std::vector<Output> outputs);
   virtual ~Conversion() = default;
   Conversion(const Conversion&) = delete;
@@ -111,7 +111,8 @@ class ConversionPart {
   /// Makes the missing shards of this process's units, on several threads. Throws the first failure of a thread.
   void run();
 
-  /// The result of this process's part, for tables_of() in any process.
+  /// The result of this process's part. From the results of all processes, tables_of() makes the tables, in any
+  /// process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 

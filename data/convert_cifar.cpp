@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes of 32 × 32 bytes: red, green, blue
 
-/// CIFAR-10 or CIFAR-100. They differ in their files, and in the number of label bytes before each image.
+/// A data set, CIFAR-10 or CIFAR-100. The two differ in their files, and in the number of label bytes before each
+/// image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;

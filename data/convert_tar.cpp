@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The given files, and the tar files of given folders, sorted.
+/// Lists the tar files of `sources`, in the order of `sources`. A folder stands for all tar files in it, sorted by
+/// name.
 std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   std::vector<fs::path> tars;
   for (const std::string& source : sources) {
@@ -211,7 +212,7 @@ class TarConversion final : public Conversion {
     return WebReader(readable(scratch, tar), std::move(members), tars_[tar].string());
   }
 
-  /// If the file is cut into `parts` equal parts, the number of the part in which the sample begins.
+  /// Cuts the tar file into `parts` equal parts, and returns the number of the part in which the sample begins.
   static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);

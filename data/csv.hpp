@@ -12,8 +12,8 @@ namespace mn::data {
 
 class CsvReader {
  public:
-  /// The separator is a comma, semicolon or tab: the most frequent of them in the first line outside quotes. Throws
-  /// DataError if the file can't be opened, or is not text.
+  /// Opens the file and chooses the separator: a comma, semicolon or tab, whichever is most frequent in the first line
+  /// outside quotes. Throws DataError if the file can't be opened, or is not text.
   explicit CsvReader(const std::filesystem::path& path);
 
   /// Reads the cells of the next row that is not empty; false at the end. If a quote is not closed, or text follows a

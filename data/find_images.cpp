@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 /// Looks up the sizes of files on several threads, and adds the files to the plan in the order of the calls of add().
 class SizeLookup {
  public:
-  /// `source` is the name of the list in error texts about a line.
+  /// `source` is the name by which error texts call the list of images.
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 

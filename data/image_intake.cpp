@@ -14,7 +14,8 @@
 namespace mn::data {
 namespace {
 
-/// libjpeg's quality, of 100. It is high because most images were compressed before and lose quality a second time.
+/// The quality with which resized images are stored, on libjpeg's scale up to 100. It is high, because most images were
+/// compressed before and now lose quality a second time.
 constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 

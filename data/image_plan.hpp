@@ -32,7 +32,7 @@ class FileAppender {
   void append_value(const T& value) {
     append(std::as_bytes(std::span(&value, 1)));
   }
-  /// Writes the bytes that were not written yet. Call flush() at the end, because the destructor does not.
+  /// Writes the bytes that were not written yet. Call flush() at the end, because the destructor does not call it.
   void flush();
   [[nodiscard]] std::uint64_t size() const noexcept { return written_ + pending_.size(); }
 

@@ -25,9 +25,9 @@ struct IndexField {
                                     const std::vector<IndexField>& fields, const std::filesystem::path& folder,
                                     const std::string& split);
 
-/// Returns the table with the values of field `name` as classes. Reads the field in all files, because the number of
-/// classes is the largest value + 1. Throws UsageError if there is no such field or its values are not integers, and
-/// DataError if a value is negative or too large for a class.
+/// Returns a table in which the values of the field `name` are classes. Reads the field in all files, because the
+/// number of classes is the largest value + 1. Throws UsageError if there is no such field or its values are not
+/// integers, and DataError if a value is negative or too large for a class.
 [[nodiscard]] Hdf5Table with_classes(const Hdf5Table& table, const std::string& name);
 
 /// Throws DataError if a file has samples, but a field of the file was never written, perhaps because the file's writer

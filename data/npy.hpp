@@ -40,7 +40,7 @@ struct NpyHeader {
 /// An array in a file, or in a part of a file. Thread-safe.
 class NpyArray {
  public:
-  /// Opens the array in bytes [begin, begin + bytes) of `file`. Errors call the array `name`. Throws as
+  /// Opens the array in bytes [begin, begin + bytes) of `file`. Error texts call the array `name`. Throws as
   /// parse_npy_header() does.
   NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name);
 

@@ -16,7 +16,8 @@ namespace mn::data {
 /// How long a rank waits for another rank's sign to change before it gives up.
 struct Patience {
   std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< wait for the first sign of a rank
-  /// Wait after the last change of a rank's sign. A rank that works on the plan changes its sign each second.
+  /// The longest time to wait after the last change of a rank's sign. A rank that works on the plan changes its sign
+  /// each second.
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 

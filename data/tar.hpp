@@ -29,7 +29,7 @@ struct TarHeader;
 /// tar file, functions of this class throw a DataError that names the tar file and the problem.
 class TarReader {
  public:
-  /// Errors call the file `name`, or `path` if `name` is empty.
+  /// Error texts call the tar file `name`, or `path` if `name` is empty.
   explicit TarReader(const std::filesystem::path& path, std::string name = {});
 
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }

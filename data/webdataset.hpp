@@ -42,7 +42,7 @@ struct WebSample {
 /// damaged.
 class WebReader {
  public:
-  /// Errors call the file `name`, or `path` if `name` is empty.
+  /// Error texts call the tar file `name`, or `path` if `name` is empty.
   explicit WebReader(const std::filesystem::path& path, WebMembers members = {}, std::string name = {})
       : tar_(path, std::move(name)), members_(std::move(members)), labels_(members_.class_names) {}
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }

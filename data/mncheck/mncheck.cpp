@@ -59,8 +59,8 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
   return found;
 }
 
-/// The output folder of the checkpoints at `path`: `path` itself, or its parent folder. It is needed because only the
-/// output folder has the lock and the record of the best checkpoints.
+/// The output folder of the checkpoints at `path`: `path` itself, or its parent folder. This folder is needed, because
+/// only the output folder has the lock and the record of the best checkpoints.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = tidy(path);

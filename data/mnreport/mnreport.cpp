@@ -39,7 +39,7 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
   return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing
 }
 
-/// Throws DataError if the file at `path` is neither empty nor a page: a wrong --output must not replace a log.
+/// Throws DataError if the file at `path` is neither empty nor a page, because a wrong --output must not replace a log.
 void check_replaceable(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return;  // write_file() names what is wrong
