@@ -1,14 +1,14 @@
 // Decides which samples a rank takes in a step.
 //
 // (1) In every step the counts of two ranks differ by at most one, and all ranks have an equal number of steps.
-// (2) Over all ranks an epoch has each sample (DrawSampler: each draw) exactly once; drop_last may leave out samples at
-//     the end.
-// (3) PositionSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
-//     mid-epoch resumes with any number of ranks and any batch size, because (seed, epoch, consumed) is a position in
-//     one order. A DrawSampler resumes in mid-epoch only with equal weights.
-// (4) PositionSampler: the number of ranks affects only which rank takes which sample of a step.
-// (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs an equal number of ranks and
-//     batch size.
+// (2) Over all ranks, an epoch has each sample exactly once (with a DrawSampler, each draw). Only drop_last may leave
+//     out samples at the end.
+// (3) With a PositionSampler, step k has equal samples for any number of ranks if batchsize × ranks is equal. A state
+//     in mid-epoch resumes with any number of ranks and any batch size, because (seed, epoch, consumed) is a position
+//     in one order. A DrawSampler resumes in mid-epoch only with equal weights.
+// (4) With a PositionSampler, the number of ranks affects only which rank takes which sample of a step.
+// (5) With a PartSampler, each rank has an order of its own part, so a resume in mid-epoch needs an equal number of
+//     ranks and batch size.
 // (6) A sampler rejects the state of another dataset, which it recognizes by fingerprint and size.
 //
 // Cost: a step evaluates the order batchsize times, and has StepDivision's cost. No messages are sent, and no table of

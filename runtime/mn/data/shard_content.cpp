@@ -5,8 +5,8 @@
 //
 // (1) A reader sees the whole file or no file: the shard is written under a temporary name and published by rename(2).
 // (2) Equal content gives equal bytes, because a shard has no times and no random numbers.
-// (3) Only the layout of a file takes the HDF5 lock. Several threads at once can write checksums and samples without
-//     the lock.
+// (3) The HDF5 lock is held only while a file is laid out. Without the lock, several threads at once can write
+//     checksums and samples.
 // (4) Any failure removes the temporary file.
 //
 // Cost: each byte is read once for its checksum and written once. Datasets are aligned to 4 KiB.

@@ -10,8 +10,9 @@
 //     the header's numbers can't overflow, and every extent lies inside the file and has the length that spec,
 //     block_samples and N require.
 // (2) Numbers are little endian and lie at fixed offsets.
-// (3) mn reads the user block, and not HDF5's own structures, which are for other programs. Cost: one pread of 4 KiB
-//     opens a shard.
+// (3) mn reads the user block, and not HDF5's own structures, which are for other programs.
+//
+// Cost: one pread of 4 KiB opens a shard.
 #include <mn/data/shard_format.hpp>
 
 #include <algorithm>
