@@ -1,4 +1,5 @@
-// Affine maps interpolate bilinearly, with black around the image, as torchvision's affine and rotate do for tensors.
+// Applies operations to images. Affine maps interpolate bilinearly, with black around the image, as torchvision's
+// affine and rotate do for tensors.
 //
 // (1) The source image is surrounded by a frame of black pixels, and every point is clamped to the framed image, so no
 //     pixel needs a test.

@@ -1,4 +1,4 @@
-/// The part of an image that a network gets: at random, or the center.
+/// Chooses the part of an image that a network gets: a random part, or the center.
 ///
 /// (1) The choice depends only on width, height, options and random numbers.
 /// (2) kRandomResized cuts the image first, then resizes the part, so only pixels in Crop::box influence the result.
