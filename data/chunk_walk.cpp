@@ -1,13 +1,13 @@
-// Lists the chunks of a dataset without HDF5's slow calls: for each chunk, H5Dget_chunk_info and
-// H5Dget_chunk_info_by_coord of HDF5 1.10 go through all chunks, which takes quadratic time. H5Dread_chunk instead
-// finds a chunk through the dataset's index of chunks, whatever its kind, and then reads the chunk through the file's
-// driver (HDF5's layer for file access). mn opens the file with its own driver, which records the address and the
-// length of the chunk instead of reading it.
+// Lists the chunks of a dataset without HDF5's slow calls. In HDF5 1.10, each call of H5Dget_chunk_info or
+// H5Dget_chunk_info_by_coord goes through all chunks, so a list of all chunks would take quadratic time. H5Dread_chunk
+// is quicker: it finds a chunk through the dataset's index of chunks, whatever its kind, and then reads the chunk
+// through the file's driver (HDF5's layer for file access). mn opens the file with its own driver, which records the
+// address and the length of the chunk instead of reading it.
 //
 // (1) Addresses count from the beginning of the file, user block included, because libhdf5 adds the user block's length
 //     before it calls a driver.
-// (2) While a chunk is looked up, the driver records reads of raw data instead of doing them. It does all reads of the
-//     chunk index.
+// (2) While a chunk is looked up, the driver records reads of raw data and does not do them. Reads of the chunk index
+//     are done as usual.
 // (3) This driver has locks and the feature SWMR. Without both, libhdf5 would accept a file that was never closed by
 //     its writer.
 #include "data/chunk_walk.hpp"

@@ -1,5 +1,5 @@
 /// The interface of converters, and run_conversion(), by which any number of processes make the shards of a dataset
-/// together. A converter makes shard n from n and the sources alone, in whichever process.
+/// together. A converter makes shard n from the number n and the sources alone, so any process can make any shard.
 #pragma once
 
 #include <atomic>

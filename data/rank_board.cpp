@@ -8,10 +8,10 @@
 //
 // (1) rename(2) replaces a file at once, so readers see a whole document.
 // (2) A sign of another job, or of a job of another size, is ignored, so the sign of a killed run does no harm.
-// (3) finish() first writes, then reads. Of two ranks, at least the later rank sees the earlier rank's sign, so the
-//     last rank sees the signs of all. If several ranks see all signs, the rank that removes the file rank-last counts
-//     as the last; rank 0 makes this file at the start. (On NFS a client may remember that a name is absent; rename(2)
-//     changes the folder, so the client looks the name up again.)
+// (3) finish() first writes this rank's sign, and then reads the signs of all ranks. Of two ranks, at least the later
+//     rank sees the earlier rank's sign, so the last rank sees the signs of all. If several ranks see all signs, the
+//     rank that removes the file rank-last counts as the last; rank 0 makes this file at the start. (On NFS a client
+//     may remember that a name is absent; rename(2) changes the folder, so the client looks the name up again.)
 // (4) A rank waits for another rank only in follow(), and only while the other rank's sign keeps changing.
 #include "data/rank_board.hpp"
 
