@@ -43,7 +43,7 @@ class Iterator {
   [[nodiscard]] virtual double epoch_detail() const = 0;
   /// How many steps an epoch has, equal on all ranks.
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
-  /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know.
+  /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know the numbers.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
   /// The iterator's position, and how the iterator orders the samples. load_state() can continue from this state with
   /// any number of ranks, unless the iterator's own load_state() demands an equal number.

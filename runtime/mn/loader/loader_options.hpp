@@ -105,9 +105,9 @@ struct LoaderOptions {
   /// True: each rank reads its own part from beginning to end. This order is the cheapest, and suits evaluation. The
   /// samples of a step then depend on the number of ranks. Cannot be combined with `shuffle`.
   bool by_part = false;
-  /// Number of threads that transform samples; further threads read files. The batches do not depend on this number. 0:
-  /// the calling thread reads and transforms. Default: one less than the cores of this process, at least 1 and at most
-  /// 16.
+  /// Number of threads that transform samples; further threads read files. The batches do not depend on this number. If
+  /// it is 0, the calling thread reads and transforms. Default: one less than the cores of this process, at least 1 and
+  /// at most 16.
   std::optional<int> workers = {};
   /// Number of batches that the loader makes ahead, ready or in work. The batch that the caller has does not count.
   /// prefetch_bytes may reduce the number. Default: 8, or 2 for each worker if that is more.

@@ -14,7 +14,8 @@
 
 namespace mn {
 
-/// Computes scatter_index() for the calling rank of `comm`. Sends no message.
+/// The range of n samples that is the part of the calling rank of `comm`, by the same rule as the function
+/// scatter_index() in scattered_dataset.hpp. Sends no message.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
