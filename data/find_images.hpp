@@ -29,8 +29,8 @@ struct ImageList {
 /// Adds the images of `source` to `plan`. The source is a folder with a subfolder for each class, as torchvision's
 /// ImageFolder reads it, or a list (for_each_listed()). Ignores hidden files. Looks up file sizes on `threads` threads.
 /// Memory: the names in one folder. If a class is empty, a line is malformed, a file is missing, or the source has no
-/// image, throws a DataError that names it. If options.classes is not empty, it is a file with names for the labels of
-/// a list, label 0 first; it must have a name for every label.
+/// image, throws a DataError that names this class, line, file or source. If options.classes is not empty, it is a file
+/// with names for the labels of a list, label 0 first; it must have a name for every label.
 [[nodiscard]] ImageList list_images(const std::filesystem::path& source, const ImageOptions& options, int threads,
                                     ImagePlanWriter& plan);
 

@@ -30,8 +30,9 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// Pauses between two looks at the sign of a rank for which this rank waits. Each pause is an eighth longer than the
-// previous pause, so a wait lasts at most about an eighth too long.
+// While this rank waits for another rank, it reads the sign (a file) of the other rank again and again. These are the
+// shortest and the longest pause between two reads. Each pause is an eighth longer than the previous pause, so a wait
+// lasts at most about an eighth too long.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
@@ -139,8 +140,8 @@ void RankBoard::work(const std::function<void()>& part) {
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
       pass_on_failure(sign);
     }
-    // fail() has written the error into this rank's sign. Rank 0 finds the sign and reports the error, so every other
-    // rank throws a RelayedError, which is not reported again.
+    // fail() has written the error into this rank's sign, a file that other ranks read. Rank 0 finds the sign and
+    // reports the error, so every other rank throws a RelayedError, which is not reported again.
     if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw RelayedError(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {
