@@ -27,7 +27,8 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
-  // The component "gl" would look for X servers, and wait for a dead name server.
+  // hwloc's component "gl" is disabled, because it would look for X servers and wait for a name server that does not
+  // answer.
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
@@ -57,7 +58,8 @@ std::string bus_id_of(hwloc_obj_t pci) {
   return text;
 }
 
-/// Whether `pci` is a GPU of NVIDIA or AMD. The graphics chip of a server's console has a different vendor.
+/// Whether `pci` is a GPU of NVIDIA or AMD. The graphics chip of a server's console is no GPU here, because it has a
+/// different vendor.
 bool is_gpu(hwloc_obj_t pci) {
   const auto& at = pci->attr->pcidev;
   const bool vendor = at.vendor_id == 0x10de || at.vendor_id == 0x1002;
@@ -66,7 +68,7 @@ bool is_gpu(hwloc_obj_t pci) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // Some virtual machines hide their cores; then each hardware thread counts as a core.
+  // If a virtual machine hides its cores, each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);
@@ -86,7 +88,8 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// The GPUs' PCI devices by bus id. hwloc may list a GPU under several other names (cuda0, nvml0, card1).
+/// The GPUs of the machine by PCI bus id. PCI devices are listed, because hwloc has several further names for the same
+/// GPU (cuda0, nvml0, card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -101,7 +104,8 @@ int depth_of(hwloc_obj_t object) {
   return depth;
 }
 
-/// Number of common ancestors of `a` and `b`. The larger the number, the shorter is the path between the two.
+/// The number of ancestors in hwloc's tree of devices that `a` and `b` have in common. The more common ancestors, the
+/// shorter is the path between the two devices.
 int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   int depth_a = depth_of(a);
   int depth_b = depth_of(b);
@@ -117,7 +121,8 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   return depth_a;
 }
 
-/// Index of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest GPUs.
+/// The index in `nics` of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest
+/// GPUs is taken; `served` has the number of GPUs that each card serves so far.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {
@@ -154,7 +159,7 @@ void bind_memory_near(const CpuSet& cpus) {
   const Topology topology = load("");
   const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> set(hwloc_bitmap_alloc(), hwloc_bitmap_free);
   for (const int cpu : cpus) hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
-  // Without HWLOC_MEMBIND_STRICT, hwloc would only prefer the nodes.
+  // HWLOC_MEMBIND_STRICT forbids other NUMA nodes. Without the flag, hwloc would only prefer the nodes of `cpus`.
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_STRICT;
   if (hwloc_set_membind(topology.get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0 || errno == ENOSYS) return;
   const int reason = errno;

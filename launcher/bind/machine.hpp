@@ -1,4 +1,4 @@
-/// The hardware of a node as binding sees it: cores, GPUs, network cards, and their distances.
+/// The hardware of a node as far as binding needs it: cores, GPUs, network cards, and the distances between them.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ struct Core {
   friend bool operator==(const Core&, const Core&) = default;
 };
 
-/// Position of a GPU in the node; facts/gpu/ reads the GPU's other properties.
+/// Where a GPU lies in the node: its bus id, the CPUs near it, and its network card. facts/gpu/ reads further
+/// properties of GPUs.
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
@@ -42,14 +43,15 @@ struct Machine {
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
+/// Reads the hardware of a node with hwloc: of the node that `xml_file` describes, or of this node if `xml_file` is
+/// empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// Makes the kernel take this thread's memory only from the NUMA nodes of `cpus` (MPOL_BIND), also after exec; does
-/// nothing on a kernel without NUMA. Throws Error if the kernel rejects the policy.
+/// From now on, also after exec, this thread gets memory only from the NUMA nodes of `cpus` (MPOL_BIND). Does nothing
+/// if the kernel has no NUMA support. Throws Error if the kernel rejects the policy.
 void bind_memory_near(const CpuSet& cpus);
 
-/// Gives PCI addresses of NVML and hwloc one spelling: "00000000:3B:00.0" becomes "0000:3b:00.0".
+/// Writes a PCI address in the form that hwloc uses. For example, NVML's "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
 }  // namespace mn::launcher
