@@ -10,7 +10,8 @@ struct CheckRow {
   Check* run;
 };
 
-// Checks for causes stand before checks for consequences, so that the first printed line is the one to act on.
+// Checks for a cause stand before checks for the consequences of the cause, because the user should act on the first
+// printed line.
 constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},

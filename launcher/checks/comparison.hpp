@@ -1,8 +1,9 @@
-/// Compares one fact of all nodes of a job.
+/// Compares a fact, such as the kernel's version, over all nodes of a job.
 ///
-/// 1. A node without a value differs from every other node, even from nodes without a value.
-/// 2. The usual value is the most common value; among equally common values, the value of the first node.
-/// 3. Nodes without a value are ignored when the usual value is chosen.
+/// 1. A node without a value counts as different from every node, even from a node that has no value either.
+/// 2. The usual value is the value of most nodes. If several values are equally common, the value of the first node
+///    with one of them is the usual value.
+/// 3. The choice of the usual value ignores nodes without a value.
 ///
 /// Cost: O(nodes log values), a few times for each fact.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace mn::launcher {
 
-/// A fact of each node as text; element i belongs to node i.
+/// The values of a fact on all nodes, as text. Element i belongs to node i.
 using NodeValues = std::vector<std::optional<std::string>>;
 
 [[nodiscard]] inline std::string text_of(const std::string& value) { return value; }
@@ -26,7 +27,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// The results of fact(node) for all nodes; `fact` returns a value or an optional value.
+/// Calls fact(node) for each node, and returns the results as text. `fact` returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -41,25 +42,26 @@ template <typename Fact>
   return values;
 }
 
-/// Nodes with the same unusual value.
+/// Nodes with equal values of a fact, where the value differs from the usual value.
 struct OddNodes {
   std::vector<std::size_t> nodes;
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Groups the nodes with an unusual value. Nodes without a value are the last group. If no node has a value, the result
-/// is empty.
+/// Groups the nodes with an unusual value by their value. Nodes without a value form the last group. Empty if no node
+/// has a value.
 [[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// kAllNodes compares all nodes with each other. kEachKind compares nodes with GPUs for this job among themselves, and
-/// nodes without GPUs among themselves, because the two kinds of nodes differ in many facts.
+/// Chooses which nodes are compared with each other. kAllNodes compares all nodes. kEachKind compares nodes with GPUs
+/// for the job among themselves, and nodes without GPUs among themselves, because the two kinds of nodes differ in many
+/// facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// Makes a finding for each unusual value: "WHAT is X, but Y on other nodes". The argument `finding` contains WHAT, and
-/// this function adds the text after WHAT. With kReport, nodes without a value are a finding, too, if some node has a
-/// value: "WHAT is not known, but Y on other nodes".
+/// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains the text WHAT; this
+/// function adds the text after WHAT. With kReport, nodes without a value get a finding, too, if any node has a value:
+/// "WHAT is not known, but Y on other nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -68,8 +70,8 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for each node; `node` is the node's number, and report(finding) adds a finding about the
-/// node. Equal findings about several nodes become one.
+/// Calls look(node, report) for each node. `node` is the number of the node, and report(finding) adds a finding about
+/// the node. If several nodes have the same finding, the finding is listed once, with all their hosts.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;

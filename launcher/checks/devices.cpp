@@ -18,8 +18,8 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// The greatest value of `fact`, an optional member of Gpu, among the GPUs of the node. No value if the fact is unknown
-/// for all GPUs.
+/// The greatest value of `fact` among the GPUs of the node; `fact` is an optional member of Gpu. No value if no GPU of
+/// the node tells the fact.
 template <typename Fact>
 auto greatest(const NodeFacts& node, Fact fact) {
   std::remove_cvref_t<std::invoke_result_t<Fact, const Gpu&>> most;
@@ -27,7 +27,7 @@ auto greatest(const NodeFacts& node, Fact fact) {
   return most;
 }
 
-/// The least value of fact(GPU) among the GPUs of the node. No value if the fact is unknown for all GPUs.
+/// The least value of fact(GPU) among the GPUs of the node. No value if no GPU of the node tells the fact.
 template <typename Fact>
 auto least(const NodeFacts& node, Fact fact) {
   std::invoke_result_t<Fact, const Gpu&> lowest;
@@ -37,8 +37,8 @@ auto least(const NodeFacts& node, Fact fact) {
   return lowest;
 }
 
-/// The kinds of the node's GPUs as text, such as "H100 79 GiB". No value if the node has no GPU, or if NVML does not
-/// describe one of its GPUs.
+/// The models of the node's GPUs with their memory, such as "H100 79 GiB". No value if the node has no GPU, or if NVML
+/// does not tell the model of one of the GPUs.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
@@ -49,7 +49,7 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   return join(models);
 }
 
-/// Whether the node has a GPU but no driver. A node without GPUs needs no driver.
+/// Whether the node has a GPU but no driver. Nodes without GPUs are fine, because they need no driver.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 }  // namespace
@@ -186,9 +186,9 @@ Findings check_gpu_modes(const JobFacts& job) {
 
 Findings check_gpu_visibility(const JobFacts& job) {
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // Compares the GPUs that the driver may open for each rank. If a control group hides GPUs from the driver, NCCL
-    // cannot copy between the ranks' GPUs directly. CUDA_VISIBLE_DEVICES hides no GPU from the driver, and does no
-    // harm.
+    // The GPUs that the driver may open are compared between ranks. If a control group hides GPUs from the driver, NCCL
+    // cannot copy directly between the GPUs of the ranks. CUDA_VISIBLE_DEVICES is harmless, because the variable does
+    // not hide GPUs from the driver.
     std::set<std::string> openable;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);

@@ -1,4 +1,4 @@
-/// JobFacts, the input of the checks, and Finding, their output: each finding has a remedy.
+/// JobFacts, which the checks read, and Finding, which the checks return. Each finding has a remedy.
 #pragma once
 
 #include <algorithm>
@@ -38,15 +38,16 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// Adds a finding. If `all` has an equal finding about other nodes, adds the hosts to the finding in `all` instead.
+/// Adds `finding` to `all`. If `all` already has the same finding about different hosts, only adds the new hosts to the
+/// old finding.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
-/// The finding as a line of text: "error [libraries] vn2: WHAT; REMEDY".
+/// Returns the finding as a line of text: "error [libraries] vn2: WHAT; REMEDY".
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
 
-/// The facts of a whole job, or of a single node if only the ranks of each node are connected.
+/// The facts of the whole job. If only the ranks of each node are connected, the facts of a single node.
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
@@ -61,14 +62,14 @@ struct JobFacts {
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check `check` runs. A check leaves a fault to a more exact check only if runs() is true for the more
-  /// exact check.
+  /// Whether the check called `check` runs. A check asks before it leaves a fault to a more exact check, because the
+  /// more exact check may be skipped.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
-  /// The number that rank `rank` of these facts has in the whole job.
+  /// Converts a rank's number in these facts, which may cover only one node, to the rank's number in the whole job.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };
 
-/// Whether the job may open a GPU on the node.
+/// Whether the node has a GPU that the job may open.
 [[nodiscard]] inline bool has_gpus(const NodeFacts& node) { return node.driver && !node.driver->gpus.empty(); }
 
 }  // namespace mn::launcher

@@ -10,7 +10,8 @@
 namespace mn::launcher {
 namespace {
 
-/// For each GPU model, the highest number of NVLinks that are up on one GPU of the job.
+/// For each GPU model, the number of NVLinks that a sound GPU has: the highest number of NVLinks that are up on any GPU
+/// of the job.
 using UsualLinks = std::map<std::string, int>;
 
 UsualLinks usual_links(const JobFacts& job) {
@@ -58,7 +59,7 @@ Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
                         : Ailment();
 }
 
-/// The gravest ailment of a GPU. Broken memory is the gravest, because it may cause the other ailments.
+/// Returns the gravest ailment of the GPU. Broken memory comes first, because it may cause the other ailments.
 Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
   Ailment ailment = memory_ailment(gpu);
   if (ailment.what.empty()) ailment = link_ailment(gpu, usual);

@@ -15,7 +15,7 @@ namespace {
 
 const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
 
-/// All CPUs of the node, including CPUs outside of the ranks' masks.
+/// All CPUs of the machine, even if no rank may run on them.
 CpuSet whole(const Machine& machine) {
   CpuSet all;
   for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
@@ -29,7 +29,7 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
-/// Whether this rank and another rank are both bound to one single CPU, although the machine has more CPUs.
+/// Whether the rank and a further rank are both bound to one and the same CPU, although the machine has more CPUs.
 bool is_crowded(const JobFacts& job, int rank) {
   const int node = job.layout.node_of(rank);
   const CpuSet& mask = mask_of(job, rank);
@@ -58,7 +58,8 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const int size = job.rank(rank).size.value_or(first);
     if (size == first) continue;
-    // The first rank whose count differs from rank 0's is reported; further ranks would add nothing.
+    // Only the first rank that counts a different number of ranks than rank 0 is reported, because further ranks would
+    // tell nothing new.
     return {error_of("tasks",
                      "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
                          std::to_string(job.number(0)) + " " + std::to_string(first),

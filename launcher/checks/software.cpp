@@ -17,8 +17,8 @@ bool breaks_jobs(const std::string& library) {
   return std::ranges::any_of(kNames, [&](const char* name) { return library.starts_with(name); });
 }
 
-/// The library's `fact` on a node as text; kAbsent if the program does not load the library there. No value for the
-/// driver's library on a node without GPUs, because such a node has no driver.
+/// The member `fact` of the library `name` on a node, as text. kAbsent if the program does not load the library there.
+/// No value for the driver's library on a node without GPUs, because such a node has no driver.
 template <typename Value>
 std::optional<std::string> fact_of_library(const NodeFacts& node, const std::string& name,
                                            std::optional<Value> BuildFacts::*fact) {
@@ -29,13 +29,13 @@ std::optional<std::string> fact_of_library(const NodeFacts& node, const std::str
   return value ? std::optional(text_of(*value)) : std::nullopt;
 }
 
-/// Whether the dynamic loader was asked for the program's libraries and did not answer.
+/// Whether the dynamic loader was asked to list the program's libraries, but has not answered.
 bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// The values of a variable on all nodes. A node with many variables sends only hashes of the values. If another node
-/// has sent the text of a hash, the text replaces the hash.
+/// The values of the environment variable `name` on all nodes. A node with many variables sends hashes instead of
+/// values. If another node has sent the value for a hash, the value replaces the hash.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -54,17 +54,18 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// Returns kAbsent for an empty fact, because an empty fact means a missing file. Otherwise returns the fact.
+/// Returns kAbsent if `fact` is an empty text, which means that the file is missing. Otherwise returns `fact`.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
 
-/// The facts about file `i` of --check-file; null if the file does not exist on the node.
+/// The facts about file number `i` of --check-file; null if the file does not exist, or cannot be read, on the node.
 const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Compares a file on all nodes. Reports only the first difference, because a different size explains a different hash.
+/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference, because
+/// different sizes, for example, explain different hashes.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -99,7 +100,7 @@ Findings check_program(const JobFacts& job) {
   compare(error_of, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
   compare(error_of, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
-  // A stripped or truncated file keeps its build id, so sizes are compared, too.
+  // The sizes are compared, too, because a stripped or truncated file keeps its build id.
   compare(error_of, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
   compare(error_of, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
   if (!findings.empty()) return findings;
@@ -139,14 +140,16 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // The sizes of equal builds are compared, too, because a file truncated in copying keeps its build id.
+    // If the builds are equal, the sizes are compared, too, because a file that was truncated in copying keeps its
+    // build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // Why the launcher does not fit the program's MPI: ranks would be jobs of their own, or die in MPI_Init.
+  // Returns why the launcher does not fit the program's MPI; empty if the launcher fits. With a wrong launcher, each
+  // rank would be a job of its own, or would die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")
@@ -207,7 +210,7 @@ Findings check_files(const JobFacts& job) {
 }
 
 Findings check_environment(const JobFacts& job) {
-  // If nodes have different values of one of these variables, ranks wait for each other forever.
+  // A difference in a variable of this list is an error, because the ranks would wait for each other forever.
   constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {

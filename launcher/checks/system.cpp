@@ -9,8 +9,8 @@
 namespace mn::launcher {
 namespace {
 
-// Upper limits for the shared memory of MPI's transports for each rank (Open MPI takes 4 MiB), and of NCCL's transports
-// for each rank with a GPU.
+// How much shared memory MPI takes at most for each rank (Open MPI takes 4 MiB), and how much NCCL takes at most for
+// each rank with a GPU.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -28,7 +28,7 @@ bool lacks_locked_memory(const NodeFacts& node) {
   return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
 }
 
-/// The file mode mask as umask(1) shows it.
+/// The file mode mask in octal digits, as umask(1) prints it.
 std::optional<std::string> octal(std::optional<std::int64_t> mask) {
   if (!mask) return std::nullopt;
   char text[24];
@@ -125,8 +125,8 @@ Findings check_clock(const JobFacts& job) {
     if (node.time) times.push_back(*node.time);
   }
   if (times.size() < 2) return {};
-  // The nodes' clocks are compared with the median, so a single wrong clock is found even if it is rank 0's. If there
-  // are only two clocks, the first counts as right.
+  // The clocks are compared with the median of all clocks, because a single wrong clock is then found even on rank 0's
+  // node. If there are only two clocks, the first counts as right.
   const double first = times.front();
   std::ranges::sort(times);
   const double usual = times.size() == 2 ? first : times[times.size() / 2];
@@ -176,8 +176,8 @@ Findings check_temporary_folder(const JobFacts& job) {
 }
 
 Findings check_output_folder(const JobFacts& job) {
-  // All nodes must see the output folder of rank 0: rank 0 writes results and checkpoints there, by default below the
-  // current folder, and all ranks read the checkpoints.
+  // All nodes must see the same output folder as rank 0: rank 0 writes results and checkpoints to the folder, and all
+  // ranks read the checkpoints. By default the folder lies below the current folder.
   const std::string folder = job.nodes.at(0).system.output.path.value_or("");
   Findings findings =
       affected(job,
