@@ -1,4 +1,4 @@
-// Prints mnlaunch(1) for the build to install.
+// Prints mnlaunch's manual page, which the build installs.
 #include <iostream>
 
 #include "cli/options.hpp"

@@ -13,13 +13,14 @@
 namespace mn::launcher {
 namespace {
 
-/// Returns the option's last value. Throws UsageError if that value is empty.
+/// Returns the last of the values given for an option. Throws UsageError if the last value is empty.
 std::string last_of(const OptionRow& row, const Words& values) {
   if (values.back().empty()) throw UsageError(std::string("--") + row.name + " is empty: give " + row.value);
   return values.back();
 }
 
-/// Returns the position, among the row's choices, of the option's last value. Throws UsageError for an unknown value.
+/// For an option with a list of choices, returns the position of the last given value in the list. Throws UsageError if
+/// the value is not in the list.
 std::size_t choice_of(const OptionRow& row, const Words& values) {
   const auto choices = split(row.value, '|');
   const auto chosen = std::ranges::find(choices, values.back());
@@ -27,8 +28,8 @@ std::size_t choice_of(const OptionRow& row, const Words& values) {
   throw UsageError(std::string("--") + row.name + " is \"" + values.back() + "\": use one of " + row.value);
 }
 
-/// The names of checks in the option's values; each value may be a list with commas. Throws UsageError for an unknown
-/// name.
+/// Returns the names of checks in `lists`, the values given for an option; each value is a list with commas. Throws
+/// UsageError if there is no check with one of the names.
 Words checks_of(const OptionRow& row, const Words& lists) {
   const std::string option = std::string("--") + row.name;
   const Words known = check_names();
@@ -71,8 +72,9 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets the member `kMember` of `options`. A flag sets the member to true. An option with two choices sets it to true
-/// for the second choice. An option with a text stores the last value.
+/// Sets the member `kMember` of `options` from the values given for the option. If the member is a bool, a flag sets it
+/// to true; an option with two choices sets it to true if the second choice is given. If the member is a text, the last
+/// value is stored.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

@@ -26,8 +26,8 @@ bool is_option(const std::string& word) { return word != "--" && word.size() >= 
                    (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
 }
 
-/// Number of words before PROGRAM. Options after PROGRAM are the program's own and are not counted. Throws UsageError
-/// for an unknown option.
+/// The number of words before PROGRAM on the command line. Words after PROGRAM are not counted, because they belong to
+/// the program. Throws UsageError if mnlaunch has no option of a given name.
 std::size_t count_options(const Words& words) {
   std::size_t count = 0;
   for (; count < words.size() && is_option(words[count]); ++count) {
@@ -41,10 +41,10 @@ std::size_t count_options(const Words& words) {
   return std::min(count, words.size());
 }
 
-/// The values that the words give to each option of the table. A flag's value is an empty text.
+/// The values given for each option of the table. A flag that is given has an empty text as value.
 class OptionValues {
  public:
-  /// Parses the options at the beginning of `words`. Throws UsageError.
+  /// Parses the options with which `words` begins. Throws UsageError.
   explicit OptionValues(const Words& words) : count_(count_options(words)) {
     po::options_description known;
     for (const auto& row : option_table()) {
@@ -76,7 +76,8 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// Splits the text of `preset` into words. If a word is wrong, throws a UsageError that names the preset.
+/// Splits the text of `preset` into words and checks the options in them. If a word is wrong, throws a UsageError that
+/// names the preset.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);
@@ -96,8 +97,8 @@ Words words_of(const Preset& preset) {
   return words;
 }
 
-/// Throws UsageError for an option on the command line that has no effect without a second option. A preset may have
-/// such an option, because it serves starts of all kinds.
+/// Throws UsageError if an option on the command line has no effect, because a second option is missing. Presets may
+/// have options without effect, because a preset serves all kinds of starts.
 void require_companions(const OptionValues& on_line, const Options& options) {
   if (on_line.has("append") && options.output.empty()) throw UsageError("--append needs --output");
   for (const char* report : {"save", "against", "history"}) {

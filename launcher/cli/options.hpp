@@ -1,5 +1,5 @@
-/// mnlaunch's command line: a table with a row for each option (option_table.cpp) makes the parser, --help and the
-/// manual page.
+/// mnlaunch's command line. A table with a row for each option (option_table.cpp) defines the parser, the text of
+/// --help and the manual page.
 ///
 /// To add an option, add a member to Options, a row to option_table.cpp, and a line to docs/launcher.md.
 #pragma once
@@ -32,7 +32,7 @@ struct Options {
   std::string against;  ///< earlier report to compare with; empty: none
   std::string history;  ///< file with a line for each host and run of --doctor; empty: none
   int timeout_s = 60;   ///< seconds to wait for other ranks
-  /// TCP ports for mnlaunch's listeners and for MASTER_PORT.
+  /// The ranges of TCP ports from which mnlaunch takes the ports of its listeners and MASTER_PORT.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
   bool bind = true;
   std::vector<CpuSet> cpu_map;  ///< CPUs of each node's first rank, second, …; empty: mnlaunch decides
@@ -57,7 +57,7 @@ struct OptionRow {
   const char* value;    ///< placeholder or choices of the value; empty for a flag
   const char* summary;  ///< one line for --help
   const char* details;  ///< text for the manual page
-  /// Sets the members of Options from all values given for this option; a flag's values are empty texts. Throws
+  /// Sets members of `options` from `values`, all values given for this option. A flag's values are empty texts. Throws
   /// UsageError.
   void (*apply)(Options& options, const OptionRow& row, const Words& values);
 
@@ -66,31 +66,32 @@ struct OptionRow {
 
 [[nodiscard]] std::span<const OptionRow> option_table();
 
-/// Null if mnlaunch has no option --NAME.
+/// The row of the option --NAME; null if mnlaunch has no option with the name `name`.
 [[nodiscard]] const OptionRow* find_option(std::string_view name);
 
-/// The options that a file or a variable presets: words as on the command line, with blanks or line ends between them.
-/// A # begins a comment. The command line overrides presets.
+/// Options that a file or an environment variable gives in advance. The text has words as on the command line, with
+/// blanks or line ends between them; a # begins a comment. Options on the command line override presets.
 struct Preset {
   std::string name;  ///< the file or variable, for messages
   std::string text;
 };
 
-/// Parses the presets and the command line. Each preset overrides the presets before it, and the command line overrides
-/// all presets. Throws a UsageError that names the wrong word and, for an unknown check, the known checks.
+/// Parses the presets and the command line. A later preset overrides an earlier preset, and the command line overrides
+/// all presets. Throws a UsageError that names the wrong word. If the word is an unknown check, the error also lists
+/// the known checks.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
-/// The options whose values must be equal on all ranks of a job, as words. Options with their default value are left
+/// The options that must have equal values on all ranks of a job, as words. Options with their default value are left
 /// out.
 [[nodiscard]] std::vector<std::string> words_of_all_ranks(const Options& options);
 
-/// The presets of this system: the site's /etc/mn/mnlaunch.conf, then MN_LAUNCH_TIMEOUT and MNLAUNCH_OPTIONS.
+/// The presets of this system, in this order: the site's /etc/mn/mnlaunch.conf, MN_LAUNCH_TIMEOUT, MNLAUNCH_OPTIONS.
 [[nodiscard]] std::vector<Preset> presets_of_system();
 
-/// The text of --help, which fits a screen of 80 columns and 34 lines.
+/// The text of --help. The text fits a screen of 80 columns and 34 lines.
 [[nodiscard]] std::string help_text();
 
-/// mnlaunch(1), the manual page, in man(7) macros.
+/// The manual page mnlaunch(1), written in the macros of man(7).
 [[nodiscard]] std::string manual_page();
 
 }  // namespace mn::launcher

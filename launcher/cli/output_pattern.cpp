@@ -14,7 +14,7 @@ constexpr const char* kLetters = "rjsht%";
 bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
 
 /// Calls field(letter, digits) for each field of the pattern, such as %4r, and literal(character) for each character
-/// between fields. A % at the end of the pattern is a field with the letter '\0'.
+/// outside of fields. If the pattern ends with a single %, the % counts as a field with the letter '\0'.
 template <typename Field, typename Literal = void (*)(char)>
 void walk(
     const std::string& pattern, Field field, Literal literal = [](char) {}) {

@@ -1,6 +1,8 @@
-/// The pattern of --output: names of files for a rank's standard output and error.
+/// The pattern of the option --output, from which the names of the files for a rank's standard output and standard
+/// error are made.
 ///
-/// A text without % names a folder for files rank-0000.out and .err. In a pattern, these fields are replaced:
+/// A text without % names a folder for the files rank-0000.out and rank-0000.err (for rank 0). In a text with %, a
+/// pattern, the following fields are replaced:
 ///   %r   rank; %4r with four digits          %h   host
 ///   %j   number of the batch system's job    %t   out or err; without it both streams go to one file
 ///   %s   number of the job's step            %%   a percent sign
@@ -11,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// The texts that replace the fields of a pattern.
+/// The values that replace the fields of a pattern.
 struct OutputNames {
   int rank = 0;
   std::string job;
@@ -19,14 +21,14 @@ struct OutputNames {
   std::string step;
 };
 
-/// Throws UsageError if a field of the pattern has an unknown letter; the error names the letter.
+/// Throws UsageError if the pattern has a field with an unknown letter. The error names the letter.
 void check_output_pattern(const std::string& pattern);
 
-/// The file for the stream "out" or "err".
+/// The path of the file for a stream of a rank. `stream` is "out" or "err".
 [[nodiscard]] std::filesystem::path output_file(const std::string& pattern, const OutputNames& names,
                                                 const std::string& stream);
 
-/// Whether each rank writes its own files: true for a folder, and for a pattern with %r.
+/// Whether each rank writes to files of its own: true if `pattern` names a folder or has the field %r.
 [[nodiscard]] bool names_ranks(const std::string& pattern);
 
 }  // namespace mn::launcher
