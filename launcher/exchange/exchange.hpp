@@ -1,25 +1,28 @@
-/// How the mnlaunch processes of a job, one for each rank, exchange facts and agree on an answer before any program
-/// starts.
+/// Before any program starts, the mnlaunch processes of a job, one for each rank, exchange facts and agree on an
+/// answer.
 ///
 /// A round goes up and down the tree of all ranks once:
 ///
 ///   each rank           gives its part to the leader of its node
-///   each leader         combines the parts of its node to a report, which goes to the root
+///   each leader         combines the parts of its node into a report, and sends the report to the root
 ///   the root            decides on an answer, from the reports of all nodes
-///   each leader         gives each rank of its node its share of the answer
+///   each leader         gives each rank of its node the rank's share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. If a rank is late, dies or sends garbage, its part is absent. If a node's leader has such a fault, the node's
-///    report is absent. The root decides without them, and the answer reaches all connected ranks.
-/// 3. A rank cut off from the root tells the ranks below. If the root has lost the leader above the rank, too, the root
-///    prints the reason and the rank prints nothing. If the root is gone, one rank of the root's node and one rank of
-///    each neighbor node print the reason.
-/// 4. Leaders between a node and the root pass the node's report on unchanged, and no report waits for another report.
-/// 5. An uninvited rank has no number, or the number of another rank. Its part follows the parts of the node's ranks
-///    and shortens the wait for missing ranks, because the error in the part explains why a rank is missing.
+/// 2. If a rank is late, dies or sends garbage, its part is absent. If the leader of a node has such a fault, the
+///    report of the node is absent. The root decides without absent parts and reports, and the answer reaches all
+///    connected ranks.
+/// 3. If a rank is cut off from the root, the rank tells the ranks below. If the leader above the rank is gone, the
+///    root has noticed, so the root prints the reason and the rank prints nothing. If the root itself is gone, one rank
+///    of the root's node and one rank of each neighbor node print the reason.
+/// 4. A leader between a node and the root passes the node's report on unchanged, and without waiting for further
+///    reports.
+/// 5. A rank is uninvited if it has no number, or the number of another rank. The part of an uninvited rank follows the
+///    parts of the node's ranks. Once an uninvited rank has come, the leader waits less long for missing ranks, because
+///    the error in the uninvited rank's part explains why a rank is missing.
 ///
 /// Cost: with n nodes, 2 log16 n messages in sequence for each round. The root receives n reports over at most 16
-/// connections, and a part from each rank of its node.
+/// connections, and a part from each rank of its own node.
 #pragma once
 
 #include <deque>
@@ -36,23 +39,24 @@
 
 namespace mn::launcher {
 
-/// Remedy for jobs that share a name.
+/// What the user should do if two jobs have the same name.
 inline constexpr const char* kNameJobs =
     "give jobs beside each other names of their own (export another MN_LAUNCH_KEY before each)";
 
-/// Remedy for ranks that did not arrive.
+/// What the user should do if ranks did not arrive.
 inline constexpr const char* kFindLateRanks =
     "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
     "MN_LAUNCH_KEY if any";
 
-/// The error of a rank that is cut off from the root. An empty text means that a different rank prints the reason.
+/// The error that this rank is cut off from the root. If the text is empty, this rank prints nothing, because a
+/// different rank prints the reason.
 class CutOff : public Error {
  public:
   using Error::Error;
   [[nodiscard]] int exit_code() const noexcept override { return kExitCheckFailed; }
 };
 
-/// The contribution of a rank or a node to a round.
+/// What a rank or a node contributes to a round.
 struct Part {
   enum class Absence {
     kLate,    ///< the rank or node did not come in time
@@ -69,46 +73,48 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: makes the node's report from the parts of the node's ranks. The parts are sorted by intra_rank;
-    /// parts of uninvited ranks (5) follow. The call may take long.
+    /// On leaders: makes the node's report from the parts of the node's ranks, sorted by intra_rank. At the end come
+    /// the parts of uninvited ranks (invariant 5). The call may take long.
     std::function<std::string(Parts)> combine;
-    /// On the root: makes the answer from the reports of all nodes, which are sorted by node number.
+    /// On the root: makes the answer from the reports of all nodes. The reports are sorted by node number.
     std::function<std::string(Parts)> decide;
-    /// On leaders: returns the share of the answer for one rank of the node.
+    /// On leaders: returns the part of the answer that concerns one rank of the node, called the rank's share.
     std::function<std::string(const std::string& answer, int intra_rank)> split;
   };
 
-  /// Begins to listen, and to connect to other ranks. Throws CommError.
+  /// Begins to listen for calls of lower ranks, and to connect to the rank above. Throws CommError.
   explicit Exchange(Group group);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Collective over all ranks of the group; returns this rank's share of the answer. Blocks at most a little longer
-  /// than the group's patience, plus the time of the steps. Throws CutOff, and errors of this rank's own steps.
+  /// Collective over all ranks of the group: makes a round, and returns this rank's share of the answer. Blocks for at
+  /// most a little more than the group's patience, plus the time of the steps. Throws CutOff, and errors of this rank's
+  /// own steps.
   [[nodiscard]] std::string round(std::string part, const Steps& steps) {
     return round(std::move(part), steps, group_.patience);
   }
 
-  /// Collective: waits at most a few seconds for all living ranks, so that all leave together.
+  /// Collective: waits a few seconds at most for all living ranks, so that all ranks leave together.
   void leave();
 
   [[nodiscard]] const Group& group() const noexcept { return group_; }
-  /// On leaders: the port of the TCP listener; 0 without a listener.
+  /// On leaders: the port on which this leader listens for TCP connections; 0 if the leader does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// Duplicates of this rank's connections; exec closes the duplicates. Call it after the last round.
+  /// Returns duplicates of the descriptors of this rank's connections. exec closes the duplicates, unless the caller
+  /// changes that. Call this after the last round.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
     return links_.duplicate_connections();
   }
-  /// On leaders: why no rank of the node can connect; empty if ranks can.
+  /// On leaders: why the ranks of the node cannot connect to this leader; empty if the ranks can connect.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.local_listener().failure; }
-  /// On leaders: why calls to the node above failed; empty if no call failed.
+  /// On leaders: why this leader's calls to the parent node failed; empty if no call failed.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 
  private:
   using Milliseconds = std::chrono::milliseconds;
   using Queue = std::deque<std::string>;
 
-  /// Messages of a peer, and whether more will come.
+  /// The messages that have come from a rank or node, and whether more messages can come.
   struct Inbox {
     Queue messages;
     std::optional<Part::Absence> end;  ///< set: no more messages will come
@@ -118,16 +124,18 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// `listener` must come from listen_for_ranks(group), which must be called first, because it may change the group.
+  /// Takes the result of listen_for_ranks(group) as `listener`. listen_for_ranks() must be called before `group` is
+  /// copied, because it may change the group.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
-  /// True if the rank above is a leader but not the root. In this case the root reports the absence of that leader.
+  /// Whether the rank above is a leader other than the root. If so, the root notices when the leader is absent, and
+  /// reports the absence.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below that they are cut off, and throws CutOff. The text of CutOff is empty if the root or a
-  /// neighbor rank prints the reason.
+  /// Tells the ranks below that they are cut off from the root, and throws CutOff. The text of the error is `why`, or
+  /// empty if the root or a neighbor rank prints the reason.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
@@ -135,11 +143,11 @@ class Exchange {
 
   void take(const Peer& from, std::string message);
   void take_from_above(char kind, int origin, std::string body);
-  /// The inbox of member `id`. Makes inboxes up to `id` if there are fewer.
+  /// The inbox of the member `id`. Adds empty inboxes if there are not enough.
   Inbox& member(int id);
   void lose(const Peer& peer, bool is_weak);
-  /// On the root: records that `node` is lost. `why_weak`: why the node proved only the weak key; empty if the node has
-  /// ended.
+  /// On the root: records that `node` is lost. `why_weak` says why the node could prove only the weak key; empty if the
+  /// node has ended.
   void lose_node(int node, const std::string& why_weak);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);

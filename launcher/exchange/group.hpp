@@ -1,5 +1,5 @@
-/// The members of an exchange and their addresses, as one rank sees them, and the socket on which the ranks of a node
-/// connect to their leader, the first rank of the node.
+/// The group of processes that exchange messages, as one rank sees it: numbers, addresses, and the socket on which the
+/// ranks of a node connect to their leader. The leader is the first rank of the node.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,8 @@
 
 namespace mn::launcher {
 
-/// The tree of a job's nodes. A tree of 128 nodes has two levels below the root, and a tree of 4,096 nodes has three.
+/// The tree of a job's nodes, in which each node has at most 16 children. With 128 nodes the tree has two levels below
+/// the root, and with 4,096 nodes three levels.
 inline constexpr Tree kNodeTree{16};
 
 struct Group {
@@ -30,41 +31,42 @@ struct Group {
   int node = 0;  ///< number of this node; rank 0 of the job need not be on node 0
   int nodes = 1;
   std::vector<std::string> hosts = {""};  ///< [nodes] names of the nodes, for messages
-  /// Returns the addresses at which other nodes reach `node`. Called for neighbors in the tree.
+  /// Returns the addresses at which the node `node` can be reached. Called only for neighbors in the tree.
   std::function<std::vector<std::string>(int node)> addresses;
   std::shared_ptr<Keys> keys;                 ///< prove to other nodes that this node is of the job
   std::chrono::milliseconds patience{60000};  ///< time to wait for ranks that do not come or do not answer
-  /// The ranges of ports on which leaders listen. The ranges are tried in turn, and are equal on all ranks.
+  /// The ranges of TCP ports on which leaders listen, in the order of trying. All ranks have the same ranges.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
 
   [[nodiscard]] bool is_leader() const noexcept { return intra_rank == 0; }
   [[nodiscard]] bool is_root() const noexcept { return intra_rank == 0 && node == 0; }
 };
 
-/// TCP ports on which the first rank of `node` may listen, in the order of trying: first some ports of each range of
-/// group.ports, then some ports of the default ranges.
+/// The TCP ports on which the first rank of the node `node` may listen, in the order of trying: first ports of the
+/// ranges in group.ports, then ports of the default ranges.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
-/// Abstract socket names on which the first rank of this node may listen, in the order of trying.
+/// The abstract socket names on which the first rank of this node may listen, in the order of trying.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);
 
-/// Endpoints of the first rank of `node`, for leaders of other nodes.
+/// The endpoints (addresses and ports) at which leaders of remote nodes may reach the first rank of the node `node`.
 [[nodiscard]] std::vector<Endpoint> endpoints_of_node(const Group& group, int node);
-/// Endpoints of the first rank of this node, for the node's ranks.
+/// The endpoints (abstract socket names) at which the ranks of this node may reach the node's first rank.
 [[nodiscard]] std::vector<Endpoint> endpoints_of_leader(const Group& group);
-/// Whether the first rank of this node listens; waits up to a second until it does.
+/// Waits up to a second for the first rank of this node to listen, and returns whether it listens.
 [[nodiscard]] bool has_leader(const Group& group);
 
-/// Claims `text` for this process. True in the first process of this node that claims `text`; the claim ends with that
-/// process. Call it once.
+/// Claims `text` for this process. Returns true if no other process of this node has claimed `text`; the claim ends
+/// when the process ends. Call this function only once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
-/// Connects to all endpoints at once, waits for at most `patience`, and closes the connections. Returns a text for each
-/// endpoint: empty if the endpoint accepted the connection, else the reason.
+/// Tests connections: connects to all endpoints at once, waits for at most `patience`, and closes the connections. The
+/// result has a text for each endpoint: empty if the endpoint has accepted the connection, otherwise the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 
-/// Raises the soft limit of open files, if the hard limit allows, because each of `ranks` ranks needs two descriptors:
-/// a connection and its duplicate. The destructor restores the limit, because programs with select(2) need a low limit.
+/// While an object lives, this process may open enough files for `ranks` connections, if the hard limit allows. Each
+/// connection needs two descriptors, one for its duplicate. The destructor restores the limit, because programs with
+/// select(2) need a low limit.
 class FileLimit {
  public:
   explicit FileLimit(std::size_t ranks);
@@ -73,8 +75,8 @@ class FileLimit {
   FileLimit& operator=(const FileLimit&) = delete;
 
   std::string failure;  ///< why the limit is too low; empty if it suffices
-  /// The lowest number for a descriptor that stays open in the program. If the limit is raised, lower numbers stay free
-  /// for the program.
+  /// Descriptors that stay open in the program have at least this number. If the limit is raised, lower numbers stay
+  /// free for the program.
   int least_kept = 0;
 
  private:
@@ -82,7 +84,7 @@ class FileLimit {
   bool is_raised_ = false;
 };
 
-/// The socket on which the ranks of a node call their leader.
+/// The socket on which a leader waits for the calls of the ranks of its node.
 struct NodeListener {
   Fd socket;
   std::string failure;     ///< why no rank can reach the leader; empty if ranks can
@@ -90,9 +92,9 @@ struct NodeListener {
   std::unique_ptr<FileLimit> files{};
 };
 
-/// Begins to listen if this rank leads a node with several ranks; for any other rank the result has no socket. If
-/// another process of this user already listens as the leader, this process becomes a rank without a number in `group`
-/// (links.hpp, 6).
+/// Begins to listen if this rank is the leader of a node with several ranks. Otherwise the result has no socket. If an
+/// earlier process of the user already listens as the leader, this process loses its number in `group` and becomes an
+/// uninvited member (invariant 6 in links.hpp).
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 }  // namespace mn::launcher

@@ -1,5 +1,5 @@
-// Guests are incoming connections. A guest becomes a link (links.hpp) once its greeting has named the peer and proved
-// the key.
+// Handles guests, which are incoming connections during their greeting. A guest becomes a link (links.hpp) once the
+// greeting has told the number of the peer and has proved that the peer knows the key.
 
 #include <cassert>
 #include <chrono>
@@ -22,8 +22,8 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // An abstract socket name has no file permissions, so any user can connect. The kernel tells which user runs the
-    // process at the far end, and connections of other users are refused.
+    // Any user can connect to an abstract socket name, because such a name has no file permissions. So the kernel is
+    // asked which user runs the process at the far end, and connections of foreign users are refused.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // the greeting may be here already
@@ -41,7 +41,7 @@ Links::Link* Links::link_of(const Guest& guest) {
     link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
   }
   if (link == nullptr || link->channel) return nullptr;
-  // Invariant 2: a parent that calls twice gets a single answer.
+  // Invariant 2: if the parent calls twice, only one of the calls is answered.
   const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
   return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
 }
@@ -57,7 +57,8 @@ void Links::greet(Guest& guest) {
     link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};
   }
   if (is_verified) return install(*link, std::move(guest.channel));
-  // Invariant 2: from now on the parent's call counts. This process gives up its own call before the answer.
+  // Invariant 2: from now on only the parent's call counts. This process gives up its own call to the parent before it
+  // answers the parent's call.
   if (link != nullptr && link->peer.kind == Kind::kUp) {
     assert(answered_parent_ == nullptr || answered_parent_ == guest.channel.get());
     answered_parent_ = guest.channel.get();
@@ -72,7 +73,7 @@ void Links::greet_guests(Deadline now) {
     if (now >= guest.until) guest.channel->close("it does not finish its greeting");
     greet(guest);
     if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
-    // The answered call of the parent has failed, so this process may call the parent again.
+    // If the failed call is the answered call of the parent, this process may call the parent again.
     if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
     guest.channel.reset();
   }

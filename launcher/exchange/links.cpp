@@ -28,7 +28,8 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends of a connection compute the pair (from, to). By this pair the listening end finds the link (link_of).
+  // Both ends of a connection compute the same pair (from, to). By this pair the end that listens finds the right link
+  // (link_of()).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -54,13 +55,14 @@ Links::Links(const Group& group, NodeListener listener, OnMessage on_message, On
     }
     if (group.nodes > 1) listen_for_nodes();
   }
-  // Invariant 1: every rank calls the rank above at once. Calls to children wait for call_late_children().
+  // Invariant 1: every rank calls the rank above at once. Children are called later, by call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
 }
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // Ranks of a node connect by abstract names, invisible to other nodes; leaders connect by TCP ports.
+  // A rank calls its leader by an abstract socket name, which is invisible to remote nodes. A leader calls the leader
+  // of another node by a TCP port.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -69,7 +71,7 @@ std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
 }
 
 void Links::listen_for_nodes() {
-  // If no port is free, this leader does not listen, but can still call its neighbors (invariant 1).
+  // Invariant 1: if no port is free, this leader cannot listen, but can still call its neighbors.
   for (const auto port : ports_of(group_, group_.node)) {
     listener_ = listen_on_port(port);
     if (!listener_) continue;
@@ -91,14 +93,14 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
-  // Invariant 3: a lost peer does not come again. A message to the peer is dropped.
+  // Invariant 3: a lost peer never comes again, so messages to a lost peer are dropped.
   Link* link = find(to);
   if (link == nullptr || link->is_lost || link->is_weak()) return;
   if (link->channel && link->channel->is(State::kOpen)) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
-    // Invariant 4: the message waits until the peer comes. Then install() sends the message after the greeting.
+    // Invariant 4: the message waits until the peer has come. When the greeting is over, install() sends the message.
     link->waiting.emplace_back(message);
   }
 }
@@ -106,8 +108,8 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, also after the last one, because a message that came before the deadline
-    // counts.
+    // Messages are delivered after each step, and also after the last step, because a message that came before the
+    // deadline counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -134,8 +136,8 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // Invariants 1 and 2: a child is called once. If the child calls in the meantime, the child's call counts, and
-    // is_calling() stops the call of this process.
+    // Invariants 1 and 2: this process calls each late child once. If the child calls in the meantime, the child's call
+    // counts, and is_calling() stops the call of this process.
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -165,8 +167,8 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
-  // At the limit of guests, new callers wait in the listeners' queues, so strangers cannot use up memory or
-  // descriptors.
+  // If there are kMaxGuests guests, no further connection is accepted, so strangers cannot use up memory and
+  // descriptors. New callers wait in the queues of the listening sockets.
   const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -183,10 +185,9 @@ void Links::wait(Deadline until) {
 
 bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
-  // Invariant 2: once this process has answered the call of the rank above, the process makes no call to the rank
-  // above.
+  // Invariant 2: once this process has answered the call of the rank above, it no longer calls the rank above itself.
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
-  // If the child is calling this process, the child's connection counts.
+  // If the child is calling, this process does not call the child, because the child's connection counts.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });
@@ -205,7 +206,7 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
-  // Invariant 4: the messages that waited for the peer are sent before any newer message.
+  // Invariant 4: the messages that have waited for the peer are sent first, before any newer message.
   for (const auto& message : std::exchange(link.waiting, {})) {
     if (!link.is_weak()) link.channel->send(message);
   }
@@ -214,11 +215,11 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
 }
 
 void Links::close_when_all_are_here() {
-  // Invariant 6: more ranks of a second job may follow. While this process listens on the socket name, the second job's
-  // ranks get an answer instead of a time-out.
+  // Invariant 6: while uninvited ranks are accepted, this process keeps listening on the socket name, so ranks of a
+  // second job get an answer instead of a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
-  // All ranks of the node have connected, so the socket name becomes free for the next job.
+  // If all ranks of the node have connected, the socket is closed, and the socket's name becomes free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
@@ -231,13 +232,13 @@ void Links::deliver() {
       on_loss_(link.peer, false);
     }
     if (!link.channel || link.is_lost) continue;
-    // Messages of a peer are delivered before its loss is reported.
+    // All messages of a peer are delivered before the loss of the peer is reported.
     while (auto message = link.channel->receive()) {
       if (!link.is_weak()) on_message_(link.peer, std::move(*message));
     }
     const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // invariant 5: counts as lost
     if (!is_refused && !link.channel->is(State::kClosed)) continue;
-    // Invariant 3: the channel stays in the link, and no later call can replace the channel.
+    // Invariant 3: the channel stays in the link of the lost peer, so no later call can replace the channel.
     link.is_lost = true;
     on_loss_(link.peer, is_refused);
   }

@@ -1,16 +1,16 @@
-/// Holds all connections of one rank's mnlaunch process. The ranks of a node are connected to its first rank, the
-/// leader; leaders are connected to each other in a tree (group.hpp).
+/// Holds all connections of one rank's mnlaunch process. The ranks of a node are connected to the node's first rank,
+/// the leader. The leaders are connected to each other in a tree (group.hpp).
 ///
-/// 1. Each rank calls the rank above and waits for the ranks below. If a child has not come after a second, its parent
-///    calls the child: a firewall may let connections pass in one direction only.
-/// 2. If both ends call, the lower end decides which connection counts: once the child answers its parent's call, the
-///    child stops its own call.
-/// 3. A peer whose connection ends is lost and does not come again.
-/// 4. Messages to a peer wait until the peer comes.
-/// 5. A child whose call proves only the weak key (greeting.hpp) counts as lost. The child keeps its end of the
-///    connection, and waits for the parent to end.
-/// 6. A rank without a number, or whose number is taken, may call as an uninvited member, so that the node learns of
-///    the error.
+/// 1. Each rank calls the rank above and waits for calls of the ranks below. If a child has not called after a second,
+///    its parent calls the child, because a firewall may let connections pass in one direction only.
+/// 2. If parent and child call each other, the child decides which connection counts: once the child answers the call
+///    of its parent, the child stops its own call.
+/// 3. A peer is lost once its connection has ended, and does not come again.
+/// 4. Messages to a peer wait until the peer has come.
+/// 5. A child that proves only the weak key in its call (greeting.hpp) counts as lost. The child keeps its end of the
+///    connection open, and waits until the parent ends.
+/// 6. If a rank has no number, or the number is taken, the rank may call as an uninvited member, because the node must
+///    learn of the rank's error.
 #pragma once
 
 #include <algorithm>
@@ -44,46 +44,49 @@ class Links {
   using OnMessage = std::function<void(const Peer&, std::string)>;
   using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: the peer proved only the weak key (5)
 
-  /// Begins to listen if a peer is to call. The callbacks run in run_until() and flush(), and may call send(). Throws
-  /// CommError.
+  /// Begins to listen if other ranks are to call this rank. The callbacks run within run_until() and flush(), and may
+  /// call send(). Throws CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
-  /// Sends and receives until done() returns true, or until the deadline.
+  /// Sends and receives messages until done() returns true, or until the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Sends the message, or keeps the message until the peer comes (4). If the peer is lost, drops the message.
+  /// Sends the message to the peer `to`. If the peer has not come yet, keeps the message until the peer comes
+  /// (invariant 4). If the peer is lost, drops the message.
   void send(const Peer& to, std::string_view message);
-  /// Runs until all messages to present peers have left this process, or until the deadline.
+  /// Runs until this process has sent all messages to the peers that have come, or until the deadline.
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const {
     const Link* link = find(peer);
     return link != nullptr && link->channel != nullptr;
   }
-  /// Whether only the weak key was proved between this rank and the rank above (5).
+  /// Whether this rank and the rank above could prove only the weak key to each other (invariant 5).
   [[nodiscard]] bool has_weak_upper() const {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->is_weak();
   }
-  /// Why this rank's calls to the rank above failed; empty if no call failed. The text stays if the rank above has
-  /// called this rank instead.
+  /// Why this rank's calls to the rank above failed; empty if no call failed. The reason is kept even if the rank above
+  /// has called this rank instead.
   [[nodiscard]] const std::string& failure_of_calls() const {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->caller ? up->caller->failure() : failure_;
   }
-  /// Duplicates of all connections; exec closes the duplicates. Call duplicate_connections() while no message is in
-  /// flight. For a connection ended by the peer, the result has an ended connection.
+  /// Returns duplicates of the descriptors of all connections. exec closes the duplicates. Call duplicate_connections()
+  /// while no message is in flight. If a peer has ended its connection, the result has an ended connection for the
+  /// peer.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
-  /// Port of this leader's TCP listener; 0 without a listener.
+  /// The port on which this leader listens for TCP connections; 0 if the leader does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// Number of members, awaited or uninvited (6).
+  /// The number of members of this leader's node: invited ranks, whether they have come or not, and uninvited members
+  /// that have come (invariant 6).
   [[nodiscard]] std::size_t member_count() const {
     const auto is_member = [](const Link& link) { return link.peer.kind == Peer::Kind::kMember; };
     return static_cast<std::size_t>(std::ranges::count_if(links_, is_member));
   }
-  /// Whether a process of this node has connected and is still in its greeting.
+  /// Whether a process of this node has connected, but has not finished its greeting yet.
   [[nodiscard]] bool expects_member() const { return std::ranges::any_of(guests_, &Guest::is_local); }
-  /// After this call, uninvited members (6) are refused.
+  /// From this call on, uninvited members (invariant 6) are refused.
   void refuse_extras() {
     takes_extras_ = false;
     close_when_all_are_here();
@@ -99,7 +102,7 @@ class Links {
     std::vector<std::string> waiting;  ///< messages for the peer, until it comes
   };
   static constexpr std::size_t kMaxGuests = 1024;
-  /// An incoming connection, until its greeting is over.
+  /// An incoming connection whose greeting is not over yet.
   struct Guest {
     std::unique_ptr<Channel> channel;
     bool is_local;
@@ -124,10 +127,10 @@ class Links {
     return found == links_.end() ? nullptr : &*found;
   }
   [[nodiscard]] Link* find(const Peer& peer) { return const_cast<Link*>(std::as_const(*this).find(peer)); }
-  /// The link for the peer that the guest's call names. Null if no such peer is expected, or if the link already has a
-  /// connection.
+  /// The link to which the guest belongs, by the peer's number in the guest's call. Null if no peer with this number is
+  /// expected, or if the link already has a connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
-  /// Whether to call the link's peer now.
+  /// Whether this process should call the peer of `link` now.
   [[nodiscard]] bool is_calling(const Link& link) const;
 
   const Group& group_;

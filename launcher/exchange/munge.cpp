@@ -22,7 +22,8 @@ struct Symbol {
   }
 };
 
-/// The functions of libmunge, as <munge.h> declares them since version 0.5. All are null if libmunge is missing.
+/// The functions of libmunge, as <munge.h> has declared them since version 0.5. All pointers are null if libmunge is
+/// missing.
 struct MungeLibrary {
   using Context = void*;
 
@@ -41,18 +42,18 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// munge's errors for a genuine credential: the nodes' clocks differ, or the credential was decoded on this host
-/// before. mnlaunch accepts both kinds of credentials, because the greeting proves that the peer is alive.
+/// munge reports these errors although the credential is genuine: the clocks of the two nodes differ, or this host has
+/// decoded the credential before. mnlaunch ignores these errors, because the greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
-/// libmunge's functions; null if libmunge is missing.
+/// Returns the functions of libmunge; null if libmunge is missing.
 const MungeLibrary* munge_library() {
   static const MungeLibrary library;
   return library.handle == nullptr ? nullptr : &library;
 }
 
-/// Returns `text` as a munge credential that only the user `reader` can decode, or every user if `reader` has no value.
-/// Empty if munge does not answer.
+/// Encodes `text` as a munge credential, which only the user `reader` can decode. If `reader` has no value, every user
+/// can decode the credential. The result is empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -64,7 +65,7 @@ std::string seal(std::string_view text, std::optional<uid_t> reader) {
   return error == 0 && credential != nullptr ? credential : "";
 }
 
-/// A decoded credential.
+/// The content of a munge credential, and the user who made the credential.
 struct OpenedCredential {
   std::string text;
   uid_t maker = 0;
@@ -84,8 +85,8 @@ OpenedCredential open_seal(const std::string& sealed) {
   return {{static_cast<const char*>(bytes), static_cast<std::size_t>(length)}, maker};
 }
 
-/// The user id that munged sees: in a container with mapped users, geteuid() differs. No value if munge does not
-/// answer.
+/// The id of this user, as the daemon munged sees it. geteuid() would return a different id in a container with mapped
+/// users. No value if munge does not answer.
 std::optional<uid_t> own_user() {
   const std::string credential = seal("user", std::nullopt);
   try {
@@ -117,12 +118,12 @@ Key MungeKeys::accept(const std::string& sealed) {
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
-    // The key is made of the job's name, too, because two jobs of one user can open each other's credentials and must
-    // have different keys.
+    // The key is derived from the job's name, too, because two jobs of one user can open each other's credentials and
+    // must have different keys.
     return derive_key(key, {job_});
   }
-  // Both nodes must lack munge. Otherwise an attacker could choose the weak key by claiming that munge does not answer
-  // on its node.
+  // The weak key is accepted only if munge answers on neither node. Otherwise an attacker could force the weak key by
+  // claiming that munge does not answer on the attacker's node.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

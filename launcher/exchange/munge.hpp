@@ -1,13 +1,15 @@
-/// Keys sealed by munge: of all users on all nodes of a cluster, only the owner of the job can open them.
+/// Keys that are sealed by munge. Of all users of the cluster, only the owner of the job can open the keys.
 ///
-/// Each listening process makes a random key and offers it as a munge credential, which munged decodes only for the
-/// owner of the job. The key of a connection is derived from the random key and the job's name, so two jobs of one user
-/// have different keys. If munge answers on neither of the two nodes (in containers, under other authentication), both
-/// ends use the weak key, made of the job's name and MN_LAUNCH_KEY. Without MN_LAUNCH_KEY the weak key tells jobs
-/// apart, but does not keep out a malicious user. If munge answers on only one of the two nodes, both ends use the weak
-/// key, too. Over this connection both ends learn of the difference, and give up.
+/// Each process that listens makes a random key and offers the key as a munge credential. The daemon munged decodes the
+/// credential only for the owner of the job. The key of a connection is derived from the random key and the job's name,
+/// so two jobs of one user have different keys.
 ///
-/// Cost: three requests to munged for each process, and one for each outgoing call. Source: munge(3), munge(7).
+/// If munge answers on neither of the two nodes (in containers, or with a different authentication), both ends use the
+/// weak key, which is made of the job's name and MN_LAUNCH_KEY. Without MN_LAUNCH_KEY, the weak key tells jobs apart,
+/// but does not keep out a malicious user. If munge answers on only one of the two nodes, both ends use the weak key,
+/// too. Over this connection both ends learn of the difference, and give up.
+///
+/// Cost: three requests to munged for each process, and one request for each outgoing call. Source: munge(3), munge(7).
 #pragma once
 
 #include <optional>
@@ -21,7 +23,8 @@ namespace mn::launcher {
 
 class MungeKeys : public Keys {
  public:
-  /// `job`: unique to the job and equal on all its ranks. `is_secret`: other users can't guess it.
+  /// `job` is a text that is unique to the job and equal on all its ranks. `is_secret` says that foreign users cannot
+  /// guess the text.
   MungeKeys(const std::string& job, bool is_secret) : job_(job), is_secret_(is_secret), fallback_(key_of_text(job)) {}
   [[nodiscard]] Offer offer() override;
   [[nodiscard]] Key accept(const std::string& sealed) override;
