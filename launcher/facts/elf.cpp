@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file or a part of it, to be read in pieces.
+/// A file or a part of a file. The class reads it in pieces, because libraries may be large.
 class FilePart {
  public:
-  /// Opens a whole file. If the path is not a regular file, this FilePart has no bytes, because reading a pipe might
-  /// block, or consume another reader's bytes.
+  /// Opens a whole file. If `path` is not a regular file, this FilePart has no bytes: reading a pipe might block, or
+  /// take bytes that another process is waiting for.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;
@@ -37,7 +37,7 @@ class FilePart {
     bytes_ = bytes;
     return std::move(*this);
   }
-  /// Reads a Value at the offset `at`; no value if the Value would end behind the part.
+  /// Reads an object of type Value at the offset `at`. No value if the object would end behind the end of this part.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) {
     Value value;
@@ -88,7 +88,8 @@ std::optional<FilePart> open_section(const fs::path& path, const std::string& na
   return std::nullopt;
 }
 
-/// The build id in a segment of notes (the descriptor of the GNU build-id note); empty if there is none.
+/// Returns the build id of a program from `notes`, the bytes of an ELF note segment, as hexadecimal digits. Empty if
+/// the segment has no note with a build id.
 std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   const auto aligned = [&](std::size_t n) { return alignment == 8 ? (n + 7) / 8 * 8 : (n + 3) / 4 * 4; };
   for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -105,7 +106,8 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   return "";
 }
 
-/// Reads a line of the loader: "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found".
+/// Parses a line that the dynamic loader prints: "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found". No
+/// value if the line names no library.
 std::optional<Library> library_in(const std::string& line) {
   const std::size_t arrow = line.find(" => ");
   if (arrow == std::string::npos) return std::nullopt;
@@ -114,8 +116,8 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-// The layout of the section .nv_fatbin, which nvcc's program fatbinary writes: containers, each with a header and
-// entries.
+// The layout of the section .nv_fatbin, in which nvcc stores CUDA code. The section is a sequence of containers. Each
+// container is a header followed by entries, and each entry holds code for one kind of GPU.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -136,8 +138,8 @@ constexpr std::uint16_t kBinary = 2;
 constexpr std::uintmax_t kPieceBytes = 64 << 10;
 constexpr std::uintmax_t kPieces = 256;  // enough, because a different build differs in most pieces
 
-/// A hash of `count` pieces of a file, the first at its beginning and the last at its end. No value if the file cannot
-/// be read.
+/// A hash of `count` pieces of the file, spread evenly from the beginning to the end. No value if the file cannot be
+/// read.
 std::optional<std::string> hash_of_pieces(const fs::path& path, std::uintmax_t size, std::uintmax_t count) {
   const std::uintmax_t piece = std::min(size, kPieceBytes);
   std::ifstream file(path, std::ios::binary);
@@ -190,9 +192,9 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // Like ldd, this call sets LD_TRACE_LOADED_OBJECTS, because glibc's loader then continues after a missing library;
-  // with --list the loader would stop. musl's loader gets --list, because musl does not know the variable, and would
-  // run the program.
+  // glibc's loader lists the libraries if LD_TRACE_LOADED_OBJECTS is set, as by ldd. The option --list is no
+  // substitute, because glibc's loader then stops at a missing library. musl's loader needs --list, because musl's
+  // loader ignores the variable and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));

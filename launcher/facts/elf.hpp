@@ -1,5 +1,5 @@
-/// Reads ELF files: the facts that identify a build, the libraries that the dynamic loader finds, and the GPUs for
-/// which CUDA code was compiled.
+/// Reads ELF files, which are programs and libraries. Finds which build of a program a file is, which libraries the
+/// dynamic loader would load for the program, and for which GPUs the CUDA code in a file was compiled.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace mn::launcher {
 
-/// Whether the path is a regular file visible to this process.
+/// Whether `path` is a regular file that this process can see.
 [[nodiscard]] bool is_file(const std::filesystem::path& path);
 
 struct ElfFile {
@@ -26,7 +26,8 @@ struct ElfFile {
 /// Reads the facts about an ELF file. No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
-/// The texts of all entries of `kind`, such as DT_NEEDED, in the dynamic section of `file`.
+/// The texts of all entries of the kind `kind`, such as DT_NEEDED, in the file's dynamic section, which the dynamic
+/// loader reads.
 [[nodiscard]] std::vector<std::string> loader_texts(const std::filesystem::path& file, std::int64_t kind);
 
 struct Library {
@@ -34,8 +35,8 @@ struct Library {
   std::filesystem::path path;  ///< empty: not found
 };
 
-/// Asks the loader `interpreter` for the libraries of `program` in this process's environment, as ldd does. No code of
-/// the program runs. Empty if the loader does not answer in time.
+/// Asks the dynamic loader `interpreter` which libraries it would load for `program` in this process's environment, as
+/// ldd does. No code of the program runs. Empty if the loader does not answer within `patience`.
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
 
@@ -50,20 +51,22 @@ struct GpuCode {
 };
 
 /// Finds the GPUs for which the CUDA code in `file` was compiled. Empty if `file` is not an ELF file or has no CUDA
-/// code. Reads only the headers of the first 64 containers of CUDA code: a large library has thousands of containers,
-/// compiled for the same GPUs.
+/// code. Reads only the headers of the first 64 containers (blocks of CUDA code in the file), because a large library
+/// has thousands of containers, all compiled for the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 
-/// Whether a GPU with this capability can run the code.
+/// Whether a GPU with the compute capability `capability` can run the code.
 [[nodiscard]] bool runs_on(const GpuCode& code, int capability);
 
-/// Identifies a build of `file`: returns the build id that the linker wrote to `elf`. Without a build id, returns a
-/// hash of the whole file, or of 16 MiB of a file over 32 MiB. No value if the file cannot be read.
+/// Returns a text that identifies a build of `file`. If the linker has written a build id to the file, the text is the
+/// build id in `elf`. Otherwise the text is a hash of the whole file; of a file over 32 MiB, only 16 MiB are hashed. No
+/// value if the file cannot be read.
 [[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
 
-/// A hash of the file's first and last 64 KiB; no value if the file cannot be read. `size`: size of the file.
+/// A hash of the first 64 KiB and the last 64 KiB of the file. `size` is the size of the file. No value if the file
+/// cannot be read.
 [[nodiscard]] std::optional<std::string> hash_of_ends(const std::filesystem::path& file, std::uintmax_t size);
-/// Whether hash_of_ends() covers all bytes of a file of this size.
+/// Whether hash_of_ends() covers all bytes of a file of the size `size`.
 [[nodiscard]] bool is_hashed_whole(std::uintmax_t size);
 
 }  // namespace mn::launcher

@@ -1,5 +1,6 @@
-/// Facts that each node and each rank reports to the root before the start. A fact that could not be read has no value,
-/// and equals no other fact. An empty text or list is a fact, too: for example, the node has no mpiexec.
+/// The facts that each node and each rank reports to the root before the start. A fact that could not be read has no
+/// value, and counts as different from the fact of every node. An empty text or list is a known fact, for example that
+/// the node has no mpiexec.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace mn::launcher {
 
-/// Soft limits of the process (getrlimit).
+/// The soft limits of this process (getrlimit(2)).
 struct LimitFacts {
   static constexpr std::int64_t kUnlimited = -1;
   std::optional<std::int64_t> memlock;
@@ -60,7 +61,7 @@ struct FolderFacts {
   friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };
 
-/// Kernel, memory, processors, users, folders.
+/// Facts about the node's system: kernel, memory, processors, users and folders.
 struct SystemFacts {
   LimitFacts limits;
   std::vector<PortFacts> ports;
@@ -81,7 +82,7 @@ struct SystemFacts {
   friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
-/// A program or library. Two files with equal id and size hold the same bytes.
+/// Identifies the build of a program or library. Two files with equal id and equal size count as one build.
 struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
@@ -90,7 +91,7 @@ struct BuildFacts {
   friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
 };
 
-/// The program and its environment.
+/// Facts about the program that mnlaunch starts, and about mnlaunch itself.
 struct ProgramFacts {
   std::string error;  ///< why the program cannot be run; empty if it can
   BuildFacts program;
@@ -98,7 +99,8 @@ struct ProgramFacts {
   std::optional<std::string> script;    ///< name and hash of the script; empty: no script among the arguments
   std::optional<std::string> mpiexec;   ///< path of the mpiexec in PATH; empty: none
   std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
-  /// The libraries whose builds can break a job, by name. No value if the dynamic loader did not answer.
+  /// The libraries whose builds can break a job, by library name. No value if the dynamic loader did not list the
+  /// libraries.
   std::optional<std::map<std::string, BuildFacts>> libraries;
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
@@ -107,7 +109,7 @@ struct ProgramFacts {
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
-/// A file of --check-file.
+/// Facts about a file that the option --check-file names.
 struct FileFacts {
   std::string path;
   bool exists = false;  ///< the file exists and can be read
@@ -118,8 +120,8 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/// Identifies NCCL's settings on a node: the hashes of NCCL's two configuration files, and the network plugin for NCCL.
-/// The member for a file is an empty text if the file does not exist.
+/// NCCL's settings on a node: the hashes of NCCL's two configuration files, and the name and build of its network
+/// plugin. If a file does not exist, the file's member is an empty text.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
@@ -128,7 +130,7 @@ struct NcclFacts {
   friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
 };
 
-/// Names and addresses of a host.
+/// Names and addresses of a host, as the host itself knows them.
 struct NetworkFacts {
   std::optional<std::string> address;  ///< the host's address for other nodes
   std::optional<std::string> subnet;   ///< subnet of `address`
@@ -155,7 +157,7 @@ struct NodeFacts {
   std::optional<GpuDriver> driver;          ///< no value without a driver
   std::optional<NcclFacts> nccl;            ///< on nodes with a driver
   std::map<std::string, GpuCode> gpu_code;  ///< by file: the GPUs that CUDA code was compiled for
-  // A message without `machine` is an error, because bindings are computed from `machine`.
+  // `machine` is a needed field: a message without it is an error, because bindings are computed from `machine`.
   MN_FIELDS(host, machine, time, slurm_pmix, has_pmi, has_pmix, network, system, program, environment, files, driver,
             nccl, gpu_code);
   MN_NEEDED_FIELDS(machine);

@@ -1,6 +1,6 @@
-/// Converts structs to JSON objects and back, by the list of a struct's fields (mn/core/fields.hpp). A field may be a
-/// struct with a list of fields, an optional, a vector, a map by name, or a type that nlohmann::json converts. A CpuSet
-/// is written as Linux writes it.
+/// Converts structs to JSON objects and back. A struct lists its fields by a macro of mn/core/fields.hpp. A field may
+/// be another struct with such a list, an optional, a vector, a map by name, or any type that nlohmann::json converts.
+/// A CpuSet is written as Linux writes sets of CPUs, for example 0-3,8.
 #pragma once
 
 #include <concepts>
@@ -34,7 +34,7 @@ concept Vector = requires(T value) {
   value.emplace_back();
 };
 
-/// Removes the first name from a list with commas, and returns it.
+/// Removes the first name from `names`, a list with commas, and returns the removed name.
 inline std::string take_name(std::string_view& names) {
   const std::size_t comma = names.find(',');
   const std::string name(names.substr(0, comma));
@@ -52,7 +52,7 @@ bool is_needed(const std::string& name) {
   return false;
 }
 
-/// Calls visit(name, field) for each field of `value`, in the order of T::kFieldNames.
+/// Calls visit(name, field) for each field of the struct `value`, in the order of T::kFieldNames.
 template <typename T, typename Visit>
 void visit_fields(T& value, Visit visit) {
   std::string_view names = T::kFieldNames;
@@ -94,8 +94,8 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// Reads `json` into `value`. `where` is the path to `json` in its document, for error texts: for example
-/// system.limits.memlock; empty for the whole document. Throws DataError.
+/// Converts `json` and stores the result in `value`. `where` says for error texts at which place of the whole document
+/// `json` stands, for example system.limits.memlock. `where` is empty for the whole document. Throws DataError.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {

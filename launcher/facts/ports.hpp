@@ -1,4 +1,4 @@
-/// The ports of this node's network cards, as sysfs describes them.
+/// The network ports of this node, as the kernel describes them in sysfs.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ inline constexpr const char* kActivePort = "ACTIVE";
 /// Whether the port called `name` belongs to an InfiniBand or RoCE device.
 [[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Lists the ports of InfiniBand and RoCE devices, then those of Ethernet hardware; each group is sorted by name. Reads
-/// sysfs below `root`.
+/// Lists first the ports of InfiniBand and RoCE devices, then the ports of Ethernet hardware. Each of the two groups is
+/// sorted by name. The folder sys is read below `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 
-/// The number of the first active port of the InfiniBand or RoCE device `device`, counted from 1; 1 if no port is
-/// active. No value if there is no such device.
+/// The number of the first active port of the InfiniBand or RoCE device `device`. Ports are counted from 1. Returns 1
+/// if no port is active; no value if the node has no such device.
 [[nodiscard]] std::optional<int> first_active_port(const std::string& device, const std::filesystem::path& root = "/");
 
 }  // namespace mn::launcher

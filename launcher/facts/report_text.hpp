@@ -1,4 +1,4 @@
-/// Makes text for people from parts of a report (a JSON document). mnlaunch and its self test use the functions.
+/// Turns parts of a report (a JSON document) into text for people. mnlaunch and its self test call these functions.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace mn::launcher {
 
-/// Makes the table of --show; `rows` has an object for each rank. Columns are as wide as their widest entry.
+/// Makes the table that --show prints. `rows` has an object for each rank. Each column is as wide as its widest entry.
 [[nodiscard]] std::string placement_text(const nlohmann::json& rows);
 
-/// Makes a line of text for each finding, with `before` at its beginning. Of a check with many findings, shows the
-/// first lines and the number of the rest.
+/// Makes a line of text for each finding; each line begins with `before`. If a check has many findings, the text has
+/// the first findings of this check and a line with the number of the others.
 [[nodiscard]] std::string findings_text(const nlohmann::json& findings, const std::string& before);
 
 }  // namespace mn::launcher

@@ -18,11 +18,13 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// The path of the marker for the signal handler, which must not allocate memory.
+// The path of the marker file, for the signal handler. The path is stored in an array of fixed size, because a signal
+// handler must not allocate memory.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 
-/// Removes the marker, then ends the process by raise(): SA_RESETHAND has restored the signal's default action.
+/// A signal handler. Removes the marker file, then raises the signal again. The second signal ends the process, because
+/// SA_RESETHAND has restored the signal's default action.
 extern "C" void remove_marker_and_end(int signal) {
   unlink(path_to_remove.data());
   raise(signal);
@@ -47,8 +49,9 @@ void unwatch_signals() {
   path_to_remove[0] = '\0';
 }
 
-/// Removes markers that are over an hour older than `newest`. Both times are of the file system's clock. Looks at the
-/// first thousands of entries only: the folder may hold a data set.
+/// Removes marker files that are over an hour older than the file `newest`. Both times come from the file system's
+/// clock, so the nodes' own clocks do not matter. Looks at the first 10,000 entries of the folder only, because the
+/// folder may hold a data set.
 void remove_old_markers(const fs::path& newest) {
   constexpr auto kOld = std::chrono::hours(1);
   constexpr int kMaxEntries = 10'000;

@@ -1,13 +1,14 @@
-/// The GPU errors of the kernel log (NVIDIA's XIDs) that mean broken hardware. Other errors are mistakes of programs.
+/// The GPU errors in the kernel's log (XIDs of NVIDIA's driver) that mean broken hardware. XIDs that are not listed
+/// here come from mistakes in programs.
 #pragma once
 
 #include <string_view>
 
 namespace mn::launcher {
 
-/// Advice for a GPU error: isolate (leave the node out until it is repaired), reboot, reset (the GPU), or watch
-/// (whether the error comes again). NVIDIA's list of XIDs says what is broken. The advice is mn's own: isolate if a
-/// part is worn out, reboot if a reset does not help.
+/// What to do about a GPU error. The advice is "isolate" (leave the node out until it is repaired), "reboot", "reset"
+/// (the GPU), or "watch" (whether the error comes again). NVIDIA's list of XIDs says what is broken; the advice is mn's
+/// own: isolate the node if a part is worn out, reboot it if a reset of the GPU does not help.
 struct XidAdvice {
   int xid;
   std::string_view advice;
@@ -26,7 +27,7 @@ inline constexpr XidAdvice kXidAdvice[] = {
     {140, "reset"},   // uncorrected error of memory
 };
 
-/// The advice for the error `xid`; empty if the table does not have the error.
+/// The advice for the error number `xid`; empty if the table does not have this error.
 [[nodiscard]] constexpr std::string_view advice_on(int xid) {
   for (const auto& row : kXidAdvice) {
     if (row.xid == xid) return row.advice;

@@ -1,4 +1,4 @@
-/// The GPUs of the node as NVML describes them, and the GPUs that CUDA shows to a process.
+/// The GPUs of the node, as NVIDIA's management library NVML describes them, and the GPUs that CUDA shows to a process.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mn::launcher {
 
-/// Links, memory and clocks of a GPU. Facts that NVML or the GPU does not tell have no value.
+/// The state of a GPU's links, memory and clocks. A fact that NVML or the GPU does not tell has no value.
 struct GpuHealth {
   std::optional<int> links;                       ///< NVLinks that are up
   std::optional<std::uint64_t> link_recoveries;   ///< recoveries of all NVLinks since the driver was loaded
@@ -27,7 +27,7 @@ struct GpuHealth {
   friend bool operator==(const GpuHealth&, const GpuHealth&) = default;
 };
 
-/// Facts unknown to NVML have no value.
+/// A GPU of the node. A fact that NVML does not tell has no value.
 struct Gpu {
   std::string uuid;    ///< GPU-…
   std::string bus_id;  ///< as normal_bus_id() writes it
@@ -43,7 +43,7 @@ struct Gpu {
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< number of processes that compute on the GPU
   GpuHealth health;
-  // `slices` is not sent, because no other node needs the instances' names.
+  // The member `slices` is not sent to other nodes, because no other node needs the names of the GPU's instances.
   MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
             processes, health);
   friend bool operator==(const Gpu&, const Gpu&) = default;
@@ -62,15 +62,16 @@ enum class GpuDetail {
   kAll,       ///< all members; takes hundreds of requests to NVML
 };
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
-/// Loads NVML at run time; no value without a driver.
+/// Loads NVML at run time, and describes the driver and the node's GPUs. No value if NVML cannot be loaded or started,
+/// as on a node without a driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
                                                  GpuDetail detail = GpuDetail::kAll);
 
-/// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs. A
-/// UUID may be shortened, and an entry may have blanks around it. The first wrong or ambiguous entry ends the list; a
-/// repeated GPU makes the result empty. For a GPU in MIG mode, the result has all its instances, although CUDA shows a
-/// process only one (view_gpus()). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device
-/// Enumeration.
+/// The GPUs that a process sees if CUDA_VISIBLE_DEVICES has the value `visible_devices` (no value: the variable is
+/// unset). Entries of the list are indices, or UUIDs of GPUs or of GPU instances. A UUID may be shortened, and an entry
+/// may have blanks around it. The list ends at the first entry that is wrong or ambiguous. If a GPU is named twice, the
+/// result is empty. For a GPU in MIG mode, the result has all its instances, although CUDA shows a process only one
+/// (see view_gpus()). Sources: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 
