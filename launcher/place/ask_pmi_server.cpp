@@ -25,7 +25,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The value of `field` in a line such as "cmd=get_result rc=0 value=(vector,(0,1,2))". Values have no blanks.
+/// The value of `field` in `answer`, a line of the PMI server such as "cmd=get_result rc=0 value=(vector,(0,1,2))". A
+/// value has no blanks. No value if the line lacks the field.
 std::optional<std::string> value_of(const std::string& answer, const std::string& field) {
   const std::string line = " " + answer;
   const std::size_t at = line.find(" " + field + "=");
@@ -38,7 +39,7 @@ constexpr int kMaxRanks = 10'000'000;
 constexpr int kMaxGenerations = 1000;
 constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
-// The descriptors in the relay process, which leave_pmi_finalizer() leaves behind.
+// The numbers of the descriptors in the relay process (see leave_pmi_finalizer()).
 constexpr int kServer = 0;   // the server's socket
 constexpr int kProgram = 1;  // socket pair; its far end replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
@@ -46,14 +47,14 @@ constexpr int kHolder = 3;   // readable once the first holder of the connection
 
 int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
-/// The target of a process's descriptor, such as "socket:[7]". Empty if /proc does not tell the target.
+/// What the descriptor `fd` of `process` refers to, such as "socket:[7]". Empty if /proc does not tell.
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
 }
 
-/// Returns the farthest ancestor that holds the connection, or this process if no ancestor holds it. The ancestor may
-/// be a script that starts further programs on the connection.
+/// Returns the farthest ancestor of this process that holds the connection `fd`, too. The ancestor may be a script that
+/// starts several programs on the connection. Returns this process if its parent does not hold the connection.
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
@@ -76,7 +77,8 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// Copies bytes between sockets. Returns false at the end of the stream `from`, or if `to` does not take the bytes.
+/// Copies the bytes that can be read from the socket `from` to the socket `to`. Returns false if `from` has ended, or
+/// if `to` does not accept the bytes.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);
@@ -84,9 +86,9 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Relays messages between program and server. Returns true when the program and the first holder of the connection
-/// (first_holder) have ended and no message was sent. Returns false when the server has ended, or when the program has
-/// ended and a message was sent, by the program or by a second mnlaunch.
+/// Relays messages between the program and the PMI server. Returns true if nobody has sent a message when both the
+/// program and the first holder of the connection (see first_holder()) have ended. Returns false if the server has
+/// ended, or if the program has ended after the program or a second mnlaunch has sent a message.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -120,13 +122,14 @@ void finalize() {
 }
 
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
-  // The relay leaves the rank's process group, because the launcher's signals to the group are for the program.
+  // The relay leaves the process group of the rank, because signals of the launcher to the group are meant for the
+  // program.
   setsid();
   std::array<int, 4> copies{};  // copies, with numbers above the final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  // The relay must not keep other descriptors open: readers of the program's output wait until all copies are closed,
-  // and leave_pmi_finalizer() waits until the pipe is closed.
+  // The relay must not keep any further descriptor open: a reader of the program's output waits until all copies of the
+  // output's descriptor are closed, and leave_pmi_finalizer() waits until the pipe is closed.
   close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
@@ -137,11 +140,12 @@ void wait_for_end_of(int pipe) {
   while (read(pipe, &none, 1) < 0 && errno == EINTR) continue;
 }
 
-/// Whether leave_pmi_finalizer() works on this kernel. Before Linux 5.3, a process can wait only for its own children.
+/// Whether leave_pmi_finalizer() works on this kernel. The relay needs Linux 5.3, because older kernels let a process
+/// wait only for its own children.
 bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of(getpid()))); }
 
-/// Kills the relays that earlier processes of this rank left on the connection `fd`. The next relay sends "finalize"
-/// for all of these processes.
+/// Kills the relay processes that earlier processes of this rank have left on the connection `fd`. Nothing is lost,
+/// because the next relay sends "finalize" for all of these processes.
 void dismiss_pmi_finalizers(int fd) {
   const std::string server = target_of("self", fd);
   if (!server.starts_with("socket:")) return;
@@ -158,9 +162,10 @@ void dismiss_pmi_finalizers(int fd) {
   }
 }
 
-/// Forks a relay between the PMI server at `fd` and this process, which later becomes the program. If the program and
-/// the script above it end and have sent no message, the relay sends "finalize" for both. If the program has sent a
-/// message, it must send "finalize" itself, and the server sees a crash as without mnlaunch.
+/// Forks a relay process between the PMI server, at the descriptor `fd`, and this process, which later becomes the
+/// program. If the program and the script above it end without a message to the server, the relay sends "finalize" for
+/// them. If the program has sent a message, the program itself must send "finalize", so the server notices a crash of
+/// the program, as without mnlaunch.
 void leave_pmi_finalizer(int fd) {
   const Fd self(descriptor_of(getpid()));
   const Fd holder(descriptor_of(first_holder(fd)));
@@ -192,8 +197,8 @@ class PmiSession : public Board {
 
   std::optional<ServerJob> read_job(int rank, int size) {
     if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-    // An earlier mnlaunch may have left its relay on the socket. The relay would read answers meant for this process,
-    // so it is dismissed.
+    // If an earlier mnlaunch has left a relay on the socket, the relay is killed, because otherwise the relay would
+    // read the server's answers to this process.
     dismiss_pmi_finalizers(fd_);
     if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
     rank_ = rank;
@@ -219,7 +224,8 @@ class PmiSession : public Board {
   std::optional<std::string> get(int rank, const std::string& key) override { return get_text(key_of(rank, key)); }
 
  private:
-  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if no answer comes in time.
+  /// Sends "cmd=COMMAND" to the PMI server and returns the server's answer, a line. Empty if no answer comes within
+  /// `patience`.
   std::string ask(const std::string& command, std::chrono::milliseconds patience = std::chrono::seconds(5)) {
     const std::string request = "cmd=" + command + "\n";
     if (!send_all(fd_, request.data(), request.size())) return "";
@@ -245,8 +251,8 @@ class PmiSession : public Board {
   }
 
   void begin_generation() {
-    // Values that an earlier process of this rank has put cannot be removed. So each process counts up to a generation
-    // whose keys are unused.
+    // Values that an earlier process of this rank has stored on the server cannot be removed. So each process counts up
+    // to a generation number with unused keys.
     while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
     put("came", "1");
   }
@@ -277,7 +283,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
-  // The blocks repeat until all ranks have a node, because Hydra writes one period of a cyclic layout.
+  // The blocks are repeated until all ranks have a node, because Hydra writes only one period of a cyclic layout.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;

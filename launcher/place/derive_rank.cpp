@@ -12,12 +12,14 @@
 namespace mn::launcher {
 namespace {
 
-// The following functions place a rank by variables alone.
+// The following functions find the placement of a rank by environment variables alone.
 
-/// Returns the candidate (the names of a launcher's variables) of which the most variables are set. The variable of its
-/// rank must be set; null if there is no such candidate.
+/// Chooses a launcher among `candidates`, and returns the names of the launcher's variables. Only launchers whose rank
+/// variable is set are considered; the launcher with the greatest number of set variables is chosen. Null if no
+/// launcher's rank variable is set.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
-  // A launcher may set another launcher's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
+  // Variables are counted, because a launcher may set the rank variable of another launcher for compatibility (PALS
+  // sets PMI_RANK), but does not set all variables of the other launcher.
   const auto count = [&](const LauncherVariables& names) {
     const auto has = [&](const char* name) { return variables.has(name) ? 1 : 0; };
     return has(names.rank) * (1 + has(names.size) + has(names.local_rank) + has(names.local_size));
@@ -31,8 +33,9 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
          variables.get(names.local_size).value_or("1") == "1";
 }
 
-/// Throws UsageError if the variables of the launcher in `here` contradict Slurm's. One of these two launchers started
-/// the other, and the variables of the first are stale, but no fact tells which launcher was first.
+/// Throws UsageError if Slurm's variables give a different rank or size than `here`, the placement by another launcher.
+/// One of the two launchers has started the other launcher. The variables of the outer launcher are stale, but nothing
+/// tells which of the two is the outer launcher.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
@@ -45,7 +48,7 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// Names a job whose launcher gives no name. The name is unique among users and allocations.
+/// Makes a name for a job whose launcher gives no name. The name differs between users and between allocations.
 std::string name_of_job(const Variables& variables, const LauncherVariables& names) {
   std::string name = std::string("ranks by ") + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
@@ -54,8 +57,8 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// The rank's placement by the candidate of which the most variables are set. The variables describe this node only, so
-/// inter_size is kNotKnown if the job has ranks on other nodes.
+/// Returns the placement of this rank by the variables of the launcher among `candidates` that find_names() chooses.
+/// The variables describe this node only, so inter_size becomes kNotKnown if the job has ranks on further nodes.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
   if (names == nullptr) names = &kPmiVariables.front();
@@ -76,7 +79,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   return here;
 }
 
-/// Whether all variables of the launcher are set and put all ranks on this node.
+/// Whether the variables `names` of a launcher are set and say that all ranks run on this node.
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.local_rank) && variables.has(names.size) &&
          variables.get(names.size) == variables.get(names.local_size);
@@ -86,7 +89,7 @@ bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OM
 
 bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.variables.has("PMI_PORT"); }
 
-/// Whether the variables of some launcher say that the job has more than one rank.
+/// Whether the variables of any launcher say that the job has more than one rank.
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
   return names != nullptr && !is_one_of_one(signs.variables, *names);
@@ -99,7 +102,7 @@ Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&
   return here;
 }
 
-// The following functions place a rank by a PMI-1 server.
+// The following functions find the placement of a rank by asking a PMI-1 server.
 
 bool has_pmi_server(const Signs& signs) { return signs.has_live_pmi; }
 
@@ -120,12 +123,12 @@ Placement place_by_pmi(const Signs& signs, const std::optional<ServerJob>& serve
   return here;
 }
 
-// The following functions place a rank by a PMIx server.
+// The following functions find the placement of a rank by asking a PMIx server.
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
-/// Whether the PMIx namespace belongs to the Slurm step that Slurm's variables name. Then these variables describe all
-/// ranks of the namespace.
+/// Whether the PMIx namespace is the namespace of the Slurm step in Slurm's variables. If so, Slurm's variables
+/// describe all ranks of the namespace.
 bool is_own_step(const Signs& signs) {
   return signs.in_slurm_step &&
          signs.variables.get("PMIX_NAMESPACE") == std::optional(kSlurmPmix + step_name(signs.variables));
@@ -158,7 +161,8 @@ Placement place_by_server(const ServerJob& job) {
   return here;
 }
 
-/// The placement that the PMIx server would give, from the variables of the launcher that owns the server.
+/// Returns the placement that the PMIx server would give, but reads the placement from the variables of the server's
+/// launcher.
 Placement place_by_its_variables(const Signs& signs) {
   const Variables& variables = signs.variables;
   Placement here = is_own_step(signs) ? placement_of_step(variables) : place_by_names(variables, kLauncherVariables);
@@ -173,7 +177,7 @@ bool has_pmix_server(const Signs& signs) {
 
 bool needs_pmix_server(const Signs& signs) {
   if (is_own_step(signs)) return nodes_of_step(signs.variables) > 1 && hosts_of_step(signs.variables).empty();
-  // In a Slurm step the server must be asked, because the variables may be older than the step.
+  // In a Slurm step the server must be asked, because the variables of Open MPI may be left over from before the step.
   return signs.in_slurm_step || !describe_one_node(signs.variables, kLauncherVariables[0]);
 }
 
@@ -185,10 +189,10 @@ Placement place_by_pmix(const Signs& signs, const std::optional<ServerJob>& serv
   return here;
 }
 
-// The following functions place a rank by the variables of a Slurm step.
+// The following functions find the placement of a rank by the variables of a Slurm step.
 
-/// Whether Slurm's own PMI server is the innermost server (srun --mpi=pmi2): SLURM_* variables then tell which ranks
-/// share the node.
+/// Whether Slurm's own PMI server, as with srun --mpi=pmi2, belongs to the innermost launcher. If so, the variables
+/// SLURM_* tell which ranks share the node.
 bool has_slurms_pmi_server(const Signs& signs) {
   return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
 }
@@ -202,7 +206,7 @@ Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>
   return here;
 }
 
-// Placement without a launcher.
+// The placement of a process that no launcher has started.
 
 Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   Placement alone;
@@ -212,10 +216,11 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// Throws UsageError if the batch script or the shell of an allocation with several tasks started this process.
+/// Throws UsageError if this process runs in a Slurm allocation of several tasks, but was started by the batch script
+/// or a shell, not by srun or mpiexec.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
-  // If no number of tasks is given, srun starts one task on each node.
+  // If the number of tasks is not set, srun would start one task on each node.
   const int tasks =
       std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_NNODES").value_or(1));
   if (tasks < 2) return;
@@ -224,8 +229,8 @@ void reject_one_of_many_tasks(const Variables& variables) {
                    "\"srun mnlaunch …\" (srun -n1 for one rank)");
 }
 
-/// Throws UsageError if RANK and WORLD_SIZE are set for several ranks, as by a shell loop or Kubernetes for
-/// torch.distributed: mnlaunch cannot find the other ranks by these variables.
+/// Throws UsageError if RANK and WORLD_SIZE are set for several ranks. A shell loop or Kubernetes sets these variables
+/// for torch.distributed, but mnlaunch cannot find the ranks of the job by them.
 void reject_ranks_by_hand(const Variables& variables) {
   const auto rank = variables.get("RANK");
   const auto size = variables.get("WORLD_SIZE");
@@ -235,7 +240,8 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// Throws UsageError if a launcher is above this process, but no variable names a rank any more (env -i).
+/// Throws UsageError if a launcher is an ancestor of this process, but none of the launcher's variables for the rank
+/// are set, as after env -i.
 void reject_lost_variables(const Variables& variables) {
   if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
   const pid_t starter = process_of_launcher();
@@ -249,12 +255,12 @@ bool never(const Signs&) { return false; }
 bool always(const Signs&) { return true; }
 
 constexpr LauncherRow kLaunchers[] = {
-    // An MPI launcher closes all descriptors in its children except its own PMI socket, so an open PMI_FD belongs to
-    // the innermost launcher.
+    // The rows with a PMI socket come first, because an MPI launcher closes all descriptors in its children except its
+    // own PMI socket. So if PMI_FD is an open socket, it belongs to the innermost launcher.
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},
-    // The launchers in the following rows started this process without a server, or with a server that does not answer.
+    // The launchers of the following rows have no server, or a server that does not answer.
     {Launcher::kVariables, has_open_mpi_variables, never, place_by_variables},
     {Launcher::kVariables, has_hydra_variables, never, place_by_variables},
     {Launcher::kSlurm, in_step_of_slurm, never, place_in_slurm_step},

@@ -49,7 +49,7 @@ void check_ranges(Placement& here) {
   const auto in = [](int value, int size) { return value >= 0 && value < size; };
   const bool is_on_node = here.inter_size == kNotKnown || in(here.inter_rank, here.inter_size);
   const bool fits = here.intra_size <= here.size;
-  // Rank 0 is the first rank of its node.
+  // Rank 0 must be the first rank on its node.
   const bool has_position = in(here.intra_rank, here.intra_size) && (here.rank != 0 || here.intra_rank == 0);
   const std::string what = here.source + " says rank " + std::to_string(here.rank) + " of " +
                            std::to_string(here.size) + ", local rank " + std::to_string(here.intra_rank) + " of " +

@@ -1,5 +1,6 @@
-/// Declares the rank and position of this process, the facts from environment variables behind them, and the texts that
-/// a launcher's server stores.
+/// Declares the placement of this process (its rank in the job and its position on the node), the facts from
+/// environment variables behind the placement, and the board, on which ranks exchange texts through the launcher's
+/// server.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@
 
 namespace mn::launcher {
 
-/// The node of each rank. Nodes are numbered as ChainerMN does, by their lowest rank.
+/// The node of each rank. Nodes are numbered in the order of their lowest ranks, as in ChainerMN.
 struct Layout {
   std::vector<int> nodes;          ///< [size] node of each rank
   std::vector<std::string> hosts;  ///< [number of nodes] name of each node
@@ -26,12 +27,12 @@ struct Layout {
   [[nodiscard]] int node_count() const noexcept { return static_cast<int>(hosts.size()); }
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts[static_cast<std::size_t>(node_of(rank))]; }
   [[nodiscard]] int node_of(int rank) const { return nodes[static_cast<std::size_t>(rank)]; }
-  /// The ranks of `node`, ascending.
+  /// The ranks that run on `node`, in ascending order.
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
 };
 
-/// The layout of a job whose rank i runs on the node that the launcher calls ids[i] and names names[i]. Ids tell nodes
-/// apart; names may repeat.
+/// Makes the layout of a job. Rank i runs on the node with the launcher's number ids[i] and the name names[i]. Ranks
+/// with equal ids share a node; different nodes may have equal names.
 [[nodiscard]] Layout make_layout(std::span<const int> ids, std::span<const std::string> names);
 
 enum class Launcher {
@@ -42,7 +43,8 @@ enum class Launcher {
   kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
 };
 
-/// Facts from the launchers' variables that several rows of the table of launchers need.
+/// Facts from environment variables by which several rows of the table of launchers (derive_rank.hpp) recognize their
+/// launcher.
 struct Signs {
   const Variables& variables;
   bool in_slurm_step = false;
@@ -50,11 +52,12 @@ struct Signs {
   bool is_flux = false;
   bool has_live_pmi = false;  ///< PMI_FD is an open socket: the innermost launcher has a PMI server
 };
-/// `is_socket(fd)` returns whether the descriptor is an open socket of this process. If it is not, PMI_FD is left over
-/// from a launcher that has ended. `variables` must outlive the result.
+/// Reads the facts from `variables`, which must outlive the result. `is_socket(fd)` returns whether the descriptor is
+/// an open socket of this process. If PMI_FD is not an open socket, the variable is left over from a launcher that has
+/// ended.
 [[nodiscard]] Signs read_signs(const Variables& variables, const std::function<bool(int)>& is_socket);
 
-/// A PMIx or PMI server's description of the job.
+/// What a PMIx or PMI server tells about the job.
 struct ServerJob {
   std::string name_space;  ///< slurm.pmix.JOB.STEP for srun; unique to the job
   int rank = 0;
@@ -62,11 +65,11 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] the server's name for that node
 };
 
-/// Value of inter_size if the job has several nodes, but the launcher does not tell how many. inter_rank is unknown,
-/// too.
+/// The value of inter_size (number of nodes) if the job has several nodes, but the launcher does not tell how many. In
+/// this case inter_rank (the number of this node) is unknown, too.
 inline constexpr int kNotKnown = 0;
 
-/// Stands for the number or position of a rank if no valid value is known.
+/// Stands for a rank, or for the position of a rank on its node, if no valid number is known.
 inline constexpr int kNobody = -1;
 
 /// The position of a rank on its node, and the node's number in the job.
@@ -85,35 +88,36 @@ struct Placement : NodeNumbers {
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< unique to the job and equal on all its ranks: seeds MASTER_PORT
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
-  /// Contradictions between environment variables and the launcher that gave the placement. Each text names the two
+  /// Contradictions between environment variables and the launcher that gave the placement. Each text names both
   /// values.
   std::vector<std::string> conflicts;
   std::string error;  ///< why the numbers cannot be right; round 1 makes this the error of all ranks
 };
 
-/// Adds a conflict if the variable `name` is set and differs from `value`. `meaning` tells what `value` is, for example
-/// "local rank".
+/// Adds a text to here.conflicts if the variable `name` is set and differs from `value`. `meaning` says for people what
+/// the number `value` is, for example "local rank".
 void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
                    const std::string& meaning);
 
-/// Fills size, node, position and hosts from the layout and here.rank.
+/// Takes the job's size, the nodes' names, and this rank's node and position from `layout`. here.rank must be set.
 void take_layout(Placement& here, const Layout& layout);
 
-/// The number in the variable `name`. If the variable has no number, returns kNobody and sets here.error.
+/// Returns the number in the variable `name`. If the variable has no number, returns kNobody and sets here.error.
 [[nodiscard]] int number_or_error(Placement& here, const Variables& variables, const std::string& name);
 
-/// Sets here.error if a number is out of range. Throws UsageError if the node's number is out of range, because this
-/// rank then cannot report an error to other ranks.
+/// Checks the ranges of the numbers in `here`. A wrong number sets here.error, which the rank later reports to the
+/// ranks of the job. A wrong number of the node throws UsageError, because the rank then cannot report an error.
 void check_ranges(Placement& here);
 
-/// Where rank 0 can be reached. An empty address is unknown and not exported.
+/// The address and port at which programs reach rank 0 (MASTER_ADDR and MASTER_PORT). An empty address is unknown and
+/// is not exported.
 struct Master {
   std::string address;
   int port = 0;
   MN_FIELDS(address, port);
 };
 
-/// The error that some ranks of the job did not come to a fence in time.
+/// The error that some ranks of the job did not come to a fence (Board::fence()) in time.
 class FenceTimeout : public Error {
  public:
   explicit FenceTimeout(const std::string& what, std::vector<int> absent = {})
@@ -121,7 +125,8 @@ class FenceTimeout : public Error {
   std::vector<int> missing;  ///< ranks that never came; empty if the server does not tell
 };
 
-/// Texts that a launcher's server stores for the ranks of a job. By these texts the ranks learn each other's addresses.
+/// Texts that a launcher's server stores for the ranks of a job. The ranks learn each other's addresses from these
+/// texts.
 class Board {
  public:
   Board() = default;
@@ -129,16 +134,17 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// Stores `text` on the server. All ranks can read it after the next fence(). `text` has at most 1,000 printable
-  /// characters and no blank.
+  /// Stores `text` on the server under the name `key`. All ranks can read the text after the next fence(). A text has
+  /// at most 1,000 printable characters and no blank.
   virtual void put(const std::string& key, const std::string& text) = 0;
-  /// Collective over all ranks of the job: texts put before the fence can be read after it. Throws FenceTimeout.
+  /// Collective over all ranks of the job: waits for all ranks. After the fence, the ranks can read all texts that were
+  /// stored before the fence. Throws FenceTimeout.
   virtual void fence() = 0;
-  /// The text that `rank` put for `key`; no value if `rank` put no text.
+  /// The text that the rank `rank` has stored under the name `key`; no value if there is no text.
   [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;
 };
 
-/// A launcher's server that was asked about the job.
+/// What asking a launcher's server gave: the server's board, and the server's description of the job.
 struct JobServer {
   std::unique_ptr<Board> board;  ///< null: no server was asked, or it does not answer
   std::optional<ServerJob> job;  ///< no value if `board` is null

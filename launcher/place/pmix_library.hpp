@@ -15,8 +15,8 @@
 
 namespace mn::launcher {
 
-/// The part of the PMIx client interface that mnlaunch uses, with the ABI of the PMIx Standard since version 3
-/// (https://pmix.org). The names are like those of <pmix.h>.
+/// The types and constants of the PMIx client interface that mnlaunch uses, laid out as in the PMIx Standard since
+/// version 3 (https://pmix.org). The names are similar to the names in <pmix.h>.
 namespace pmix {
 
 using Status = int;
@@ -65,21 +65,21 @@ constexpr const char* kImmediate = "pmix.immediate";
 
 }  // namespace pmix
 
-/// The server or the library failed.
+/// The error that a PMIx server or libpmix has failed.
 class PmixError : public Error {
  public:
   using Error::Error;
 };
 
-/// Paths to try for libpmix: first in the folders of the MPI whose mpiexec started this process, then in `folders`,
-/// then by the dynamic loader's search.
+/// Paths to try for libpmix: first in the folders of the MPI whose mpiexec started this process, then in `folders`. The
+/// last path is a name without a folder, for which the dynamic loader searches.
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                                 const std::vector<std::filesystem::path>& folders = {});
 
-/// A PMIx directive with the value true.
+/// Returns the PMIx directive `key` with the value true.
 [[nodiscard]] pmix::Info pmix_flag(const char* key);
 
-/// Frees a value of PMIx: PMIx allocates values with malloc, and the caller must free them.
+/// Frees a value that PMIx has returned. PMIx allocates such values with malloc, and the caller must free them.
 struct FreeValue {
   void operator()(pmix::Value* value) const noexcept {
     if (value->type == pmix::kString) std::free(value->data.string);
@@ -89,13 +89,14 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// The functions of libpmix, and this process's name in the job. The library is never unloaded, because a thread of
-/// libpmix may still be running.
+/// The functions of libpmix, and this process's name in the job. libpmix is never unloaded, because a thread of libpmix
+/// may still be running.
 struct PmixLibrary {
-  /// Loads the first of `libraries` that loads. Throws PmixError if none loads, or if a function is missing.
+  /// Loads the first of `libraries` that can be loaded. Throws PmixError if none can be loaded, or if a function is
+  /// missing.
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
 
-  /// Throws PmixError that names `operation`.
+  /// Throws PmixError if `status` is not success. The error names `operation`.
   void check(pmix::Status status, const std::string& operation) const {
     if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
   }
@@ -104,7 +105,7 @@ struct PmixLibrary {
     other.rank = rank;
     return other;
   }
-  /// The value that `rank` has put for `key`; null if there is no value.
+  /// The value that the rank `rank` has stored under the name `key`; null if there is no value.
   [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
     const pmix::Proc from = proc(rank);
     pmix::Value* value = nullptr;

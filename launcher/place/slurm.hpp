@@ -1,4 +1,5 @@
-/// A Slurm step as described by the environment variables of a task: srun(1), OUTPUT ENVIRONMENT VARIABLES.
+/// Describes a Slurm step by the environment variables that srun sets for each task. Source: srun(1), OUTPUT
+/// ENVIRONMENT VARIABLES.
 #pragma once
 
 #include <string>
@@ -8,29 +9,30 @@
 
 namespace mn::launcher {
 
-/// The placement of this task, from Slurm's variables for the step.
+/// The placement of this task in its step, from Slurm's variables.
 [[nodiscard]] Placement placement_of_step(const Variables& variables);
 
-/// The numbers of job and step as JOB.STEP, such as "7.0".
+/// The number of the job and the number of the step as a text JOB.STEP, such as "7.0".
 [[nodiscard]] std::string step_name(const Variables& variables);
 
 [[nodiscard]] int step_size(const Variables& variables);
 
-/// Ranks of the step's tasks on this node, in the order of SLURM_LOCALID; empty if SLURM_GTIDS is unset or malformed.
+/// The ranks of the step's tasks on this node, in the order of their local numbers SLURM_LOCALID. Empty if SLURM_GTIDS
+/// is unset or malformed.
 [[nodiscard]] std::vector<int> tasks_on_node(const Variables& variables);
 
-/// The step's nodes, in the order of SLURM_NODEID; empty if the variables don't name each node once. Throws UsageError
-/// that quotes a malformed list.
+/// The names of the step's nodes, in the order of their numbers SLURM_NODEID. Empty if the variables do not name each
+/// node once. Throws a UsageError with the list's text if a list of nodes is malformed.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
-/// The first node with ranks in a batch job of Slurm, PBS or LSF; empty if the variables name none.
+/// The first node on which ranks of a batch job of Slurm, PBS or LSF run. Empty if no variable names the nodes.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
-/// The address at which Slurm reaches the node, or a name that resolves to the address (NodeAddr of scontrol). Empty if
-/// scontrol gives no address.
+/// The address at which Slurm reaches the node, or a name that resolves to the address (NodeAddr in the output of
+/// scontrol). Empty if scontrol gives no address.
 [[nodiscard]] std::string address_by_slurm(const std::string& node);
 
-/// Number of nodes of the whole step.
+/// The number of nodes of the step.
 [[nodiscard]] int nodes_of_step(const Variables& variables);
 
 }  // namespace mn::launcher

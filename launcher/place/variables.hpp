@@ -1,4 +1,5 @@
-/// A snapshot of environment variables, which pure functions take as an argument instead of calling getenv().
+/// A snapshot of the environment variables. Functions take the snapshot as an argument instead of calling getenv(), so
+/// tests can choose the variables.
 #pragma once
 
 #include <map>
@@ -29,26 +30,27 @@ class Variables {
     return variables;
   }
 
-  /// No value if the variable is unset or empty.
+  /// The value of the variable `name`; no value if the variable is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const {
     const auto found = values_.find(name);
     return found == values_.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
   }
-  /// The value as a whole number; no value if the variable is unset or empty. Throws UsageError that names the variable
-  /// if the text is not a number.
+  /// The value of the variable `name` as a whole number; no value if the variable is unset or empty. If the text is not
+  /// a number, throws a UsageError that names the variable.
   [[nodiscard]] std::optional<int> number(const std::string& name) const {
     const auto text = get(name);
     if (!text) return std::nullopt;
     if (const auto value = parse_number<int>(*text)) return *value;
     throw UsageError(name + " is \"" + *text + "\", which is not a whole number: unset or correct it");
   }
-  /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or
-  /// no number.
+  /// The value of the variable `name` as a whole number. Throws UsageError if the variable is unset or not a number.
+  /// `owner` is the launcher that should have set the variable, for the error's text.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const {
     if (const auto value = number(name)) return *value;
     throw UsageError(owner + " started this process, but " + name + " is not set: start it with its whole environment");
   }
-  /// Returns get() as a function object, for mn/core/launcher_variables.hpp. The Variables must outlive the result.
+  /// Returns get() as a function object, which the functions of mn/core/launcher_variables.hpp take. This object must
+  /// outlive the function object.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }
