@@ -37,7 +37,8 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // The verdict names a failure before a missing rank, because the failure may be the reason for the absence.
+  // If there is a failure, the verdict names the failure and no missing rank, because the failure may be the reason why
+  // the rank is missing.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {
@@ -58,7 +59,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
-  // The failure of the lowest rank is chosen, whatever the order of `failures`.
+  // The verdict names the failure of the lowest rank, so the order of `failures` does not matter.
   assert(!failures.empty());
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });

@@ -1,5 +1,5 @@
-/// Round 3 of a start, and how the failure of one rank becomes the verdict for all ranks. Every rank exits with the
-/// verdict's exit code, and a single rank, the speaker, prints the verdict's text.
+/// Runs round 3 of a start, and turns the failure of one rank into the verdict for all ranks. Every rank exits with the
+/// exit code of the verdict. Only one rank, the speaker, prints the text of the verdict.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@
 
 namespace mn::launcher {
 
-/// Runs `work`. If `work` throws Error, returns the error as this rank's failure; else no value.
+/// Runs `work`. If `work` throws an Error, returns the error as a failure of this rank. No value if `work` succeeds.
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
 /// Makes the verdict from the failure of the lowest rank among `failures`, which must not be empty. The text names the
-/// rank, unless all ranks failed with the same text. `ranks` is the number of ranks of the job. If it is 0, the text
-/// names the rank in any case.
+/// failed rank, unless all ranks of the job have failed with the same text. `ranks` is the number of ranks of the job;
+/// if `ranks` is 0, the text names the failed rank in any case.
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
-/// The exit code of `verdict` without the texts, for ranks that print nothing.
+/// Returns the exit code of `verdict` and no texts, for ranks that print nothing.
 [[nodiscard]] Verdict without_text(const Verdict& verdict);
 
-/// Collective: runs `work`, which may throw Error, on every rank. The verdict allows the start if `work` succeeded on
-/// all ranks. Throws CutOff.
+/// Collective: runs `work` on every rank; `work` may throw Error. The verdict allows the start only if `work` has
+/// succeeded on all ranks. Throws CutOff.
 [[nodiscard]] Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster,
                             const std::function<void()>& work);
 

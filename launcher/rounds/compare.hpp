@@ -1,14 +1,16 @@
-/// Round 2 of a start: each rank reports its facts, the leader of each node adds the facts of the node and divides the
-/// node's cores and GPUs, and the root runs the checks over all nodes.
+/// Round 2 of a start. Each rank reports its facts. The leader of each node adds the facts about the node, and divides
+/// the node's cores and GPUs among its ranks. The root runs the checks over all nodes.
 ///
-/// 1. Each node reads its clock twice: after round 1, and when it reports. A clock is behind the root's if the first
-///    reading is earlier than the root's reading before round 1's answer, and ahead if the second reading is later than
-///    the root's reading after the report: the delay of a message cannot explain such a reading.
-/// 2. Each leader tries to connect to the nodes below in the tree (exchange/group.hpp), and reports its failed calls to
-///    the node above. Nodes next to the root also try the address of rank 0's node, which programs get as MASTER_ADDR.
+/// 1. Each node reads its clock after round 1, and again when the node sends its report. The node's clock is behind if
+///    the first reading is earlier than the root's time before round 1's answer. The clock is ahead if the second
+///    reading is later than the root's time after the report's arrival. The delay of a message explains neither
+///    reading, because a message arrives late, never early.
+/// 2. Each leader tries to connect to its child nodes in the tree (exchange/group.hpp), and reports to the root which
+///    of these connections failed, and whether its own calls to its parent node failed. Nodes next to the root also try
+///    the address of rank 0's node, because programs get the address as MASTER_ADDR.
 ///
-/// Cost: one round (exchange.hpp). A node's facts take at most 16 KiB, a rank's with eight GPUs below 1 KiB: the root
-/// reads 12 MiB for 4,096 ranks on 512 nodes.
+/// Cost: one round (exchange.hpp). The facts of a node take at most 16 KiB, and the facts of a rank with eight GPUs
+/// less than 1 KiB. For 4,096 ranks on 512 nodes, the root reads 12 MiB.
 #pragma once
 
 #include <functional>
@@ -20,15 +22,16 @@
 
 namespace mn::launcher {
 
-/// Where facts come from: this machine, or a test. Both functions may throw Error.
+/// The functions that collect the facts. They read this machine, or give the made-up facts of a test. Both may throw
+/// Error.
 struct FactSources {
   std::function<RankFacts()> of_rank;
   std::function<NodeFacts()> of_node;  ///< called on leaders; the round adds the clock and failed connections
 };
 [[nodiscard]] FactSources facts_of_this_machine(const ThisRank& rank);
 
-/// Collective over all ranks of the exchange, after arrive(). `rank.here` must hold the roster's numbers. Throws
-/// CutOff.
+/// Collective over all ranks of the exchange: runs round 2, after arrive(). `rank.here` must have the numbers from the
+/// roster. Throws CutOff.
 [[nodiscard]] Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster,
                                     const FactSources& sources);
 

@@ -1,4 +1,5 @@
-/// The messages that ranks, leaders and the root exchange in the rounds, encoded as CBOR.
+/// The messages that ranks, leaders of nodes and the root exchange in the rounds of a start. Messages are encoded as
+/// CBOR.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@
 
 namespace mn::launcher {
 
-/// Why a rank cannot go on.
+/// Why a rank cannot start its program.
 struct Failure {
   int rank = 0;
   std::string host;
@@ -27,14 +28,15 @@ struct Failure {
   MN_NEEDED_FIELDS(rank, exit_code);
 };
 
-/// The ranks of a node that are missing from a round. -1 stands for a rank whose number is unknown.
+/// The ranks of one node that are missing from a round. If the number of a missing rank is not known, -1 stands for the
+/// rank.
 struct AbsentRanks {
   std::vector<int> late;   ///< did not come in time
   std::vector<int> ended;  ///< came, and ended
   MN_FIELDS(late, ended);
 };
 
-/// The root's answer in rounds 2 and 3.
+/// The answer that the root gives in rounds 2 and 3.
 struct Decision {
   Verdict verdict;
   int speaker = 0;  ///< the rank that prints the verdict
@@ -42,7 +44,7 @@ struct Decision {
   MN_NEEDED_FIELDS(verdict, speaker);
 };
 
-// Messages of round 1, which tell which ranks have arrived.
+// The following structs are the messages of round 1. They tell which ranks have arrived.
 
 struct Arrival {
   int rank = kNobody;
@@ -66,7 +68,7 @@ struct NodeArrival {
   MN_NEEDED_FIELDS(host, ranks);
 };
 
-/// The root's answer to leaders.
+/// The answer that the root gives to all leaders in round 1.
 struct ArrivalAnswer {
   Verdict verdict;
   int speaker_node = 0;      ///< the launcher's number of the speaker's node
@@ -83,7 +85,7 @@ struct ArrivalAnswer {
   MN_NEEDED_FIELDS(verdict);
 };
 
-/// A leader's answer to a rank of its node.
+/// The answer that a leader gives to a rank of its node in round 1.
 struct ArrivalShare {
   Verdict verdict;
   Master master;
@@ -92,7 +94,8 @@ struct ArrivalShare {
   MN_NEEDED_FIELDS(verdict, numbers);
 };
 
-// Messages of round 2, with the facts of ranks and nodes. The root answers with a Decision: whether the job may start.
+// The following structs are the messages of round 2, which bring the facts of ranks and nodes to the root. The root
+// answers with a Decision: whether the job may start.
 
 struct RankReport {
   std::optional<RankFacts> facts;
@@ -110,7 +113,7 @@ struct NodeReport {
   MN_FIELDS(node, sent_at, ranks, bindings, failures, absence);
 };
 
-/// A leader's answer to a rank of its node.
+/// The answer that a leader gives to a rank of its node in round 2.
 struct VerdictShare {
   Verdict verdict;
   Binding binding;
@@ -118,7 +121,8 @@ struct VerdictShare {
   MN_NEEDED_FIELDS(verdict, binding);
 };
 
-// Messages of round 3, which tell whether every rank could prepare its start. The root answers with a Decision.
+// The following struct is the message of round 3. It tells whether every rank could prepare its start. The root answers
+// with a Decision.
 
 struct Readiness {
   std::vector<Failure> failures;
@@ -126,18 +130,20 @@ struct Readiness {
   MN_FIELDS(failures, absence);
 };
 
-/// A message, one of the structs above, as CBOR.
+/// Encodes one of the structs above as CBOR.
 template <typename Message>
 [[nodiscard]] std::string to_message(const Message& message) {
   std::string bytes;
   nlohmann::json::to_cbor(json_fields::write(message), bytes);
   return bytes;
 }
-/// Throws DataError; its text begins with `what`.
+/// Decodes `bytes` into one of the structs above. Throws DataError. The error's text begins with `what`, which names
+/// the message.
 template <typename Message>
 [[nodiscard]] Message from_message(std::string_view bytes, const std::string& what) try {
   Message message;
-  // The bytes come from another process, so they are parsed by parse_cbor(), which bounds the depth of the document.
+  // The bytes come from another process. parse_cbor() limits how deep the document is nested, so a malicious message
+  // cannot exhaust the stack.
   json_fields::read(parse_cbor(bytes, what), "", message);
   return message;
 } catch (const DataError& error) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kBefore = "mnlaunch: ";  ///< begins each line
 
-/// The table of --show, by rank.
+/// Makes the rows of the table that --show prints, in the order of ranks.
 nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placement& here) {
   auto rows = nlohmann::json::array();
   for (int node = 0; node < job.layout.node_count(); ++node) {
@@ -39,7 +39,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The name of the job's GPU model, by which the self test chooses its thresholds. Empty if the model is unknown.
+/// The name of a GPU model of the job, by which the self test chooses its thresholds. Empty if the model is unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -47,8 +47,8 @@ std::string first_gpu(const JobFacts& job) {
   return "";
 }
 
-/// Takes each node's fastest active InfiniBand or RoCE port, and returns the speed of the slowest of these ports in
-/// Gbit/s. 0 if a node has no such port.
+/// The speed, in Gbit/s, at which the slowest node of the job can send: the speed of the node's fastest active
+/// InfiniBand or RoCE port. 0 if a node has no such port.
 double slowest_fabric(const JobFacts& job) {
   double slowest = std::numeric_limits<double>::max();
   for (const auto& node : job.nodes) {
@@ -64,14 +64,15 @@ double slowest_fabric(const JobFacts& job) {
 
 bool lacks_program(const NodeFacts& node) { return !node.program.error.empty(); }
 
-/// If a node lacks the program, keeps only the findings about the program, because further findings may follow.
+/// If a node lacks the program, removes all findings except the findings about the program, because the missing program
+/// may be the cause of the others.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
   if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
-/// Facts of the nodes for the self test (selftest/doctor_report.hpp).
+/// Adds the facts about the nodes that the self test needs to the report (selftest/doctor_report.hpp).
 void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
   document["gpu"] = first_gpu(job);
   document["fabric_gbit_s"] = slowest_fabric(job);
@@ -122,7 +123,8 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
-  // If nodes are not compared, each node decides alone. Then only rank 0's node prints warnings.
+  // If nodes are not compared with each other, each node decides alone. Only rank 0's node prints warnings, because
+  // otherwise each node would print the same warnings.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
@@ -135,9 +137,10 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // The self test starts and prints the report, unless the findings keep its ranks from starting as one job.
+    // With --doctor, the self test starts even if there are errors, and prints them. The exception are errors that keep
+    // the self test's ranks from starting as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
-    // The self test's report contains the findings, too, so they are not printed here.
+    // If the self test starts, nothing is printed here, because the self test's report contains the findings, too.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {

@@ -1,4 +1,4 @@
-/// Decides whether a job may start, and makes the text that the speaker prints.
+/// Decides whether a job may start. Also makes the text about the decision, which a single rank, the speaker, prints.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// Thrown if the checks decide that the job must not start. With an empty text, this rank prints nothing, because a
+/// The error that the checks do not let the job start. If the text is empty, this rank prints nothing, because a
 /// different rank prints the reason.
 class CheckFailed : public Error {
  public:
@@ -26,16 +26,17 @@ struct Verdict {
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
-  // A message without an exit code is an error, because an absent code would read as 0 and start the job.
+  // `exit_code` is a needed field: if a message without an exit code were read as 0, the job would start.
   MN_FIELDS(exit_code, output, complaints, report);
   MN_NEEDED_FIELDS(exit_code);
 };
 
-/// The verdict on a job that cannot start because of `findings`.
+/// Returns the verdict that the job does not start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
-/// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: 126 or 127 if this rank cannot run
-/// the program, else 0. If no node can run the program, `program_exit` becomes the verdict's exit code.
+/// Runs the checks and returns the verdict. `here` is the placement of the rank that decides. `program_exit` is 126 or
+/// 127 if this rank cannot run the program, else 0. If no node can run the program, `program_exit` becomes the exit
+/// code of the verdict.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher
