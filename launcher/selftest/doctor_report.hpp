@@ -1,5 +1,5 @@
-/// The self test's report, to which each test adds its results. If a test hangs, the timer's thread prints the results
-/// so far.
+/// The self test's report. Each test adds its result to the report. If a test hangs, the thread of the timer prints the
+/// report with the results so far.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct SelfTestOptions {
   std::string history;  ///< file with a line for each host and run; empty: none
 };
 
-/// The self test's report. All members may be called on any thread.
+/// The self test's report. Any thread may call its members.
 class Report {
  public:
   static constexpr int kNotOut = -1;
@@ -33,15 +33,15 @@ class Report {
     const std::lock_guard lock(mutex_);
     document_["self_test"][test] = result;
   }
-  /// Adds a finding in the form of mnlaunch's checks, unless --skip names the check. If --warn names the check, the
-  /// finding is a warning.
+  /// Adds `finding`, which has the form of the findings of mnlaunch's checks. If --skip names the finding's check, the
+  /// finding is dropped; if --warn names the check, the finding becomes a warning.
   void add_finding(nlohmann::json finding);
-  /// Records a failed test whose cause lies on `hosts`.
+  /// Records the failure of `test`. The cause lies on `hosts`; `advice` says what to do about the hosts.
   void blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice) {
     const std::lock_guard lock(mutex_);
     document_["blamed"].push_back({{"test", test}, {"hosts", hosts}, {"advice", advice}});
   }
-  /// Records a figure that a test has measured on one host.
+  /// Records a number, for example a bandwidth, from the test of one host.
   void set_figure(const std::string& host, const std::string& name, double figure) {
     const std::lock_guard lock(mutex_);
     document_["figures"][host][name] = figure;
@@ -50,10 +50,10 @@ class Report {
     const std::lock_guard lock(mutex_);
     return document_;
   }
-  /// The exit status of this process once the report is printed; kNotOut before that.
+  /// The exit status with which this process will end. kNotOut until all tests have run and the report is printed.
   std::atomic<int> status = kNotOut;
-  /// Prints and saves the report, and appends its records to the history. Returns true if no check or test failed and
-  /// all files were written.
+  /// Prints the report, saves it, and appends the hosts' records to the history. Returns true if no check and no test
+  /// failed, and all files were written.
   bool print();
 
  private:

@@ -27,7 +27,8 @@ namespace {
 
 constexpr int kNoGpuStatus = 3;
 
-/// The environment without the launchers' variables, so that a child process becomes an MPI job of its own.
+/// Returns the environment of this process without the launchers' variables. A child process with this environment
+/// becomes an MPI job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -41,7 +42,8 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// Waits for the child and returns its wait status. A child that takes longer than 30 s is killed.
+/// Waits until the process `child` has ended, and returns its wait status. Kills the process if it takes longer than 30
+/// s.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -53,7 +55,8 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// Runs the CUDA probe as an MPI job of its own. Returns the wait status; -1 if the probe could not be started.
+/// Runs run_cuda_probe() in a child process, which is an MPI job of its own. Returns the child's wait status; -1 if the
+/// child could not be started.
 int run_probe() {
   std::string program = executable_path().string();
   std::string option = "--cuda-probe";
@@ -71,7 +74,7 @@ int run_probe() {
   return failed == 0 ? wait_for(child) : -1;
 }
 
-/// The shortest time, in seconds, of several calls of `run`.
+/// Calls `run` several times, and returns the time of the fastest call in seconds.
 template <typename Function>
 double least_seconds(Function run) {
   constexpr int kTimes = 5;
@@ -87,7 +90,8 @@ double least_seconds(Function run) {
 /// Memory of a GPU, allocated through the CUDA driver's C interface (cuda.h).
 class DeviceMemory {
  public:
-  /// Throws CommError if the driver or the memory is not available.
+  /// Allocates `bytes` bytes on the GPU `index`. Throws CommError if there is no CUDA driver, or if the driver cannot
+  /// allocate the memory.
   DeviceMemory(int index, std::size_t bytes) {
     if (driver_ == nullptr) throw CommError("there is no CUDA driver (libcuda.so.1)");
     int device = 0;
@@ -110,7 +114,8 @@ class DeviceMemory {
   [[nodiscard]] void* data() const noexcept { return reinterpret_cast<void*>(address_); }
   void fill(std::uint32_t word, std::size_t count) { call("cuMemsetD32_v2", address_, word, count); }
   void read(void* host, std::size_t bytes) const { call("cuMemcpyDtoH_v2", host, address_, bytes); }
-  /// The shortest time of several copies from page-locked memory.
+  /// Copies `bytes` bytes from page-locked host memory to the GPU several times, and returns the time of the fastest
+  /// copy in seconds.
   [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const {
     void* host = nullptr;
     call("cuMemAllocHost_v2", &host, bytes);
@@ -203,8 +208,8 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // In an allreduce by any algorithm, each byte passes a rank's links `passes` times. nccl-tests define the bus
-  // bandwidth by `passes`.
+  // The bus bandwidth, as nccl-tests define it, is the size of the buffer times `passes`, divided by the time. `passes`
+  // is how often each byte must pass the links of a rank, whatever the algorithm.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

@@ -1,8 +1,10 @@
-/// Keeps the findings of --doctor on each host over time: a file of JSON lines, one for each host and run.
+/// Keeps what --doctor has found on each host over time. The history is a file of JSON lines; each run appends a line
+/// for each host.
 ///
-/// 1. A run appends its lines with one write(2) to a file opened with O_APPEND, under a lock: on a local file system,
-///    lines of concurrent runs do not mix. NFS does not promise that.
-/// 2. A line that is not a record, for example cut off by a full disk, is skipped, and the report gives its number.
+/// 1. A run opens the file with O_APPEND, locks the file, and appends all lines with a single write(2). Lines of
+///    concurrent runs therefore do not mix on a local file system. NFS does not promise that.
+/// 2. A damaged line, for example one that a full disk has cut off, is skipped, and the report gives the number of the
+///    line.
 #pragma once
 
 #include <chrono>
@@ -15,26 +17,26 @@
 namespace mn::selftest {
 
 struct History {
-  /// For each host, an entry for each of its newest runs, in the order of the file. An entry lists the names of the
-  /// run's findings against the host; the list may be empty.
+  /// For each host, one entry for each of its newest runs, oldest run first. An entry lists the names of the run's
+  /// findings against the host; the list is empty if the run has found nothing.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
 
-/// Makes a record for each host of the placement, and for each host that a test blames. A record has the time (UTC),
-/// the host, a verdict (failed, warned, well), the host's findings and failed tests, advice, and figures. Pure
-/// function.
+/// Makes a record for each host in the report's placement, and for each host that a test blames. A record has the time
+/// (UTC), the host's name, a verdict (failed, warned or well), the findings and failed tests of the host, advice, and
+/// measured figures. Pure function.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
-/// Reads the history; empty if the file does not exist. Throws Error.
+/// Reads the history. The result is empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// Makes the report's part about the history: the hosts that fail often, and the numbers of damaged lines. `records`,
-/// the records of this run, count, too. Pure function.
+/// Makes the part of the report about the history: the hosts on which several runs have found something, and the
+/// numbers of damaged lines. `records` are the records of this run, and count as its newest run. Pure function.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
-/// Appends the records to the file. Throws Error.
+/// Appends `records` to the history file. Throws Error.
 void append_history(const std::string& file, const std::vector<nlohmann::json>& records);
 
 }  // namespace mn::selftest

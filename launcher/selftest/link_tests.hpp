@@ -1,4 +1,4 @@
-/// Latency and bandwidth between the nodes.
+/// Measures latency and bandwidth of messages between nodes.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,12 @@
 
 namespace mn::selftest {
 
-/// Collective over all ranks; the first rank of each node measures. All pairs of a round measure at once (pairs.hpp);
-/// then slow pairs measure again, one by one. A pair gives up if the partner does not answer within `patience`. Rank 0
-/// gets all links, each with the pair's better figures. `least_mb_s`: expected bandwidth of every pair, or 0.
+/// Collective over all ranks; only the first rank of each node measures. First all pairs of a round measure at the same
+/// time (the rounds are described in pairs.hpp). Afterwards the slow pairs measure again, one by one. A pair gives up
+/// if its partner does not answer within `patience`. `least_mb_s` is the bandwidth that every pair must reach, or 0 if
+/// it is unknown. On rank 0, the result has all links, each with the better figures of its measurements.
 ///
-/// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
+/// Cost: ceil(log2 n) rounds of 0.1 to 1 s for n nodes.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
                                               Watchdog& timer);
 

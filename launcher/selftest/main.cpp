@@ -1,4 +1,5 @@
-// mnlaunch-selftest, the live part of mnlaunch --doctor: messages, sums, bandwidth between nodes, GPUs.
+// The program mnlaunch-selftest, the part of mnlaunch --doctor that runs tests: messages, sums, bandwidth between
+// nodes, and GPUs.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -24,7 +25,8 @@ namespace {
 
 using nlohmann::json;
 
-/// mnlaunch's report (findings, placement, hardware); empty if the self test was started without mnlaunch.
+/// Reads mnlaunch's report, from before mnlaunch became this program: findings, placement and hardware. Empty if
+/// mnlaunch did not start the self test.
 json report_of_mnlaunch() {
   const auto file = environment_int("MN_DOCTOR_REPORT_FD");
   if (!file) return json::object();
@@ -67,8 +69,9 @@ int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::ch
   return status;
 }
 
-/// Runs on the timer's thread. Rank 0 prints the results so far and exits, and the launcher then ends the other ranks.
-/// A rank that the launcher does not end exits after 5 s.
+/// Ends this process because a test hangs. Runs on the timer's thread. If the report is printed already, only
+/// MPI_Finalize hangs, and the process exits with the report's status. Otherwise rank 0 prints the results so far and
+/// exits, and the launcher should end the other ranks. A rank that the launcher has not ended after 5 s exits itself.
 void give_up(Report& report, int rank, const std::string& part) {
   if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {

@@ -1,12 +1,13 @@
-/// Which pairs of nodes measure their link, and which nodes and links are at fault by the figures. Pure functions.
+/// Chooses the pairs of nodes for measuring links, and concludes from the figures which nodes and links are at fault.
+/// Pure functions.
 ///
-/// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in which a node has at most one partner. Every
-///    node has a partner in at least one round, and most nodes have one in each round.
-/// 2. A slow pair is tried again alone. A node of the pair that was fast with no partner is also tried with a node that
-///    was fast. A pair that was slow only while other pairs sent is not at fault: many fabrics carry less than all
-///    nodes can send at once.
-/// 3. If exactly one node of a slow pair was fast with a third node, its partner in the pair is at fault. If both nodes
-///    or neither node was fast with a third node, the link between the two is at fault.
+/// 1. In round k, the nodes i and i XOR 2^k are a pair. So n nodes need ceil(log2 n) rounds, and a node has at most one
+///    partner in each round. Every node has a partner in at least one round, and most nodes have one in each round.
+/// 2. A slow pair is tried again while no other pair sends. A node of the pair that was fast with no partner is also
+///    tried with a fast node. A pair that was slow only while other pairs sent is not at fault, because many networks
+///    cannot carry what all nodes together can send.
+/// 3. If exactly one node of a slow pair was fast with a third node, its partner in the slow pair is at fault. If both
+///    nodes were fast with a third node, or neither was, the link between the two nodes is at fault.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ struct Pair {
   friend bool operator==(const Pair&, const Pair&) = default;
 };
 
-/// The figures of the link between a pair of nodes.
+/// The figures that a pair of nodes has measured for the link between them.
 struct Link {
   Pair pair;
   bool answered = false;
@@ -33,24 +34,24 @@ struct Link {
   MN_FIELDS(pair, answered, latency_us, bandwidth_mb_s, at_once);
 };
 
-/// The pairs of each round; the pairs of a round are disjoint.
+/// Returns the pairs of each round. No node is in two pairs of the same round.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// Returns one link for each pair. If a pair was measured several times, its link has the better figures. Link::at_once
-/// is true if the pair was never measured alone.
+/// Returns one Link for each pair. If a pair was measured several times, its Link has the better figures, and
+/// Link::at_once is true only if other pairs sent during all measurements.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Returns at most 32 pairs that are to be tried again, one by one. Pairs that were not yet tried alone come first, and
-/// of these first the pairs with a node that was fast with no partner. `least_mb_s`: expected bandwidth of every pair,
-/// or 0.
+/// Returns at most 32 pairs for a second try, one by one. Pairs not yet tried alone come first. Among equally tried
+/// pairs, pairs with a node that was fast with no partner come first. `least_mb_s` is the bandwidth that every pair
+/// must reach, or 0 if it is unknown.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
-/// A slow or silent node, link or network.
+/// A node or link that is slow or does not answer, or a network in which all pairs are slow.
 struct LinkFault {
   std::string text;
   std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
 };
-/// Finds the faults of nodes and links, or a single fault of the whole network. `hosts`: names of the nodes.
+/// Returns the faults of single nodes and links, or one fault of the whole network. `hosts` has the names of the nodes.
 [[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                                  double least_mb_s);
 

@@ -1,5 +1,5 @@
-/// Figures of healthy hardware by GPU model. --doctor fails if it measures lower figures. All thresholds are in this
-/// file.
+/// The figures that healthy hardware reaches, by GPU model, and the other thresholds of --doctor. A test fails if it
+/// measures a lower figure.
 ///
 /// Source: the limits of Azure's node health checks for ND H100 v5, ND H200 v5 and NDm A100 v4 machines, 2025.
 #pragma once
@@ -21,14 +21,16 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
-/// The fraction of a network card's rate that MPI reaches with one message at a time between host memories.
+/// The fraction of a network card's rate at which MPI sends one message at a time between the host memories of two
+/// nodes.
 inline constexpr double kOfFabricByMpi = 0.8;
-/// A pair of nodes is slow below this fraction of the bandwidth that a quarter of the pairs exceeds.
+/// A pair of nodes counts as slow below this fraction of the usual bandwidth. A quarter of the pairs exceeds the usual
+/// bandwidth.
 inline constexpr double kSlowPart = 0.5;
-/// A figure counts as worse if it is below this fraction of the earlier figure (--against).
+/// --against reports a figure as worse if it is below this fraction of the figure in the earlier report.
 inline constexpr double kChangedPart = 0.8;
 
-/// Null for a GPU that is missing in the table.
+/// The figures of the GPU model `gpu`; null if the table does not have the model.
 [[nodiscard]] constexpr const GpuFigures* figures_of(std::string_view gpu) {
   for (const auto& figures : kGpuFigures) {
     if (gpu == figures.name) return &figures;
