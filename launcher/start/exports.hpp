@@ -1,4 +1,4 @@
-/// The variables that mnlaunch exports to the program: torch.distributed's and mn's.
+/// The variables that mnlaunch exports to the program, for torch.distributed and for mn.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mn::launcher {
 
-/// The devices of a rank.
+/// The devices that a rank uses: GPUs, threads and network cards.
 struct Equipment {
   GpuView gpus;
   int threads = 1;
@@ -19,11 +19,12 @@ struct Equipment {
   std::string route;     ///< interface between the nodes: "eth0"; empty: libraries choose
 };
 
-/// The number of threads for a rank with `cores` cores. The node has `ranks` ranks, whose cgroups grant `quota` CPUs
-/// (cpu_quota()) together.
+/// The number of threads that a rank with `cores` cores should run. The control groups of the node's `ranks` ranks
+/// allow the time of `quota` CPUs together (see cpu_quota()).
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
-/// Adds the exports to `variables`. Variables of OpenMP, UCX, NCCL and Gloo that are already set keep their values.
+/// Adds the exported variables to `variables`. If a variable of OpenMP, UCX, NCCL or Gloo is already set, its value is
+/// kept.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

@@ -22,13 +22,13 @@
 namespace mn::launcher {
 namespace {
 
-// How signals reach the program. A signal to all processes of the rank reaches the program directly. A signal to this
-// process alone must be passed on to the program. To tell the two cases apart, this process forks a child, the witness,
-// which gets only signals to all processes.
+// How signals reach the program. If a signal is sent to all processes of the rank, the signal reaches the program
+// directly. If a signal is sent to this process alone, the signal must be passed on to the program. To tell the two
+// cases apart, this process forks a child, the witness. The witness gets only signals to all processes of the rank.
 //
-//   this process's handler   writes a note, the signal's number, to a pipe
+//   this process's handler   writes a note, the number of the signal, to a pipe
 //   the witness's handler    writes the note with the mark kWitnessed to the pipe
-//   the witness              reads the notes of a moment; passes on the signals without a marked note
+//   the witness              reads the notes of half a second, and passes on each signal that has no marked note
 
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kMoment{500};
@@ -42,8 +42,8 @@ std::array<struct sigaction, kPassedOn.size()> former_actions;
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // If the note cannot be written, the signal is sent to the program at once: a signal that comes twice is better than
-  // a lost signal.
+  // If the note cannot be written, the signal is sent to the program at once. The program may then get the signal
+  // twice, which is better than a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -55,7 +55,7 @@ void handle_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
-/// Waits for a note, and returns the note with all notes of the next half second.
+/// Waits for a note in the pipe. Returns the note, and all notes that come within half a second after it.
 std::string notes_of_a_moment(int pipe) {
   std::string bytes(4096, '\0');
   while (read(pipe, bytes.data(), 1) < 0 && errno == EINTR) continue;
@@ -96,9 +96,9 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-/// Passes on to `program` each signal that this process alone gets. Forks the witness, which ends with this process.
-/// Call the function with all signals blocked: they stay blocked here, and the witness blocks only `mask`. Throws
-/// Error. If the fork fails, `program` gets a signal to all processes of the rank twice.
+/// From now on, passes on to `program` each signal that was sent to this process alone. Forks the witness, which ends
+/// with this process. The caller must have blocked all signals: they stay blocked in this process, while the witness
+/// blocks only `mask`. Throws Error. If the fork fails, signals to all processes of the rank reach `program` twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   const Pipe pipe = make_pipe();
   fcntl(pipe.write_end, F_SETFL, O_NONBLOCK);  // a signal handler must not wait
@@ -110,18 +110,19 @@ void pass_signals_on(pid_t program, const sigset_t& mask) {
   handle_signals();
 }
 
-/// Restores the former actions of the signals in this process.
+/// Undoes handle_signals() in this process: restores the former actions of the signals.
 void pass_no_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &former_actions[i], nullptr);
 }
 
 using Clock = std::chrono::steady_clock;
 
-/// How long output is copied after the program's end, because processes that outlive the program may go on writing.
+/// How long output is still copied after the program has ended, because processes that outlive the program may go on
+/// writing.
 constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 
-/// Writes the whole text and returns 0. After an error returns errno; the rest of the text is lost.
+/// Writes the whole text and returns 0. If writing fails, returns errno, and the rest of the text is lost.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
@@ -137,13 +138,15 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
-/// Copies an output stream of the program to the launcher's stream, with the label before each line.
+/// Copies the program's standard output or standard error to the stream that the launcher gave mnlaunch, with the label
+/// before each line.
 class Stream {
  public:
   Stream(int from, int to, const std::string& label) : from_(from), to_(to), label_(label) {}
 
   [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: the stream has ended
-  /// Reads once and writes the complete lines. At the end of the stream, writes the last line even without a line end.
+  /// Reads once, and writes the lines that are complete. At the end of the stream, writes the last line even if the
+  /// line end is missing.
   void pump() {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
@@ -195,7 +198,8 @@ using Streams = std::array<Stream, 2>;
 
 bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
-/// Waits for text and copies it. False if no text came within `milliseconds` (-1: no limit).
+/// Waits for text in the streams and copies the text. Returns false if no text came within `milliseconds` (-1 means no
+/// time limit).
 bool copy_for(int milliseconds, Streams& streams) {
   std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
   if (poll(readable.data(), readable.size(), milliseconds) <= 0) return false;
@@ -205,7 +209,8 @@ bool copy_for(int milliseconds, Streams& streams) {
   return true;
 }
 
-/// Copies until the program has ended, then copies the text left in the pipes, for at most kMaxAfterEnd.
+/// Copies output until the program has ended. Afterwards copies the text that is left in the pipes, for at most
+/// kMaxAfterEnd.
 void copy_until_end(pid_t program, Streams& streams) {
   siginfo_t ended{};
   while (ended.si_pid == 0) {
@@ -215,8 +220,8 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// If processes that outlive the program have its output open, forks a process that copies their output until they
-/// close it. So these processes can still write, as without --label.
+/// If processes that outlive the program still have the streams open, forks a process to copy their output until the
+/// streams are closed. The processes can then go on writing, as without --label.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();

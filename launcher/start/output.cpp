@@ -39,16 +39,18 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// Locks the file, and returns whether no other process had locked it. The program inherits the lock: while a file is
-/// locked, a program may write it, so the file must not be emptied. On a file system without locks, returns true.
+/// Locks the file. Returns true if no process held a lock before, because the file may then be emptied. The program
+/// inherits the lock, so a locked file belongs to a program that may still write. On a file system without locks,
+/// returns true.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
 }
 
-/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. The comparison
-/// allows 2 s: 1 s because ranks start at different times, and 1 s because mtime is compared in whole seconds.
+/// Whether the file was written after `begin`, the time at which the step began, for example by a concurrent step that
+/// has already ended. Changes up to 2 s before `begin` count, too: 1 s because ranks start at different times, and 1 s
+/// because only whole seconds are compared.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
@@ -56,18 +58,19 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // EINVAL means a file without a length, such as /dev/null, which is always empty.
+  // EINVAL is no failure: the file has no length (for example /dev/null), so there is nothing to empty.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
-/// Slurm's number of this step; "0" outside of a step.
+/// The number that Slurm gives to this step; "0" outside of a step.
 std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
 
 }  // namespace
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm's highest step numbers stand for steps without srun, such as the shell of salloc.
+  // Slurm gives its highest step numbers to steps without srun, such as the shell of salloc. Such a step does not count
+  // as a later step of the job.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);
