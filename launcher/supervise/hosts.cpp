@@ -22,7 +22,8 @@ constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
 constexpr int kPatienceFactor = 4;  // patience = this factor * the slowest answer so far
 
-/// Starts the command without input and output, in a process group of its own. Returns -1 if it can't be started.
+/// Starts the command in a process group of its own, with /dev/null as input and output. Returns the process id; -1 if
+/// the command can't be started.
 pid_t spawn_silently(const Words& command) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -42,8 +43,8 @@ pid_t spawn_silently(const Words& command) {
   return error == 0 ? process : -1;
 }
 
-/// The command that tests whether `host` can start a process. The program timeout kills the test after a while, because
-/// srun would otherwise wait for a node that does not answer, even after supervise was killed.
+/// Returns the command that tests whether `host` can start a process. The program timeout kills the test after a while,
+/// because srun might wait for a node that does not answer, even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};

@@ -1,4 +1,4 @@
-/// Which hosts can still run a step (a run of srun or mpiexec).
+/// Finds the hosts that can still run a step (a run of srun or mpiexec).
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,21 @@
 
 namespace mn::launcher {
 
-/// Starts a process on all hosts at once, by srun or by ssh. A host has four seconds to answer. Once a host has
-/// answered, the limit is four times the slowest answer, but at least two and at most four seconds.
+/// Tests hosts by starting a process on all of them at once, with srun or ssh. A host has four seconds to answer. Once
+/// any host has answered, a host has four times the time of the slowest answer, but at least two and at most four
+/// seconds.
 class HostProbes {
  public:
-  /// Starts the processes.
+  /// Starts the processes, one on each host.
   HostProbes(Words hosts, bool by_srun);
   ~HostProbes();
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes the hosts that have answered. Call look() often, because the limit depends on how long the answers took.
+  /// Notes which hosts have answered since the last call. Call look() often, because the time limit depends on how long
+  /// the answers took.
   void look();
-  /// Waits for answers up to the limit, and returns the hosts that did not answer in time.
+  /// Waits for answers until the time limit, and returns the hosts that have not answered.
   [[nodiscard]] Words lost();
 
  private:
@@ -41,7 +43,8 @@ class HostProbes {
   std::vector<Probe> probes_;
 };
 
-/// Cancels the step `name` of `job` if squeue shows it. squeue and scancel each have five seconds at most.
+/// Cancels the step called `name` in the Slurm job `job`, if squeue lists the step. squeue and scancel may take five
+/// seconds each.
 void cancel_step(const std::string& job, const std::string& name);
 
 }  // namespace mn::launcher

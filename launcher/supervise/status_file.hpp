@@ -1,4 +1,5 @@
-/// The file in which rank 0 of a step writes the progress of training (mn::RunStatus), and times derived from it.
+/// The status file, in which rank 0 of a step writes the progress of training (mn::RunStatus), and the times that
+/// supervise derives from the progress.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace mn::launcher {
 
-/// Contents of a status file; times are seconds since 1970.
+/// The contents of a status file. Times are in seconds since 1970.
 struct RunProgress {
   std::int64_t began = 0;
   std::int64_t iteration = 0;
@@ -17,11 +18,12 @@ struct RunProgress {
   double loaded = 0;   ///< when training began
   double stepped = 0;  ///< when the first iteration was complete; 0: not yet
 };
-/// No value if the file is missing or incomplete.
+/// Reads a status file. No value if the file is missing or incomplete.
 [[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);
 
-/// The file that MN_STATUS_FILE names. If the variable is unset, each attempt gets a private file with a random name in
-/// the current folder, which all hosts see, and the variable is set to the name. The destructor removes the file.
+/// The status file, which the variable MN_STATUS_FILE names. If the variable is unset, each attempt makes a private
+/// file with a random name in the current folder, because all hosts see this folder, and sets the variable. The
+/// destructor removes the file.
 class StatusFile {
  public:
   StatusFile();
@@ -29,15 +31,15 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;
 
-  /// Makes an empty file, because an earlier attempt's progress must not count for this attempt. Returns an empty text;
-  /// if there is no file, unsets MN_STATUS_FILE and returns the reason.
+  /// Makes an empty status file, because the progress of an earlier attempt must not count for this attempt. Returns an
+  /// empty text. If the file cannot be made, unsets MN_STATUS_FILE and returns the reason.
   [[nodiscard]] std::string renew();
-  /// False if there is no status file, because renew() was not called or has failed. Then read() has no value even if
-  /// training makes progress.
+  /// Whether there is a status file. False if renew() was not called or has failed; in this case read() has no value,
+  /// even if training makes progress.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
-  /// The progress that rank 0 has written; no value before training, or if there is no status file.
+  /// The progress that rank 0 has written to the status file. No value before training, or if there is no status file.
   [[nodiscard]] std::optional<RunProgress> read() const;
-  /// Seconds since the file was last written; 0 if the time is unknown.
+  /// The time in seconds since the status file was last written; 0 if the time is unknown.
   [[nodiscard]] double silent_s() const;
 
  private:
@@ -47,7 +49,7 @@ class StatusFile {
   std::filesystem::path path_;
 };
 
-/// The times between a failure and the first iteration after it.
+/// How long each part of a recovery took, from a failure to the first iteration after the failure.
 struct Recovery {
   double detect_s = 0;     ///< from the last progress to a rank's line about the end, else to the step's end
   double tear_down_s = 0;  ///< from the end of `detect_s` until the next step could start
@@ -56,7 +58,8 @@ struct Recovery {
   double first_step_s = 0;
 
   [[nodiscard]] double all_s() const { return detect_s + tear_down_s + start_s + load_s + first_step_s; }
-  /// The times as text: "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in all".
+  /// The times as a text such as "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in
+  /// all".
   [[nodiscard]] std::string text() const;
 };
 

@@ -1,4 +1,5 @@
-/// Runs a step, one run of srun or mpiexec, as a child process. supervise copies the step's stderr and reads its lines.
+/// Runs a step, which is one run of srun or mpiexec, as a child process. Copies the step's standard error, and reads
+/// the lines in it.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// How a step ended.
+/// How a step has ended.
 struct StepEnd {
   int status = 0;                                   ///< as in a shell: 128 + the number of the signal that ended it
   std::optional<int> first_failure;                 ///< status of the first failed rank, if srun tells it
@@ -19,18 +20,22 @@ struct StepEnd {
   std::chrono::steady_clock::time_point failed_at;  ///< time of the line in `reason`, else of the process's end
 };
 
-/// Runs `command` in a process group of its own: otherwise a terminal's signal to supervise's group would reach the
-/// step twice. Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on
-/// schedulers' signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). A signal that repeats within 0.2 seconds is
-/// dropped. Signals within the first second after the first signal are passed on as SIGUSR1; later signals are passed
-/// on unchanged. When a rank announces the end, calls `on_failure`. If the launcher (srun or mpiexec) has not ended a
-/// second later, it gets SIGTERM. After another second, `cancel` is called and the launcher gets SIGKILL. Throws Error
-/// if the step cannot start.
+/// Runs the step `command` and returns how the step has ended. The step has a process group of its own, because
+/// otherwise a signal of the terminal would reach the step twice. Until the step has ended, its standard error is
+/// copied, and `look` is called ten times a second.
+///
+/// Signals of schedulers (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2) are passed on to the step. Within the first second
+/// after the first signal, SIGUSR1 is sent in place of each signal; later signals are passed on unchanged. A signal
+/// that repeats within 0.2 seconds is dropped.
+///
+/// When a rank announces the end, `on_failure` is called. If the launcher (srun or mpiexec) has not ended a second
+/// later, the launcher gets SIGTERM. After another second, `cancel` is called and the launcher gets SIGKILL. Throws
+/// Error if the step cannot start.
 [[nodiscard]] StepEnd run_step(const Words& command, const std::function<void()>& look,
                                const std::function<void()>& on_failure, const std::function<void()>& cancel);
 
-/// The first signal that a scheduler sent to supervise; 0 if there was none. The step gets the signal, too. After the
-/// first call of this function, schedulers' signals no longer end this process.
+/// Returns the first signal that a scheduler has sent to supervise, and that the step gets, too; 0 if there was none.
+/// From the first call on, signals of schedulers no longer end this process.
 [[nodiscard]] int scheduler_signal();
 
 }  // namespace mn::launcher

@@ -1,23 +1,24 @@
-/// mnlaunch supervise: starts a failed step, a run of srun or mpiexec, again in the same allocation.
+/// mnlaunch supervise: starts a failed step (a run of srun or mpiexec) again, in the same allocation.
 ///
-/// Runs once, in a batch script or on a login node, around srun or mpiexec. Ranks and supervise share only the file
-/// MN_STATUS_FILE, in which rank 0 writes the progress of training.
+/// supervise runs once, in a batch script or on a login node, and starts srun or mpiexec. The ranks and supervise share
+/// only the file MN_STATUS_FILE, in which rank 0 writes the progress of training.
 ///
-/// 1. A host that cannot start a process is lost and not used again. Spare hosts replace lost hosts; without spares,
-///    the next start has fewer ranks.
+/// 1. A host that cannot start a process is lost and not used again. Spare hosts replace lost hosts. If there is no
+///    spare host, the next start has fewer ranks.
 /// 2. The step is not started again if it would fail again: after wrong options, failed checks, a second failure at the
 ///    same iteration, or too many failures within an hour.
-/// 3. A scheduler's first signal goes to the step once, as SIGUSR1, on which the ranks save. The step is not started
-///    again. If the step dies of the signal before it can save, supervise returns kExitRequeue.
-/// 4. If srun ends the remaining ranks after a failure (-K), the failed rank's status counts, because srun's own status
-///    is that of SIGTERM.
+/// 3. The first signal of a scheduler is sent to the step once, as SIGUSR1, because the ranks then save a checkpoint.
+///    The step is not started again. If the step dies of the signal before it has saved, supervise returns
+///    kExitRequeue.
+/// 4. If srun ends the remaining ranks after a failure (-K), the status of the failed rank counts, because srun's own
+///    status only tells that the remaining ranks got SIGTERM.
 #pragma once
 
 #include "supervise/command.hpp"
 
 namespace mn::launcher {
 
-/// The options between `supervise` and the command.
+/// The options of supervise, which stand between the word `supervise` and the command.
 struct SuperviseOptions {
   std::size_t restarts = 3;   ///< after more failures within an hour, supervise gives up
   std::size_t spares = 0;     ///< hosts to reserve as replacements
@@ -25,14 +26,14 @@ struct SuperviseOptions {
   Words command;
 };
 
-/// The text of `mnlaunch supervise --help`.
+/// The text that `mnlaunch supervise --help` prints.
 [[nodiscard]] const char* supervise_help();
 
-/// `words`: the arguments after `supervise`. Throws UsageError.
+/// Parses `words`, the arguments after the word `supervise`. Throws UsageError.
 [[nodiscard]] SuperviseOptions parse_supervise(const Words& words);
 
-/// Returns the exit status: the last step's status, or kExitRequeue if another allocation could resume from a
-/// checkpoint.
+/// Starts the step, again after failures, and returns the exit status: the status of the last step, or kExitRequeue if
+/// the job could resume from a checkpoint in another allocation.
 [[nodiscard]] int supervise(const SuperviseOptions& options);
 
 }  // namespace mn::launcher
