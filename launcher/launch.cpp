@@ -43,7 +43,8 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
   return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that places the rank if the PMIx server does not answer. Throws Error if there is none.
+/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. `why_silent` says why the
+/// server does not answer. Throws Error if there is no such launcher.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;
@@ -58,10 +59,10 @@ struct Connection {
   std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
 };
 
-/// Takes the rank's placement from variables. If the variables leave the placement open, asks a PMIx or PMI server; a
-/// PMIx server is asked with the libpmix of `program`'s own MPI, if present. Collective over the job if a server is
-/// asked and the job has several nodes. If a PMIx server was asked, sets the variable that the program may need to
-/// connect to the server, too.
+/// Finds the placement of this rank and its group. If the launcher's variables do not tell the whole placement, a PMIx
+/// or PMI server is asked; this is collective over the job if the job has several nodes. A PMIx server is asked through
+/// the libpmix of the program's own MPI, if there is one. The program may need a variable to connect to a PMIx server
+/// after mnlaunch; the variable is then set in `variables`.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   const Signs signs = read_signs(variables, is_socket);
@@ -77,10 +78,10 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program will be this rank's second client of the PMIx server, and needs a free lock of the server's
-    // shared-memory store. So the locks are freed (ask_pmix_server.hpp) while the session has the store mapped. If this
-    // fails, the program must use PMIx's store "hash", which serves every client, but names a wrong node if mpiexec's
-    // own node has no ranks.
+    // The program will be this rank's second client of the PMIx server, and needs a free lock in the server's
+    // shared-memory store. So the locks are freed while mnlaunch's own connection has the store in memory
+    // (ask_pmix_server.hpp). If this fails, the program must use PMIx's store "hash", which serves every client, but
+    // names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -103,8 +104,8 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   return surroundings;
 }
 
-/// Finds the program's file. If the program cannot be run, notes the error in `rank` and does not throw: the checks
-/// compare the nodes first, and rank 0 then reports the error for all ranks.
+/// Finds the program's file. If the program cannot be run, notes the error in `rank` instead of throwing it, because
+/// the checks compare the nodes first, and rank 0 then reports the error for all ranks.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
   if (here.arguments.empty()) return;                                                    // --dry-run needs none
@@ -120,8 +121,8 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-/// Completes this rank's message of round 1: on rank 0, adds the facts that only rank 0 reports. Throws UsageError if
-/// this rank's options or variables are wrong; the root then makes the error the verdict of all ranks.
+/// Completes this rank's message of round 1. Rank 0 adds facts that only rank 0 reports. Throws UsageError if this
+/// rank's options or variables are wrong; the root then turns the error into the verdict for all ranks.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
@@ -135,13 +136,13 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
   arrival.marker = marker->name();
 }
 
-/// Runs rounds 1 and 2. The answer of round 1 contains the rank's final NodeNumbers.
+/// Runs rounds 1 and 2. The answer of round 1 contains this rank's final numbers (NodeNumbers), which round 2 needs.
 Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
   std::optional<Marker> marker;  // the marker's file exists until all nodes have looked for it
   try {
     roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
   } catch (const CutOff&) {
-    // No leader has received this rank's error, so the rank throws the error itself.
+    // No leader has received the error of this rank, because the rank is cut off. The rank reports the error itself.
     if (!rank.here.error.empty()) throw UsageError(rank.here.error);
     throw;
   }
@@ -163,8 +164,9 @@ void print_notes(const Connection& connection, const ThisRank& rank) {
   }
 }
 
-/// Ends the exchange and waits. Rank 0 waits less than the other ranks, so it has printed its line and exits first: at
-/// the first bad exit mpiexec kills all ranks.
+/// Ends the exchange, waits, and returns `exit_code`. Rank 0 waits for a shorter time than the other ranks, so rank 0
+/// has printed its line before any rank exits. The order matters, because mpiexec kills all ranks at the first exit
+/// with an error.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
@@ -172,8 +174,8 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-/// Runs rounds 1 to 3. If the program must not start, returns the exit status; otherwise fills `outcome` and
-/// `prepared`, and returns no value.
+/// Runs rounds 1 to 3. If the program must not start, returns the exit status. Otherwise returns no value, and fills
+/// `outcome` and `prepared`.
 std::optional<int> decide_with_others(const Connection& connection, ThisRank& rank, Outcome& outcome,
                                       PreparedStart& prepared) {
   Exchange exchange(connection.group);
