@@ -72,7 +72,7 @@ void keep_cause(const JobFacts& job, Findings& findings) {
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
-/// Adds the facts about the nodes that the self test needs to the report (selftest/doctor_report.hpp).
+/// Adds to the report `document` what the self test must know about the nodes (selftest/doctor_report.hpp).
 void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
   document["gpu"] = first_gpu(job);
   document["fabric_gbit_s"] = slowest_fabric(job);
@@ -137,8 +137,8 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // With --doctor, the self test starts even if there are errors, and prints them. The exception are errors that keep
-    // the self test's ranks from starting as one job.
+    // With --doctor, the self test starts even if the checks have found errors, and its report shows the errors. Only
+    // errors that keep the self test's ranks from starting as one job forbid the start.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     // If the self test starts, nothing is printed here, because the self test's report contains the findings, too.
     if (verdict.exit_code == 0) return verdict;
