@@ -42,8 +42,8 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// Waits until the process `child` has ended, and returns its wait status. Kills the process if it takes longer than 30
-/// s.
+/// Waits until the process `child` has ended, and returns its wait status. If the process takes longer than 30 s, kills
+/// the process.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
