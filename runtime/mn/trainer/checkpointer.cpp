@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds the time for which the result lives to `sum`.
+/// Returns an object that, when destroyed, adds the seconds since this call to `sum`.
 auto add_time(double& sum) {
   return c10::make_scope_exit([&sum, begin = std::chrono::steady_clock::now()] {
     sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -71,7 +71,7 @@ void Checkpointer::note_resume(const fs::path& checkpoint) {
 }
 
 void Checkpointer::begin_run() {
-  if (is_saving()) return;  // the save of this iteration began before this run()
+  if (is_saving()) return;  // the save of this iteration began before this call of run()
   saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration();
 }
 
@@ -84,11 +84,12 @@ void Checkpointer::log_other_runs() const {
              found.front().filename().string() +
              ": this run does not continue it, and renames them when it writes its first");
   } catch (const DataError&) {
-    // If the folder cannot be read, nothing is logged; the first save will throw the error.
+    // If the folder cannot be read, nothing is logged here, because the first save will throw the error.
   }
 }
 
-/// Collective. Invariant 3: called before the checkpoint of iteration `next` is written.
+/// Collective. Invariant 3: before the checkpoint of iteration `next` is written, renames the checkpoints of other
+/// runs.
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;
@@ -127,7 +128,8 @@ void Checkpointer::save(const fs::path& path) {
 
 fs::path Checkpointer::save_to_requeue() {
   const fs::path path = checkpoint_path(surroundings_.out, iteration());
-  // Invariant 3, even if nothing is saved here: the requeued job will resume from the newest checkpoint.
+  // Invariant 3: renames the checkpoints of other runs even if nothing is saved here, because the requeued job will
+  // resume from the newest checkpoint in the folder.
   rename_other_runs(is_saved() ? iteration() + 1 : iteration());
   if (!is_saved()) save(path);
   return path;
@@ -135,7 +137,7 @@ fs::path Checkpointer::save_to_requeue() {
 
 void Checkpointer::save_in_background(std::function<void()> committed, std::function<void()> root_committed) {
   if (!is_root() || !root_committed) root_committed = [] {};
-  if (is_saving() && is_saved()) {  // invariant 1: a second request joins
+  if (is_saving() && is_saved()) {  // invariant 1: a second request in the same iteration joins the save
     committed_.push_back(std::move(committed));
     root_committed_.push_back(std::move(root_committed));
     return;
@@ -202,7 +204,7 @@ bool Checkpointer::advance_phase() {
   return true;
 }
 
-/// Invariant 2: after a failed save training goes on; therefore the failure is logged as a warning.
+/// Invariant 2: training goes on after a failed save, so the failure is only logged as a warning.
 void Checkpointer::warn(const SaveError& error) const {
   const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
                                                           : "; training goes on, and the checkpoint before stays";

@@ -1,11 +1,12 @@
 /// Finds out whether a loss function, which runs on each minibatch, makes collective calls.
 ///
-/// The function is not called for a minibatch without samples. If the function makes collective calls, ranks with
-/// samples would wait in these calls forever for the ranks without samples.
-/// (1) Before the first minibatch, no rank knows what the function does. The ranks therefore find out whether any rank
-///     has no samples. If a rank has none, the function's first collective call throws before anything is sent.
-/// (2) After the first minibatch, every rank knows, and a rank without samples ends the job if the function makes
-///     collective calls.
+/// On a rank whose minibatch has no samples, the function is not called. If the function makes collective calls, the
+/// ranks with samples would wait in these calls forever for that rank.
+/// (1) Before the first minibatch, no rank knows whether the function makes collective calls. The ranks therefore tell
+///     each other whether any rank has no samples. If a rank has no samples, the function's first collective call
+///     throws before anything is sent.
+/// (2) After the first minibatch, every rank knows whether the function makes collective calls. If it does, a rank
+///     without samples throws an error, which ends the job.
 ///
 /// Cost: a small allreduce before the first minibatch, and a second small allreduce after that minibatch if a rank has
 /// no samples.
@@ -22,10 +23,10 @@ namespace mn {
 /// Runs a function on minibatches, and finds out whether it makes collective calls.
 class CollectiveUse {
  public:
-  /// Returns function(). On a rank without samples, does not call the function and returns no value. Invariant 1: if
-  /// `comm` is not null, the first run() is collective over `comm`: the ranks find out whether any rank has no samples.
-  /// Throws ArgumentError if the function makes collective calls and a rank has no samples. The messages have `where`,
-  /// for example "training", and `epoch`, which counts from 1.
+  /// Returns function(). On a rank without samples, the function is not called, and the result has no value. If `comm`
+  /// is not null, the first run() is collective over `comm`, because the ranks find out whether any rank has no samples
+  /// (invariant 1). Throws ArgumentError if the function makes collective calls and a rank has no samples. The error's
+  /// text contains `where`, for example "training", and the epoch, counted from 1.
   template <class Function>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
     std::optional<decltype(function())> result;
@@ -47,7 +48,7 @@ class CollectiveUse {
     if (empty) agree_on_none(forbidden, *comm, *empty, where, epoch);
     return result;
   }
-  /// True if the function has made a collective call on this rank.
+  /// True if the function has made a collective call on this rank in any run().
   [[nodiscard]] bool any() const noexcept { return any_; }
 
  private:

@@ -23,9 +23,9 @@ class IteratingEvaluator : public Evaluator {
       : iterator_(std::move(iterator)), model_(std::move(model)) {}
 
  protected:
-  /// Calls `work` for each of this rank's minibatches in an epoch, or for `most` minibatches if `most` is not 0.
-  /// Collective if `comm` is not null: a rank without a minibatch takes part, too. If pauses_ throws, the iterator and
-  /// the random numbers are as before.
+  /// Calls `work` for each of this rank's minibatches in an epoch. If `most` is not 0, stops after `most` minibatches.
+  /// If `comm` is not null, the call is collective, and a rank without a minibatch takes part, too. If pauses_ throws,
+  /// the iterator and the random numbers get the states that they had before the call.
   void for_each_batch(Communicator* comm, const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
     const at::NoGradGuard no_grad;
     const auto restore_modes =
@@ -43,7 +43,8 @@ class IteratingEvaluator : public Evaluator {
         if (pauses_) pauses_(false);
         batch = iterator_->next();
         if (!batch && done > 0) break;
-        // A rank with fewer samples gets empty minibatches: an error if the model makes collective calls (calls_).
+        // A rank with fewer samples gets empty minibatches. calls_ throws an error if the model makes collective calls,
+        // because a rank with an empty minibatch does not call the model.
         calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
         note_progress();
       } while (batch && ++done != most);
@@ -100,12 +101,13 @@ class MultiNodeEvaluator final : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
-/// The values of minibatches, collected as SampleResults collects the results of samples.
+/// Collects the values that a function has returned for each minibatch. SampleResults does so for single samples.
 class MinibatchValues {
  public:
   void add(const Batch& /*batch*/, nlohmann::json value) { values_.push_back(std::move(value)); }
   [[nodiscard]] std::vector<nlohmann::json> take() { return std::exchange(values_, {}); }
-  /// Collective: every rank sends its values in one message. Returns on rank 0 the values of all ranks, in rank order.
+  /// Collective: every rank sends its values to rank 0 in one message. Returns the values of all ranks on rank 0, in
+  /// rank order. Returns an empty list on all other ranks.
   [[nodiscard]] std::vector<nlohmann::json> gather(Communicator& comm) const {
     std::vector<nlohmann::json> all;
     for (const auto& theirs : comm.gather_obj(nlohmann::json(values_))) {
@@ -118,11 +120,12 @@ class MinibatchValues {
   std::vector<nlohmann::json> values_;
 };
 
-/// Collects something from each minibatch (MinibatchValues or SampleResults); rank 0 aggregates the collections.
+/// Collects something from each minibatch. `Collected` is MinibatchValues or SampleResults. Rank 0 aggregates what all
+/// ranks have collected.
 template <class Collected, class CalcBatch, class AggregateAll>
 class CollectingEvaluator final : public IteratingEvaluator {
  public:
-  /// `what` names the evaluator in the error that an argument is null.
+  /// `what` names the evaluator in the error that is thrown if an argument is null.
   CollectingEvaluator(const char* what, std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
                       CalcBatch calc_batch, AggregateAll aggregate, std::shared_ptr<Communicator> comm)
       : IteratingEvaluator(std::move(iterator), std::move(model)),
@@ -142,7 +145,8 @@ class CollectingEvaluator final : public IteratingEvaluator {
   Metrics evaluate() override {
     const auto all = collect(comm_.get()).gather(*comm_);
     Metrics metrics;
-    // on_root() throws on all ranks what aggregate_() throws; otherwise they would wait in the broadcast forever.
+    // If aggregate_() throws on rank 0, on_root() throws on all ranks, because all ranks except rank 0 would otherwise
+    // wait in the broadcast forever.
     on_root<ArgumentError>(
         *comm_, [&] { metrics = aggregate_(all); }, true);
     return comm_->bcast_obj(nlohmann::json(metrics)).template get<Metrics>();

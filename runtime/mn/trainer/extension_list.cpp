@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Returns member(). Puts the extension's name before the text of an error of libtorch or another library.
+/// Returns member(). If libtorch or another library throws an error, puts the extension's name before the error's text.
 template <class Member>
 auto name_errors(const std::string& extension, const Member& member) {
   try {
@@ -29,7 +29,7 @@ auto name_errors(const std::string& extension, const Member& member) {
 
 }  // namespace
 
-// The header only declares nlohmann::json and Communicator; therefore these functions are defined here.
+// These functions are defined here because extension.hpp only declares nlohmann::json and Communicator.
 nlohmann::json Extension::state() const { return nullptr; }
 
 void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) {
@@ -46,7 +46,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   if (std::ranges::find(entries_, name, &Entry::name) != entries_.end()) {
     throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
   }
-  // Extensions of one priority stay in the order of add(), which is the same on all ranks.
+  // Extensions of equal priority stay in the order in which add() was called. This order is the same on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   const auto added = entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -114,12 +114,13 @@ nlohmann::json ExtensionList::rank_state() const {
 
 void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) entry.last_run_s = elapsed_s_();
-  restored_ = {};  // no extension can be added after this
-  // initialize() may use the state of any extension. All states are loaded by now.
+  restored_ = {};  // from now on, no extension can be added
+  // All states are loaded by now, because initialize() of an extension may use the state of any extension.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
-/// Gives one extension its state and tensors from the checkpoint. An extension without a saved state begins anew.
+/// Gives one extension its state and tensors from the checkpoint. If the checkpoint has no state of the extension, the
+/// extension starts as in a new training.
 void ExtensionList::restore(Entry& entry) const {
   const auto own_of = [&](const NamedTensors& all) { return with_prefix(all, entry.name + "/"); };
   // Tensors are loaded before the state, because the state may refer to tensors.
@@ -192,7 +193,8 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a function of an extension. If the call is interrupted, returns false, and the extension is pending again.
+/// Calls a function of an extension. Returns false if a signal or the time limit has interrupted the call; the
+/// extension is then pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   const double begin_s = elapsed_s_();
@@ -222,7 +224,7 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
   const auto end = c10::make_scope_exit([this] { is_running_ = false; });
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
-    // If one extension is interrupted, all later ones still report.
+    // The result is ignored: if one extension is interrupted, all later extensions still report.
     static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }
 }
@@ -245,7 +247,7 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // due() is the answer of this rank's clock; set_due() gets the answer on which all ranks have agreed.
+  // due() reads the clock of this rank. set_due() later gets the result on which all ranks have agreed.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

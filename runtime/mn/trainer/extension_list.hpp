@@ -15,9 +15,9 @@
 
 namespace mn {
 
-/// Where a training stands after an iteration.
+/// How far a training has come after an iteration.
 struct Progress {
-  std::int64_t iteration = 0;  ///< number of the ended iteration
+  std::int64_t iteration = 0;  ///< number of the iteration that has ended
   double previous_epoch_detail = 0;
   double epoch_detail = 0;
 };
@@ -25,15 +25,15 @@ struct Progress {
 /// The extensions of one Trainer. All ranks must make the same calls in the same order.
 class ExtensionList {
  public:
-  /// `elapsed_s` returns how many seconds the training has taken so far. `comm` has the ranks that train.
+  /// `elapsed_s` returns how many seconds the training has taken so far. `comm` connects the ranks that train.
   ExtensionList(Communicator* comm, std::function<double()> elapsed_s)
       : comm_(comm), elapsed_s_(std::move(elapsed_s)) {}
 
-  /// Throws ArgumentError if the extension's name is in use.
+  /// Throws ArgumentError if another extension already has this name.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds to `about`, a part of the checkpoint of `iteration`, the states of all extensions, and the names of those
-  /// that are pending or have run in `iteration`.
+  /// Adds to the checkpoint's object `about` the states of all extensions. Also adds the names of the extensions that
+  /// are pending, and of those that have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
   /// What a checkpoint holds about extensions.
   struct Restored {
@@ -43,47 +43,55 @@ class ExtensionList {
     std::vector<NamedTensors> other_ranks;  ///< tensors of each rank, if the number of ranks has changed
     std::vector<nlohmann::json> observed;   ///< each rank_state() whose observations this rank gets
   };
-  /// Gives each extension its state. An extension that is added later, before initialize(), gets its state, too.
+  /// Gives each extension its state. An extension that is added later, but before initialize(), also gets its state.
   void load(Restored restored);
-  /// The tensors() of extensions with these are_tensors_replicated(), named "EXTENSION/TENSOR".
+  /// Returns the tensors() of the extensions for which are_tensors_replicated() equals `replicated`. Each tensor is
+  /// named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
-  /// The rank_tensors() of all extensions, named "EXTENSION/TENSOR".
+  /// Returns the rank_tensors() of all extensions. Each tensor is named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors rank_tensors() const;
 
-  /// Adds the values of a minibatch or an update to the observations of all extensions with observes_all().
+  /// Adds the values of a minibatch or an update to the observations of each extension for which observes_all() is
+  /// true.
   void observe_all(const Summary& values);
-  /// What this rank has observed for each extension with observes_all(), by the extensions' names.
+  /// Returns, by the extension's name, what this rank has observed for each extension for which observes_all() is true.
   [[nodiscard]] nlohmann::json rank_state() const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before each extension runs. If it returns false, the extension and all later extensions stay pending.
+  /// Called before an extension runs, with the extension's duration. If the function returns false, this extension and
+  /// all later extensions stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// kReporting: priorities above kPriorityReport; kReading: all others, which need the complete report.
+  /// kReporting: extensions with a priority above kPriorityReport. kReading: all other extensions, because these need
+  /// the complete report.
   enum class Part { kReporting, kReading };
-  /// Marks an extension as pending if its trigger fires in the iteration that has just ended.
+  /// Marks each extension as pending whose trigger fires in the iteration that has just ended.
   void find_due(const Progress& progress);
-  /// Runs the pending extensions of `part`. Returns false if an extension may not begin, or was interrupted.
+  /// Runs the pending extensions of `part`. Returns false if an extension may not begin, or if an extension was
+  /// interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// Calls at_end() of each extension that is not pending and has not run. An interrupted extension becomes pending.
+  /// Calls at_end() of each extension that is not pending and has not run in this iteration. If at_end() is
+  /// interrupted, the extension becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// While an extension runs, offers a reported value to all extensions. True if one of them has taken it.
+  /// If an extension is running, offers the reported value to all extensions. Returns true if one of them has taken the
+  /// value.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
   void average_kept_statistics(Trainer& trainer) const {
     for (const Entry& each : entries_) each.extension->average_kept_statistics(trainer);
   }
-  /// Returns how long run() and at_end() took, summed up over all iterations of this process.
+  /// Returns how long run() and at_end() of extensions took in total, over all iterations of this process.
   [[nodiscard]] const ExtensionTimes& times() const noexcept { return times_; }
 
-  /// True if the trigger of any extension counts seconds. Rank 0's clock must then decide for all ranks.
+  /// True if the trigger of any extension counts seconds. Rank 0's clock must then decide for all ranks when it fires.
   [[nodiscard]] bool any_by_seconds() const;
-  /// Returns a flag for each trigger that counts seconds: 1 if its period is over by this rank's clock, otherwise 0.
+  /// Returns a flag for each trigger that counts seconds: 1 if the trigger's period is over by this rank's clock,
+  /// otherwise 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
-  /// Takes the flags of due() on which the ranks have agreed. The next find_due() uses them.
+  /// Stores the flags of due() on which all ranks have agreed. The next find_due() uses these flags.
   void set_due(std::span<const std::int64_t> flags);
 
  private:
@@ -92,11 +100,11 @@ class ExtensionList {
     std::unique_ptr<Extension> extension;
     Interval trigger;
     int priority;
-    double last_run_s;            // seconds of training at the last run
-    std::int64_t last_iteration;  // iteration of the last run
+    double last_run_s;            // seconds of training before the last run()
+    std::int64_t last_iteration;  // iteration of the last run()
     bool due;                     // set by set_due(): a trigger in seconds fires
     bool is_pending = false;
-    Summary observed = {};  // with observes_all(): this rank's values since the last run()
+    Summary observed = {};  // if observes_all(): this rank's values since the last run()
   };
 
   static bool fires(Entry& entry, const Progress& progress);

@@ -21,11 +21,11 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 
 at::Tensor global_norm(const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) return at::zeros({}, at::kDouble);
-  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;  // libtorch has one kernel for tensors of one dtype
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;  // libtorch's kernel takes tensors of one dtype
   for (const at::Tensor& tensor : tensors) by_dtype[tensor.scalar_type()].push_back(tensor);
   std::vector<at::Tensor> norms;
   for (const auto& [dtype, some] : by_dtype) {
-    // The norm of a 16-bit tensor is float32, because 16 bits cannot hold the squares.
+    // For 16-bit tensors, computes the norm in float32, because 16 bits cannot hold the squares.
     const bool is_narrow = c10::elementSize(dtype) < 4;
     const auto each = at::_foreach_norm(some, 2, is_narrow ? std::optional(at::kFloat) : std::nullopt);
     norms.insert(norms.end(), each.begin(), each.end());

@@ -1,4 +1,4 @@
-/// The norm of many tensors together. Internal.
+/// The norm of many tensors together, as if they were one vector. Internal.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace mn {
 
-/// The defined gradients of `parameters`; a sparse gradient is replaced by the tensor of its rows.
+/// Returns the gradients of `parameters`, without undefined gradients. In place of a sparse gradient, the result has
+/// the tensor of the gradient's rows.
 [[nodiscard]] std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters);
-/// Returns the L2 norm of all elements together, in float64, on the tensors' device. Does not wait for the device. Runs
-/// three operators of libtorch, and one more for each further dtype.
+/// Returns the L2 norm of all elements of `tensors` together, in float64, on the tensors' device. The host does not
+/// wait for the device. Runs three operators of libtorch, and one more for each additional dtype.
 [[nodiscard]] at::Tensor global_norm(const std::vector<at::Tensor>& tensors);
 
 }  // namespace mn

@@ -19,7 +19,8 @@ namespace {
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
 
-/// Works on the CPU. For 16-bit gradients the rate stays float32: libtorch would round a rate of 1e-8 to 0.
+/// Multiplies the gradients by `rate`. For 16-bit gradients on the CPU, the rate stays float32, because libtorch would
+/// round a rate of 1e-8 to 0.
 void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& gradient : gradients) {
@@ -27,15 +28,15 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
       wide.push_back(gradient);
       continue;
     }
-    // libtorch computes in float32 only if the rate has as many dimensions as the gradient.
+    // The rate gets as many dimensions as the gradient, because libtorch would otherwise not compute in float32.
     const std::vector<std::int64_t> ones(static_cast<std::size_t>(gradient.dim()), 1);
     gradient.mul_(rate.to(at::kFloat).reshape(ones));
   }
   if (!wide.empty()) at::_foreach_mul_(wide, rate);
 }
 
-/// Limits the norm of all gradients together, if it is finite, to `max_norm`. Returns the norm before. On a GPU the
-/// host does not wait.
+/// Scales the gradients so that the norm of all gradients together is at most `max_norm`. If the norm is not finite,
+/// leaves the gradients alone. Returns the norm before the scaling. On a GPU, the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
@@ -63,7 +64,8 @@ GradientHook weight_decay(double rate) {
     for (const auto& parameter : parameters) {
       if (!parameter.grad().defined()) continue;
       reject_sparse(parameter, "weight decay");
-      // libtorch would round `rate` to the dtype of a 16-bit parameter and gradient.
+      // If parameter and gradient have 16 bits, the parameter is added as float32, because libtorch would otherwise
+      // round `rate` to 16 bits.
       parameter.mutable_grad().add_(is_narrow(parameter) ? parameter.to(at::kFloat) : parameter, rate);
     }
   };

@@ -22,8 +22,8 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kAlike = 4;       // so many alike steps in a row, then a recording
-constexpr std::int64_t kPatience = 200;  // so many steps without a graph, then a warning
+constexpr std::int64_t kAlike = 4;       // after so many alike steps in a row, a step is recorded
+constexpr std::int64_t kPatience = 200;  // after so many steps without a graph, a warning is logged
 
 at::Tensor host_random_state() {
   at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCPU));
@@ -77,8 +77,8 @@ const char* GraphedStep::why_no_graph(const MultiNodeOptimizer& optimizer) {
   return nullptr;
 }
 
-/// Invariant 3: returns the optimizer's constants, which a graph holds, and a fingerprint of parameters, hooks and
-/// states. Learning rates may change, and are left out.
+/// Invariant 3: returns all settings that a graph holds, as numbers: the optimizer's constants, and a fingerprint of
+/// parameters, hooks and states. Learning rates are left out, because they may change without a new recording.
 std::vector<double> GraphedStep::settings() {
   optimizer_->follow_parameter_set();
   std::vector<double> all = update_->constants();
@@ -104,9 +104,9 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// Collective, invariant 1: all ranks decide in the same way whether to run, record or launch the step.
+/// Collective. Invariant 1: all ranks choose the same way for the step, namely to run, record or launch it.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
-  if (is_optional_ && !graph_ && steps_ >= kPatience) return Way::kWithoutGraph;  // on all ranks: no message
+  if (is_optional_ && !graph_ && steps_ >= kPatience) return Way::kWithoutGraph;  // on all ranks, so no message
   Communicator& comm = *optimizer_->communicator();
   Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
@@ -115,7 +115,8 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
              (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
-  // The ways ascend: if one rank cannot launch or record, the minimum lets no rank do so.
+  // The ranks take the minimum of their ways, because the ways ascend: if one rank cannot launch or record, no rank
+  // does.
   auto least = static_cast<std::int64_t>(way);
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);
@@ -143,15 +144,15 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     recorded_ = kind;
   } else {
     const at::NoGradGuard no_grad;
-    // The graph reads its inputs at fixed addresses; therefore the new inputs are copied there.
+    // The graph reads its inputs at fixed addresses, so the new inputs are copied to these addresses.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
-  launch(way == Way::kRecord);  // a recording computes nothing, so it is launched, too
-  return copies(results_);      // the next launch overwrites results_
+  launch(way == Way::kRecord);  // a recording computes nothing, so the graph is launched, too
+  return copies(results_);      // copies, because the next launch overwrites results_
 }
 
-/// Launches the graph, and does the host's part of a step. `is_first` is true directly after the recording, which has
-/// already counted the update and its bytes.
+/// Launches the graph, and does the host's part of a step. `is_first` is true directly after the recording. In this
+/// case the recording has already counted the update and the bytes sent.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -165,12 +166,13 @@ void GraphedStep::launch(bool is_first) {
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
-  // The old graph's memory is for the new one.
+  // The old graph is deleted first, so that the new graph can use its memory.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // Invariant 4: every launch would repeat random numbers that `step` draws on the host.
+  // Invariant 4: `step` must draw no random numbers on the host, because every launch would repeat these numbers. A
+  // changed state of the host's generator shows that `step` has drawn some.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

@@ -11,16 +11,16 @@
 ///     return std::vector{loss.detach()};
 ///   })[0];
 ///
-/// (1) The first steps run without a graph. After several alike steps in a row, once GradientReduction::is_settled(), a
-///     step is recorded (tensor/device_graph.hpp). From then on the graph replaces all steps that are alike to the
-///     recorded step. Different steps, such as the last step of an epoch, run without the graph. In each step, either
-///     all ranks launch the graph or no rank does.
+/// (1) The first steps run without a graph. A step is recorded (tensor/device_graph.hpp) after several alike steps in a
+///     row, but not before GradientReduction::is_settled(). From then on the graph replaces all steps that are alike to
+///     the recorded step. A step that is not alike, such as the last step of an epoch, runs without the graph. In each
+///     step, either all ranks launch the graph or no rank does.
 /// (2) Two steps are alike if the inputs of both have the same shapes, strides and dtypes, and if both have the same
 ///     `numbers` (see run()).
-/// (3) Learning rates may change from step to step. If another setting of the optimizer or its parameters changes, or a
-///     state is loaded, the next step is recorded again.
-/// (4) The graph holds the host's decisions at the recording: hooks and the model must make the same decisions in each
-///     step. They must not read values of the GPU, and must not draw random numbers on the host.
+/// (3) Learning rates may change from step to step without a new recording. If any other setting of the optimizer
+///     changes, or its parameters change, or a state is loaded, the next step is recorded again.
+/// (4) The graph repeats the decisions that the host made during the recording. Hooks and the model must therefore make
+///     the same decisions in each step, must not read values of the GPU, and must not draw random numbers on the host.
 /// The results equal those of steps without a graph, bit for bit, if kernels are deterministic. Cost of a launched
 /// step: copies of inputs and results on the GPU. With several ranks, the hosts also agree on one number. Memory: a
 /// graph keeps its activations between steps.
@@ -39,7 +39,8 @@ class DeviceGraph;
 class DeviceUpdate;
 class MultiNodeOptimizer;
 
-/// Runs the steps of one optimizer: records a step as a graph when possible, and launches the graph.
+/// Runs the steps of one optimizer. Records a step as a graph when this is possible, and launches the graph in later
+/// steps.
 class GraphedStep {
  public:
   /// Makes a whole step, from zero_grad() to step(). Returns the tensors that the program reads after the step.
@@ -47,18 +48,18 @@ class GraphedStep {
 
   /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
   /// buffering, local steps, compression, a trace, debug mode, an optimizer other than FusedAdam, FusedAdamW and
-  /// FusedSgd, or, with several ranks, a communicator that reduces through the host. If the graph is `optional`, a step
-  /// is recorded only if the GPU has memory for the graph and for a step without the graph; without a graph in the
-  /// first 200 steps there will be none.
+  /// FusedSgd, or, with several ranks, a communicator that reduces through the host. If `optional` is true, a step is
+  /// recorded only if the GPU has enough memory both for the graph and for a step without the graph. If no step was
+  /// recorded among the first 200 steps, none will be recorded later.
   explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer, bool optional = false);
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;             ///< not copyable
   GraphedStep& operator=(const GraphedStep&) = delete;  ///< not copyable
 
-  /// Returns the reason why there can be no graph of this optimizer's steps; null if there can be one.
+  /// Returns the reason why this optimizer's steps cannot become a graph. Null if they can.
   [[nodiscard]] static const char* why_no_graph(const MultiNodeOptimizer& optimizer);
 
-  /// Collective: makes the step, and returns copies of its results. `inputs` lie on the GPU. `numbers` are the numbers
+  /// Collective: makes the step, and returns copies of its results. `inputs` lie on the GPU. `numbers` has all numbers
   /// of the minibatch that `step` uses, such as the number of samples. `step` must do the same work in every call.
   /// Throws UsageError if the step can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
@@ -71,7 +72,7 @@ class GraphedStep {
  private:
   enum class Way : std::int64_t { kWithoutGraph, kRecord, kLaunch };
 
-  /// What must be equal for two steps to be alike (invariants 2 and 3).
+  /// Everything that must be equal for two steps to be alike (invariants 2 and 3).
   struct Kind {
     std::vector<std::int64_t> shapes;
     std::vector<double> numbers;
@@ -87,9 +88,9 @@ class GraphedStep {
 
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
   bool is_optional_;
-  DeviceUpdate* update_;  // null: the optimizer has no update for a graph
+  DeviceUpdate* update_;  // null: the optimizer has no update that a graph can hold
   std::int64_t steps_ = 0;
-  std::int64_t alike_ = 0;  // number of steps in a row like the last one
+  std::int64_t alike_ = 0;  // number of alike steps in a row, up to the last step
   Kind last_;
   Kind recorded_;
   std::vector<at::Tensor> inputs_, results_;  // tensors of the graph, at fixed addresses

@@ -36,7 +36,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // Each average changes the buffers by the same amount on all ranks, so they must be equal now.
+  // The buffers must be equal on all ranks now, because each average changes them by the same amount on all ranks.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -44,7 +44,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of change_ holds the weight and the flags: one reduction averages them, too.
+  // Four elements at the end of change_ hold the weight and the flags, so that one reduction also averages these.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -88,8 +88,8 @@ ReductionResult LocalSgd::average(bool set_changes) {
   return result;
 }
 
-/// Sets change_ to the weighted change since the last average. The mean of changes, which are small, is rounded less
-/// than the mean of parameters.
+/// Sets change_ to the change of parameters and buffers since the last average, times `weight`. Changes are averaged
+/// instead of parameters, because changes are small, and small numbers lose less by rounding.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
@@ -97,7 +97,7 @@ void LocalSgd::fill_change(double weight) {
   };
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i].buffer);
-  add_squared_means(buffers_, changes_of_buffers());  // invariant 4: adds d² to v
+  add_squared_means(buffers_, changes_of_buffers());  // invariant 4: adds d² to each variance
   change_->tail().fill_(1);
   if (weight != 1) change_->scale(weight);
 }
@@ -114,7 +114,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // SlowMo: an outer optimizer with momentum uses the mean change as its gradient.
+    // With momentum (SlowMo), an outer optimizer takes the mean change of the parameters as its gradient.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(exact_factor(outer_momentum_)).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));

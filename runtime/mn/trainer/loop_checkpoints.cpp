@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOwnValue = "own";  // name of OwnValue in a checkpoint
 
-/// Checkpoints store the state of an extension, and so the program's value.
+/// An extension whose state is the program's own value, so that checkpoints store the value.
 struct OwnValue final : Extension {
   std::string name() const override { return kOwnValue; }
   json state() const override { return value; }
@@ -35,7 +35,7 @@ struct OwnValue final : Extension {
 
 }  // namespace
 
-/// The parts of a training, which a Trainer would hold.
+/// The parts of a training. With a Trainer, the Trainer would hold them.
 struct LoopCheckpoints::Impl {
   Impl(std::shared_ptr<Communicator> communicator, std::vector<NamedOptimizer> named, Iterator& iterator,
        torch::nn::Module& model, const fs::path& folder_path, std::size_t kept);
@@ -46,7 +46,7 @@ struct LoopCheckpoints::Impl {
   std::size_t keep;
   OwnValue* own = nullptr;  // in `extensions`
   ExtensionList extensions{comm.get(), [this] { return parts.counters.elapsed_s(); }};
-  Observation observation;  // always empty, because the program itself adds up its losses
+  Observation observation;  // always empty: the program adds up its losses itself
   TrainingParts parts;
   RunStatus status;
   std::unique_ptr<OutputFolder> folder;  // on rank 0
@@ -103,7 +103,7 @@ bool LoopCheckpoints::resume(const std::string& from) {
   if (!checkpoint) return false;
   restore_training(impl_->parts, *checkpoint, "the checkpoint (" + from + ")");
   const json& saved = checkpoint->about().at("extensions");
-  const bool has_own = saved.contains(kOwnValue);  // a Trainer's checkpoint has no such value
+  const bool has_own = saved.contains(kOwnValue);  // false for a checkpoint of a Trainer
   impl_->own->value = has_own ? from_storable(saved.at(kOwnValue), "the checkpoint's value of the program") : json();
   impl_->checkpointer->note_resume(checkpoint->path());
   impl_->status.began(step());
@@ -131,7 +131,7 @@ void LoopCheckpoints::save(std::int64_t step, const json& own) {
   if (impl_->comm->rank() != 0) return;
   try {
     remove_old_checkpoints(impl_->out, impl_->keep);
-  } catch (const DataError& error) {  // training continues
+  } catch (const DataError& error) {  // old checkpoints could not be removed, but training goes on
     log_warning(error.what() + std::string("; old checkpoints stay"));
   }
 }

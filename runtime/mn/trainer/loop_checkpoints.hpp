@@ -1,5 +1,5 @@
-/// Checkpoints of a training loop without a Trainer, in the format of a Trainer's checkpoints: each rank writes a part,
-/// and any number of ranks resumes.
+/// Checkpoints of a training loop without a Trainer, in the format of a Trainer's checkpoints: Each rank writes a part
+/// of a checkpoint, and any number of ranks can resume from it.
 ///
 ///   mn::LoopCheckpoints checkpoints(comm, *optimizer, loader, *model, "result");
 ///   checkpoints.resume("auto");  // goes on from the newest checkpoint in result/, if there is one
@@ -26,13 +26,13 @@
 namespace mn {
 
 /// Saves and restores a training: parameters, buffers, optimizers with their learning rates, random numbers, the
-/// position in the data, and a value of the program's own. The constructor, resume() and save() are collective, and
-/// block.
+/// position in the data, and one value of the program's own. The constructor, resume() and save() are collective, and
+/// they block.
 class LoopCheckpoints {
  public:
-  /// All arguments must outlive the object. Rank 0 locks the folder `out`; the `keep` newest checkpoints,
-  /// OUT/ckpt/step-N, stay there. Throws the same UsageError on every rank if `out` is not writable, if another job
-  /// uses `out`, or if `keep` is 0.
+  /// All arguments must outlive the object. Rank 0 locks the folder `out`. Checkpoints are in OUT/ckpt/step-N; the
+  /// `keep` newest checkpoints stay, and older ones are removed. Throws the same UsageError on every rank if `out` is
+  /// not writable, if another job uses `out`, or if `keep` is 0.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
   /// Like the constructor above, for several optimizers.
@@ -45,17 +45,19 @@ class LoopCheckpoints {
   /// Restores a checkpoint as Trainer::resume() does: `from` is a path, or "auto" for the newest undamaged checkpoint
   /// in `out`. Returns false if "auto" finds no checkpoint. Throws the errors of Trainer::resume().
   bool resume(const std::string& from);
-  /// Local. Returns the number of steps at the last save() or resume(); 0 before the first call of both.
+  /// Local. Returns the number of steps at the latest save() or resume(). Returns 0 if neither was called yet.
   [[nodiscard]] std::int64_t step() const noexcept;
-  /// Local. Returns the program's own value from the checkpoint that resume() has restored; null if there is none.
+  /// Local. Returns the program's own value from the checkpoint that resume() has restored. Null if there is no such
+  /// value.
   [[nodiscard]] const nlohmann::json& own() const noexcept;
 
-  /// Writes a checkpoint of a training that has made `step` steps, between two steps, and removes old checkpoints. The
-  /// checkpoint is complete when the call returns. Applies delayed updates first (MultiNodeOptimizer::synchronize()).
-  /// Throws the errors of Checkpointer::save(), and ArgumentError if `step` is below step().
+  /// Writes a checkpoint, and removes old checkpoints. Call it between two steps; `step` is the number of steps that
+  /// the training has made. The checkpoint is complete when the call returns. Before the save, applies delayed updates
+  /// (MultiNodeOptimizer::synchronize()). Throws the errors of Checkpointer::save(), and throws ArgumentError if `step`
+  /// is less than step().
   void save(std::int64_t step);
-  /// Like save(step), but the checkpoint also holds `own`, a value of the program such as the best loss. Only rank 0's
-  /// value is saved.
+  /// Like save(step), but the checkpoint also holds `own`, a value of the program such as the best loss so far. Only
+  /// rank 0's value is saved.
   void save(std::int64_t step, const nlohmann::json& own);
 
  private:

@@ -33,7 +33,8 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Options are equal on all ranks: all throw or none. No collective call may come before these checks.
+  // These checks come before the first collective call. Options are equal on all ranks, so either all ranks throw or
+  // none throws.
   check_options(options_);
   const auto* const masters = dynamic_cast<const MasterWeights*>(actual_.get());
   if (masters != nullptr && masters->keeps_masters() && options_.local_steps > 1) {
@@ -45,7 +46,8 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters, *actual_);
-  // On a GPU the device measures the waits for communication. With a trace the host waits in each phase, and measures.
+  // On a GPU, the device measures how long it waits for communication. With a trace, the host waits for the device in
+  // each phase, and can measure the time itself.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -57,8 +59,9 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
-/// Lets the device decide which steps overflow, so that the host need not wait. The host must decide with compression,
-/// which keeps residuals only of steps that are made, and with optimizers whose kernels can't leave out a step.
+/// Lets the device decide which steps to leave out because of an overflow, so that the host need not wait. Two
+/// exceptions: with compression the host must decide, because residuals are kept only for steps that are made; and some
+/// optimizers have kernels that cannot leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
   if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
   auto* const skips = dynamic_cast<DeviceUpdate*>(actual_.get());
@@ -68,7 +71,7 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 }
 
 void MultiNodeOptimizer::zero_grad() {
-  // A parameter that has left the groups keeps its gradient: it may be another optimizer's now.
+  // A parameter that has left the groups keeps its gradient, because it may belong to another optimizer now.
   std::vector<std::pair<at::Tensor, at::Tensor>> left;
   const bool set_changes = !set_->is_current();
   if (set_changes) {
@@ -77,7 +80,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
-  reduction_->clear();  // first, because ranks without a change may make new buffers here
+  reduction_->clear();  // before the reduction, in which ranks without a change may make new buffers
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
     change_set(/*before_step=*/true);
@@ -87,13 +90,13 @@ void MultiNodeOptimizer::zero_grad() {
   }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
-  if (!options_.double_buffering) faults_->forget();  // zero_grad() drops the gradients that had the fault
+  if (!options_.double_buffering) faults_->forget();  // zero_grad() drops the gradients that caused the fault
   weights_->forget();
   end_backward_record();
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  // step() must first give the reduction a changed set of parameters.
+  // If the set of parameters has changed, step() must first tell the reduction, so nothing can be announced now.
   if (samples <= 0 || !set_->is_current() || reduction_->gradients().set_changes()) return;
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
@@ -106,7 +109,7 @@ void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weight_of(samples)) step_weighted(*weight);
 }
 
-/// Runs `work`, and counts its time as waiting for communication.
+/// Runs `work`, and adds its time to the time that this rank has waited for communication.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -124,7 +127,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // All ranks see the same reduced gradients: they leave out the same steps, and their scales stay equal.
+  // All ranks see the same reduced gradients, so they leave out the same steps, and their scales stay equal.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -142,7 +145,7 @@ void MultiNodeOptimizer::update() {
   if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
-/// With double buffering, applies the mean of the last step.
+/// With double buffering: updates the parameters by the mean gradient of the previous step.
 void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
@@ -150,7 +153,8 @@ void MultiNodeOptimizer::apply_pending() {
   if (take_pending() || result.has_mean) update();
 }
 
-/// Makes the mean that leave_sparse_outside() has kept the parameters' gradients. False if there is none.
+/// If leave_sparse_outside() has kept a mean of gradients, makes it the parameters' gradients. Returns false if it has
+/// kept none.
 bool MultiNodeOptimizer::take_pending() {
   if (!pending_) return false;
   for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
@@ -158,7 +162,7 @@ bool MultiNodeOptimizer::take_pending() {
   return true;
 }
 
-/// Runs `average_parameters`. If it tells of a rank's fault, all ranks throw.
+/// Runs `average_parameters`. If the result says that a rank has a fault, all ranks throw.
 void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
   ReductionResult result;
   wait("wait for parameters", [&] { result = average_parameters(); });
@@ -185,7 +189,7 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
-  // All calls share one token. Backward passes send gradients again once nobody holds the token.
+  // All callers of no_sync() share one token. As soon as nobody holds the token, backward passes send gradients again.
   auto token = no_sync_.lock();
   if (!token) token = std::make_shared<char>();
   no_sync_ = token;
@@ -200,7 +204,7 @@ void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook, bo
   if (taken)
     throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
   hooks_.emplace(first ? hooks_.begin() : hooks_.end(), name, std::move(hook));
-  ++adoptions_;  // a CUDA graph still has the old hooks
+  ++adoptions_;  // makes a new recording necessary: a CUDA graph holds the old hooks
 }
 
 void MultiNodeOptimizer::remove_hook(const std::string& name) {

@@ -1,11 +1,12 @@
-// Follows the parameter set, which a program may change between steps.
+// Makes the optimizer follow its parameter set, which a program may change between steps.
 //
-// (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
-// (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients, and the reduction leaves it
+// (1) A new parameter is broadcast once. Parameters that stay in the set keep their residuals and velocities.
+// (2) If a trained parameter becomes frozen, it keeps its room in the buffer of gradients, and the reduction leaves it
 //     out. A new set of parameters needs a new buffer.
-// (3) If one rank alone changed its set, the ranks would mix up gradients or wait forever. Therefore before the change
-//     the rank makes one more reduction with the old set, of zeros (with local SGD: an average). The reduction tells
-//     all ranks of the change. If all ranks make the same change, the set changes; otherwise all ranks throw.
+// (3) If one rank alone changed its set, the ranks would mix up gradients or wait forever. Therefore, before the
+//     change, the rank makes one more reduction with the old set. The gradients in it are zeros (with local SGD, the
+//     reduction is an average), and the reduction tells all ranks of the change. If all ranks make the same change, the
+//     set changes; otherwise all ranks throw.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -43,7 +44,8 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
 }  // namespace
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  // Invariant 1: only new parameters are broadcast, because parameters that stay are equal on all ranks already.
+  // Invariant 1: only new parameters are broadcast, because parameters that stay in the set are equal on all ranks
+  // already.
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
   std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });
@@ -51,20 +53,21 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // Nothing was changed before the checks above, which may throw.
+  // The checks above may throw, so nothing was changed before them.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(rank_state(), set_->all(), parameters) : NamedTensors();
   const bool is_first = !reduction_;
-  // The set has frozen parameters, too, because follow_parameter_set() compares it with the program's groups.
+  // The set contains frozen parameters, too, because follow_parameter_set() compares the set with all parameters of the
+  // program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
   if (options_.local_steps > 1) {
     local_ = std::make_unique<LocalSgd>(reduced, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
-    // With local SGD each rank reduces its gradients alone, in a communicator of one rank.
+    // With local SGD each rank reduces its gradients alone, so its reduction gets a communicator of one rank.
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
@@ -85,7 +88,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
-  // The new buffer's watch needs the weights of the losses that made the present gradients.
+  // The GradientWatch of the new buffer needs the weights of the losses that made the present gradients.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -93,14 +96,14 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     backwards = watch.backwards();
     ran = watch.backward_ran();
   }
-  reduction_.reset();  // removes the old hooks and views before the new reduction makes new ones
+  reduction_.reset();  // deletes the old hooks and views before there are new ones
   reduction_ = create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);
 }
 
-/// Returns the parameters whose gradients have turned out to be sparse.
+/// Returns the parameters whose gradients have turned out to be sparse in a backward pass.
 std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   std::vector<at::Tensor> sparse;
   for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
@@ -109,7 +112,8 @@ std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   return sparse;
 }
 
-/// Called after a step: gradients that have turned out to be sparse get no room in a new reduction's buffer.
+/// Called after a step. If the buffer of gradients is too large because some gradients have turned out to be sparse,
+/// makes a new reduction, whose buffer has no room for these gradients.
 void MultiNodeOptimizer::leave_sparse_outside() {
   if (!reduction_->gradients().is_too_large()) return;
   ReductionResult result;
@@ -129,7 +133,8 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// Collective, invariant 3: all ranks agree on the set `now`, or all throw. Gradients stay unchanged.
+/// Collective. Invariant 3: all ranks agree that `now` is the new set of parameters, or all throw. Gradients stay
+/// unchanged.
 void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;
@@ -161,15 +166,16 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   }
 }
 
-/// Called before a reduction. Invariant 3: all ranks agree on what the program has frozen, or all throw.
+/// Called before a reduction. Invariant 3: all ranks agree on the parameters that the program has frozen, or all throw.
 void MultiNodeOptimizer::agree_on_frozen() {
   if (!reduction_->gradients().set_changes()) return;
   agree_on_set(set_->all());
   look_for_frozen();
-  reduction_->gradients().watch().record();  // agree_on_set() has moved the gradients
+  reduction_->gradients().watch().record();  // because agree_on_set() has moved the gradients
 }
 
-/// Called once all ranks have agreed: the reduction leaves out parameters without requires_grad.
+/// Called once all ranks have agreed on the frozen parameters: tells the reduction to leave out parameters without
+/// requires_grad.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;
@@ -183,15 +189,16 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
 
-/// Called if another rank changes its set before this step: this rank makes the same change, or all throw.
+/// Called if another rank has told that it changes its set before this step. This rank makes the same change, or all
+/// ranks throw.
 void MultiNodeOptimizer::join_set_change() {
   if (!set_->is_current()) return change_set(false);
   apply_pending();
   agree_on_set(set_->all());
 }
 
-/// Changes the set to the parameters in the groups. In zero_grad() (`before_step`) ranks without a change may already
-/// be in a step.
+/// Changes the set to the parameters that are now in the groups. If `before_step` is true, zero_grad() has called this
+/// function; ranks without a change may already be in a step.
 void MultiNodeOptimizer::change_set(bool before_step) {
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
@@ -202,17 +209,18 @@ void MultiNodeOptimizer::change_set(bool before_step) {
     set_->remove_repeats();
     now = set_->listed();
   }
-  // Unused gradients are put back below; gradients whose reduction is under way are applied.
+  // Gradients that no reduction has used are put back at the end of this function. If a reduction of gradients is under
+  // way, these gradients are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused, holders = trained;
   for (const at::Tensor& parameter : same ? std::vector<at::Tensor>() : reduction_->parameters()) {
-    if (!index_in(trained, parameter)) holders.push_back(parameter);  // it may belong to another optimizer now
+    if (!index_in(trained, parameter)) holders.push_back(parameter);  // now perhaps another optimizer's
   }
   for (const auto& parameter : holders) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  if (!has_buffers) {  // otherwise the ranks agree in the reduction of the step
+  if (!has_buffers) {  // else the ranks agree in the reduction of the step
     if (before_step) weights_->announce_set_change();
     apply_pending();
     faults_->keep_error_of([&] { check_devices(trained, *comm_); });
@@ -230,8 +238,8 @@ void MultiNodeOptimizer::change_set(bool before_step) {
   set_->sort(reduction_->parameters());
 }
 
-/// Throws UsageError if another optimizer has a parameter of this one. Not in the constructor: until the first step the
-/// program may destroy the other optimizer, or remove the parameter from its groups.
+/// Throws UsageError if another optimizer has a parameter of this one. The check is not in the constructor, because
+/// until the first step the program may still destroy the other optimizer, or remove the parameter from its groups.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
@@ -250,7 +258,7 @@ void MultiNodeOptimizer::check_alone() {
                    "each parameter to one optimizer, or destroy the one that is done");
 }
 
-/// The listed parameters whose gradients the reduction has moved to its buffer.
+/// Returns the parameters in the groups whose gradients the reduction has moved to its buffer.
 std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   std::unordered_set<const c10::TensorImpl*> listed, result;
   for (const at::Tensor& parameter : set_->listed()) listed.insert(parameter.unsafeGetTensorImpl());
@@ -262,7 +270,7 @@ std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
 
 NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
 
-/// A tensor's name has the parameter's index in the groups. Frozen parameters count, too.
+/// Each tensor's name contains the index of its parameter in the groups. The index counts frozen parameters, too.
 NamedTensors MultiNodeOptimizer::rank_state() const {
   NamedTensors state = renumbered(own_state(), reduction_->parameters(), set_->all());
   state.insert(state.end(), left_out_.begin(), left_out_.end());
@@ -271,7 +279,7 @@ NamedTensors MultiNodeOptimizer::rank_state() const {
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
   const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
-  std::vector<at::Tensor> others = set_->all();  // becomes undefined for parameters in the reduction
+  std::vector<at::Tensor> others = set_->all();  // parameters in the reduction become undefined here
   for (at::Tensor& each : others) {
     if (index_in(reduction_->parameters(), each)) each = at::Tensor();
   }

@@ -33,11 +33,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has locked the file to write its name there
-constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job to end
-constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host: it may outlive its launcher
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // until a process that has locked the file has written its name
+constexpr auto kTimeToEnd = std::chrono::seconds(30);  // until a process of this job ends
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // until a process of this host ends; it may outlive its launcher
 constexpr const char* kAdvice = ": choose another output folder (--out)";
-constexpr std::uint64_t kMinBytes = 64 << 10;  // for the other files of a run
+constexpr std::uint64_t kMinBytes = 64 << 10;  // room for all files of a run except checkpoints
 
 bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
@@ -59,12 +59,12 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// Returns when a process began, in ticks since the machine's start. The pid and this time together are unique.
+/// Returns when the process `pid` began, in ticks since the machine's start. The pid and this time together are unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): field 22 is counted from the last parenthesis, because field 2 may have blanks and parentheses.
+  // proc(5): the fields are read from the last parenthesis on, because field 2 may contain blanks and parentheses.
   InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -79,7 +79,7 @@ json this_owner() {
           {"since", utc_text(unix_time())}};
 }
 
-/// Returns the owner that a lock file names; an empty object if the file's text is not valid.
+/// Returns the owner that a lock file names. Returns an empty object if the file's text is not valid.
 json read_owner(const Fd& file) {
   std::string text(4096, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
@@ -102,10 +102,11 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// True if the owner's process may still run. Called only if the file system has no locks.
+/// True if the owner's process may still run. Called only if the file system does not support locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // A process of another host can't be looked up. A process of this job has ended, because ours came later.
+  // A process of another host cannot be looked up. If it belongs to this job, it has ended, because this process began
+  // later. If it belongs to another job, it may still run.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -128,7 +129,8 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// Keeps invariant 5. snapshot_best may be another user's link: mn replaces it, and never writes through it.
+/// Keeps invariant 5: throws UsageError if the folder, or an entry in it, is a link that another user has made.
+/// snapshot_best is an exception, because mn replaces this link and never writes through it.
 void reject_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
   const auto reject = [](const std::filesystem::path& link) {
@@ -143,10 +145,10 @@ void reject_links_of_others(const std::filesystem::path& folder) {
   }
 }
 
-/// Reserves `bytes` bytes for a file, which also checks the user's quota. Returns 0 on success, otherwise errno.
+/// Reserves `bytes` bytes for a file, so that the user's quota is checked, too. Returns 0 on success, otherwise errno.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
-  // Some file systems cannot reserve space. There a small write at least finds out whether the quota is used up.
+  // Some file systems cannot reserve space. On these, a small write at least finds out whether the quota is used up.
   if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
   const std::string some(kMinBytes, '\0');
   if (pwrite(file.get(), some.data(), some.size(), 0) < 0 || fsync(file.get()) != 0) return errno;
@@ -192,7 +194,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
   const bool known = statvfs(folder.c_str(), &system) == 0;
   const std::uint64_t free = known ? static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize : bytes;
   int error = ENOSPC;
-  if (free >= bytes) {                            // less may be usable, because of a quota
+  if (free >= bytes) {                            // a quota may leave less space than is free
     const TemporaryFile probe(folder / "probe");  // never published
     const Fd file(open(probe.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     error = file ? reserve(file, bytes) : errno;
@@ -204,7 +206,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// Returns false if another process holds the lock or, invariant 3, if the locked file was removed meanwhile.
+/// Returns false if another process holds the lock, or if the locked file was removed meanwhile (invariant 3).
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
@@ -214,7 +216,7 @@ bool OutputFolder::lock_file() {
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK || errno == EINTR) return false;
-    return !may_live(read_owner(lock_));  // the file system has no locks
+    return !may_live(read_owner(lock_));  // the file system does not support locks
   }
   return is_file_at(lock_path_, lock_).value_or(false);
 }
@@ -223,9 +225,9 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // This process holds the folder already. A second flock(2) would wait for the first.
+    // This process already holds the folder. A second flock(2) would fail, because the first lock still exists.
     if (is_this_process(owner)) return lock_.reset();
-    // If the file is empty, a process has just made it, and has not written its name yet.
+    // If the file is empty, a process has just made the file, and has not written its name into it yet.
     const auto patience = owner.empty()                  ? kTimeToSign
                           : is_this_job(owner)           ? kTimeToEnd
                           : owner["host"] == host_name() ? kTimeToDie

@@ -1,19 +1,20 @@
-/// The output folder of a run. Rank 0 creates the folder, checks access and free space, and locks it until the end.
+/// The output folder of a run. Rank 0 creates the folder, checks access and free space, and locks the folder until the
+/// run ends.
 ///
-/// (1) Two processes never hold a folder at the same time. The lock is flock(2) of FOLDER/.lock; the kernel releases it
-///     when the process ends. On a file system without locks, the owner named in the file holds the folder if its
-///     process lives on this host, or if its host and its job both differ from ours.
-/// (2) FOLDER/.lock names the owner (host, process, job, start), so that a rejected process can name the owner in its
-///     error.
-/// (3) The owner removes FOLDER/.lock before it releases the lock. A process that has locked a removed file must open
-///     the path again.
-/// (4) If the folder or the lock file is removed or replaced, the run ends, because a second run may write there by
-///     now.
-/// (5) A link in the folder is an error at the start if neither this user nor root has made it.
+/// (1) Two processes never hold a folder at the same time. The lock is flock(2) of FOLDER/.lock; the kernel releases
+///     the lock when the process ends. On a file system without locks, the owner that the file names holds the folder
+///     in two cases: its process still runs on this host, or both its host and its job differ from ours.
+/// (2) FOLDER/.lock names the owner (host, process, job, start), so that the error of a rejected process can name the
+///     owner.
+/// (3) The owner removes FOLDER/.lock before it releases the lock. If a process has locked a file that was removed
+///     meanwhile, it must open the path again.
+/// (4) If the folder or the lock file is removed or replaced, the run ends, because a second run may write to the
+///     folder by now.
+/// (5) At the start of a run, a link in the folder is an error if neither this user nor root has made the link.
 ///
-/// Cost: a probe file, for which the space of a checkpoint and the weights is reserved. If the file system cannot
-/// reserve space, a few bytes are written instead. The probe is in FOLDER/ckpt if that folder exists: it may be on
-/// different storage. Source: flock(2), fallocate(2).
+/// Cost: the start makes a probe file as large as a checkpoint and the weights, for which space is only reserved. If
+/// the file system cannot reserve space, 64 KiB are written instead. If FOLDER/ckpt exists, the probe is in this
+/// folder, because it may be on different storage. Source: flock(2), fallocate(2).
 #pragma once
 
 #include <cstdint>
@@ -27,14 +28,14 @@ class Communicator;
 
 class OutputFolder {
  public:
-  /// Throws UsageError with the reason if the folder can't be created or written, has less than `bytes` free, or is
-  /// held by a second process (named with host, process and job). The constructor first waits for the second process to
-  /// end: 30 seconds if it belongs to this job, as after a restart, and 10 seconds if it runs on this host. This
-  /// process may hold a folder more than once.
+  /// Throws UsageError with the reason if the folder cannot be created or written, has less than `bytes` bytes free, or
+  /// is held by a second process. The error names the second process by host, process id and job. Before it throws, the
+  /// constructor waits for the second process to end: 30 seconds if the process belongs to this job, as after a
+  /// restart, and 10 seconds if it runs on this host. One process may hold the same folder more than once.
   OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes);
   /// Releases the lock.
   ~OutputFolder();
-  /// Invariant 4: throws DataError if the locked file is no longer in the folder.
+  /// Invariant 4: throws DataError if the lock file in the folder is no longer the file that this process has locked.
   void check_held() const;
 
  private:
@@ -45,10 +46,11 @@ class OutputFolder {
 
   std::filesystem::path folder_;
   std::filesystem::path lock_path_;
-  Fd lock_;  // empty if this process already held the folder
+  Fd lock_;  // empty if this process already held the folder before
 };
 
-/// Collective: every rank throws what folder->check_held() throws on rank 0. Other ranks ignore `folder`.
+/// Collective: if folder->check_held() throws on rank 0, every rank throws the same error. All ranks except rank 0
+/// ignore `folder`.
 void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

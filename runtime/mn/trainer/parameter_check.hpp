@@ -1,9 +1,10 @@
 /// Finds parameters that differ between the ranks.
 ///
-/// Ranks begin with equal parameters and apply equal mean gradients; therefore parameters stay equal without a message.
-/// A hook or an extension that depends on the rank, faulty memory or processors that round differently break this
-/// silently, and training goes on with a mixture of models. This class therefore compares the parameters from time to
-/// time. Cost of a comparison: a pass over the parameters, copied to the host, and one allreduce of 8 bytes.
+/// Ranks begin with equal parameters and apply equal mean gradients, so the parameters stay equal without a message.
+/// They may still become different: by a hook or an extension that depends on the rank, by faulty memory, or by
+/// processors that round differently. No rank would notice, and training would go on with a mixture of models. This
+/// class therefore compares the parameters from time to time. Cost of a comparison: a copy of the parameters to the
+/// host, a pass over the copy, and one allreduce of 8 bytes.
 #pragma once
 
 #include <cstddef>
@@ -28,19 +29,21 @@ struct DifferentParameter {
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective: returns the first parameter that differs between ranks; no value if none does.
+/// Collective: returns the first parameter whose values differ between ranks. No value if all parameters are equal.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
                                                                 Communicator& comm);
 
 class ParameterCheck {
  public:
-  /// Compares parameters after the first update and after every `every` updates; never if `every` is 0. Compares the
-  /// masters of `optimizer` in place of their parameters (master_weights.hpp).
+  /// Compares parameters after the first update and after every `every` updates. If `every` is 0, never compares. If
+  /// `optimizer` keeps masters of some parameters (master_weights.hpp), compares the masters in place of these
+  /// parameters.
   ParameterCheck(std::int64_t every, torch::optim::Optimizer& optimizer) noexcept
       : every_(every), optimizer_(optimizer) {}
 
-  /// Collective, called after each update: compares if it is time, and in debug mode always. If parameters differ, all
-  /// ranks throw a DataError that names the ranks, their hosts and the first parameter.
+  /// Collective, called after each update. Compares the parameters if a comparison is due, and in debug mode always. If
+  /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
+  /// differs.
   void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm);
 
  private:

@@ -1,8 +1,9 @@
 /// The parameters of a torch optimizer's groups, which a program may change between steps.
 ///
-/// (1) all() has the parameters of the last adopt(); is_current() tells whether the groups still list these parameters.
-/// (2) trained() has the parameters that are reduced and have requires_grad. frozen() has the differentiable parameters
-///     without requires_grad.
+/// (1) all() has the parameters of the last adopt(). is_current() tells whether the groups still list exactly these
+///     parameters.
+/// (2) trained() has the parameters whose gradients are reduced and that have requires_grad. frozen() has the
+///     differentiable parameters without requires_grad.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +26,15 @@ class ParameterSet {
 
   /// Returns the parameters that the optimizer's groups list now.
   [[nodiscard]] std::vector<at::Tensor> listed() const;
-  /// Leaves each parameter only where it comes first in the groups: libtorch's modules list a shared one twice.
+  /// If the groups list a parameter several times, keeps only the first place. libtorch's modules list a parameter
+  /// twice if two modules share it.
   void remove_repeats();
-  /// True if the groups still list all(), and no parameter's requires_grad has changed since the last sort().
+  /// True if the groups still list exactly all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
   /// From now on, all() returns `parameters`.
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
-  /// Divides all() into trained() and frozen(). `reduced` are the parameters whose gradients the reduction can reduce.
+  /// Divides all() into trained() and frozen(). `reduced` has the parameters whose gradients the reduction can reduce.
   void sort(const std::vector<at::Tensor>& reduced);
 
   [[nodiscard]] const std::vector<at::Tensor>& all() const noexcept { return all_; }
@@ -44,18 +46,20 @@ class ParameterSet {
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 
-/// True if the lists have the same tensor objects in the same order; equal values are not enough.
+/// True if both lists have the same tensor objects in the same order. Equal values are not enough.
 [[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
 
-/// Returns the index of `tensor` in `all`; no value if `all` does not have this tensor object.
+/// Returns the index of `tensor` in `all`. No value if `all` does not contain this tensor object.
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
 
-/// Collective. Throws UsageError on all ranks if some ranks list a parameter, or require its gradient, and other ranks
-/// do not, or if `change` differs between ranks. `change` says when a rank changes its set, such as "before this step".
+/// Collective. Throws UsageError on all ranks if a parameter is listed, or its gradient is required, on some ranks
+/// only. Also throws if `change` differs between ranks. `change` says when a rank changes its set, such as "before this
+/// step".
 void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm);
 
-/// Renames the tensors of `state`, KIND.INDEX: from the index of a parameter in `from` to its index in `to`. Tensors of
-/// parameters that `to` lacks are left out.
+/// Returns `state` with new names. A name has the form KIND.INDEX, where INDEX is the index of a parameter in the list
+/// `from`. The new name has the parameter's index in the list `to`. Leaves out the tensors of parameters that are not
+/// in `to`.
 [[nodiscard]] NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
                                       const std::vector<at::Tensor>& to);
 

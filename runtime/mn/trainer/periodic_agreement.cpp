@@ -5,7 +5,7 @@
 namespace mn {
 namespace {
 
-constexpr double kPeriod_s = 0.1;  // decisions by clocks and signals come at most this much later
+constexpr double kPeriod_s = 0.1;  // so late, at most, are decisions by clocks and signals
 
 }  // namespace
 

@@ -1,9 +1,9 @@
-/// Lets ranks exchange facts that only some ranks know, such as clocks and signals, about every 0.1 s.
+/// About every 0.1 s, the ranks exchange facts that only some ranks know, such as the time of a clock or a signal.
 ///
-/// An exchange in every iteration would cost a collective call in every iteration. Instead, rank 0 measures how long
-/// iterations take, and tells all ranks in each exchange after how many iterations the next exchange comes.
-/// (1) All ranks know the iteration of the next exchange; therefore all ranks call exchange() together.
-/// (2) The distance between exchanges at most doubles each time, in case iterations become slower.
+/// An exchange in every iteration would cost too much, because it is a collective call. Instead, rank 0 measures how
+/// long iterations take, and in each exchange tells all ranks after how many iterations the next exchange comes.
+/// (1) All ranks know the iteration of the next exchange, so all ranks call exchange() in the same iteration.
+/// (2) The number of iterations between two exchanges at most doubles each time, because iterations may become slower.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class PeriodicAgreement {
   /// Call it at the beginning of a run. The first exchange is due at once.
   void begin(std::int64_t iteration);
   [[nodiscard]] bool is_due(std::int64_t iteration) const noexcept { return iteration >= next_; }
-  /// Collective, called when an exchange is due: sets each flag to its maximum over the ranks.
+  /// Collective, called when an exchange is due. Sets each flag to its maximum over the ranks.
   void exchange(std::vector<std::int64_t>& flags, std::int64_t iteration, Communicator& comm);
 
  private:

@@ -42,7 +42,7 @@ void read_own_usage(RankConditions& now) {
   now.queue_s = queue_seconds();
 }
 
-/// Reads "cpuN user nice system idle iowait irq softirq steal …" in /proc/stat for the process's CPUs.
+/// Reads the lines "cpuN user nice system idle iowait irq softirq steal …" of /proc/stat for the CPUs of the process.
 void read_cpus(RankConditions& now) {
   const std::vector<int> own = usable_cpus();
   const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -69,11 +69,11 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// A counter that is compared between ranks. The text is logged if the slow rank's number exceeds the others' by at
-/// least this difference and this ratio.
+/// A counter that is compared between ranks. `text` is logged if the slow rank's number exceeds the number of the other
+/// ranks by at least `min_difference`, and is at least `min_ratio` times as large.
 struct Comparison {
   const char* name;
-  const char* text;  ///< for printf, with the slow rank's number and the other ranks' number
+  const char* text;  ///< format for printf: the slow rank's number, then the others' number
   double min_difference;
   double min_ratio;
 };
@@ -118,7 +118,7 @@ RankConditions conditions_now() {
 json changes_between(const RankConditions& before, const RankConditions& after) {
   const double time_s = std::max(after.time_s - before.time_s, 1e-3);
   const auto rate = [&](double RankConditions::*counter) { return (after.*counter - before.*counter) / time_s; };
-  // The CPU time of other processes; coarse ticks may make it negative.
+  // The CPU time that other processes used. May be slightly negative, because ticks are coarse.
   const double others = rate(&RankConditions::busy_cpu_s) - rate(&RankConditions::own_cpu_s);
   return {{"queue_percent", 100 * rate(&RankConditions::queue_s)},
           {"other_cpus", std::max(others, 0.0)},

@@ -1,4 +1,4 @@
-/// Finds possible reasons why a rank is slow: foreign work on its CPUs, slow storage, page faults, heat.
+/// Finds possible reasons why a rank is slow: other processes on its CPUs, slow storage, page faults, heat.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace mn {
 
-/// Counters of the process and of the CPUs that it may use, at one moment. A counter that cannot be read is 0.
+/// Counters of the process, and of the CPUs that the process may use, at one moment. A counter that cannot be read is
+/// 0.
 struct RankConditions {
   double time_s = 0;                ///< seconds on a steady clock
   double own_cpu_s = 0;             ///< CPU time of the process
@@ -24,14 +25,15 @@ struct RankConditions {
   double temperature = 0;           ///< °C of the hottest zone now
 };
 
-/// Reads the counters now. Opens some files of /proc and /sys. Call it on the training thread.
+/// Reads the counters of this moment from some files of /proc and /sys. Call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// Returns how much the counters have changed between two moments, by name: per second where a rate makes sense.
+/// Returns, by name, how much the counters have changed between two moments: most as rates per second. For clock and
+/// temperature, returns the values at the later moment.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
-/// How `rank` differs from the lower median of the others, such as "waited for a CPU 41 % of the time (others 0 %), …".
-/// Empty if no difference is large.
+/// Describes how `rank` differs from all other ranks, for instance "waited for a CPU 41 % of the time (others 0 %), …".
+/// "others" is their lower median. Empty if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

@@ -1,12 +1,15 @@
-// The first half of a step: from this rank's gradients to the mean over ranks.
+// The first half of a step: reduces this rank's gradients to their mean over ranks.
 //
-// (1) Gradients must not change between backward and the reduction; GradientWatch finds a change.
-// (2) The next step uses the mean of reduce_gradients(), unless zero_grad() or a new backward comes first.
-// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see the same overflows.
-//     Each backward must begin at losses with this optimizer's scale.
-// (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
-// (5) Every call of a closure ends in a reduction and returns the mean loss; therefore the wrapped optimizer makes the
-//     same decisions on all ranks.
+// (1) The program must not change gradients between the backward pass and the reduction. GradientWatch finds such a
+//     change.
+// (2) If reduce_gradients() has made a mean, the next step uses this mean, unless zero_grad() or a new backward pass
+//     comes first.
+// (3) With a GradScaler, the mean is divided by the scale before anybody reads it, and all ranks see the same
+//     overflows. Each backward pass must begin at losses that have this optimizer's scale.
+// (4) If scale_loss(loss, samples) of any optimizer has multiplied a loss by its weight, its gradients do not get the
+//     weight again.
+// (5) After every call of a closure, the gradients are reduced, and the torch optimizer gets the mean loss over ranks.
+//     Therefore the torch optimizer makes the same decisions on all ranks.
 #include <mn/trainer/optimizer.hpp>
 
 #include <array>
@@ -41,7 +44,8 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples
   return weighted_loss(scale_loss(loss), weight);
 }
 
-/// Collective: this rank's weight in step(samples), or in step() without `samples`. No value if no rank has samples.
+/// Collective. Returns this rank's weight in step(samples) or, if `samples` has no value, in step(). No value if no
+/// rank has samples.
 std::optional<StepWeight> MultiNodeOptimizer::weight_of(std::optional<double> samples) {
   const auto join_change = [this] { join_set_change(); };
   if (!samples) return weights_->of_equal_step(join_change);
@@ -55,7 +59,7 @@ bool MultiNodeOptimizer::reduce_gradients(std::optional<double> samples) {
   return reduced_->has_mean;
 }
 
-/// Describes the fault that a frozen parameter has a gradient; empty if none has.
+/// If a frozen parameter has a gradient, describes this fault. Empty if no frozen parameter has one.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   const auto& frozen = set_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
@@ -67,8 +71,9 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
-/// Invariant 3: each backward begins at losses that this optimizer's GradScaler has scaled once, or that none has
-/// scaled if there is no GradScaler. Describes a fault of this kind; empty if there is none.
+/// Invariant 3: if this optimizer has a GradScaler, each backward pass must begin at losses that the GradScaler has
+/// scaled exactly once. If it has none, no GradScaler may have scaled the losses. Describes a violation; empty if there
+/// is none.
 std::string MultiNodeOptimizer::fault_of_scales() const {
   for (const auto& backward : reduction_->gradients().watch().backwards()) {
     for (const LossScale& scale : backward->scales) {
@@ -94,8 +99,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Looks for a fault of this rank, which the reduction will tell all ranks, and sets the parts of `weight` that depend
-/// on the losses. With double buffering, faults_ may still have a fault of the last step.
+/// Looks for a fault of this rank. The reduction will tell all ranks of it. Also sets the members of `weight` that
+/// depend on the losses. With double buffering, faults_ may still hold a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
@@ -107,16 +112,18 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Called after a reduction over `ranks`: if some have a fault, all throw the fault of the lowest rank among them.
+/// Called after a reduction over `ranks`. If some of these ranks have a fault, all of them throw the fault of the
+/// lowest rank that has one.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
-  // A rank that changes its set waits in agree_on_set(). This rank has no change, so the sets differ and all throw.
+  // A rank that changes its set waits in agree_on_set() for this call. This rank makes no change, so the sets differ,
+  // and all ranks throw here.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
   faults_->throw_first(ranks);
 }
 
-/// Invariant 2: true if the gradients are the mean that reduce_gradients() has made.
+/// Invariant 2: true if the gradients are still the mean that reduce_gradients() has made.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
   const GradientWatch& watch = reduction_->gradients().watch();
@@ -149,7 +156,8 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   reduced_ = reduced;
 }
 
-/// Warns if many steps in a row were left out. Only rank 0 warns: gradients are means, equal on all ranks.
+/// Warns if many steps in a row were left out because of an overflow. Only rank 0 warns, because all ranks leave out
+/// the same steps.
 void MultiNodeOptimizer::watch_overflows() {
   const std::int64_t skipped = scaler_->count_step();
   if (skipped == 0 || comm_->rank() != 0) return;
@@ -171,7 +179,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();
   const at::Tensor loss = closure();
-  weights_->set_unit(unit);  // the closure's zero_grad() forgets the unit of float16 gradients
+  weights_->set_unit(unit);  // because the closure's zero_grad() forgets the unit of float16 gradients
   if (!loss.defined() || loss.numel() != 1)
     throw ArgumentError("a closure must return a loss, a tensor of one element");
   reduce_weighted(weight);
@@ -180,7 +188,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   }
   std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
-  return at::full({}, sums[0] / sums[1], at::kDouble);  // equal dtype and device on all ranks
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // all ranks get the same dtype and device
 }
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::optional<double> samples) {

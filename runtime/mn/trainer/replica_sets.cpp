@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// Returns, for each rank, the number of the replica set that has the rank.
+/// Returns, for each rank, the number of the replica set to which the rank belongs.
 std::vector<int> numbers_of(const std::vector<std::vector<int>>& sets, int ranks) {
   std::vector<int> numbers(static_cast<std::size_t>(ranks), kNone);
   for (std::size_t set = 0; set < sets.size(); ++set) {
@@ -52,7 +52,8 @@ ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<
 }
 
 bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
-  // Only a set's first rank lists its checkpoints: on other nodes a file system may show a new folder late.
+  // Only the first rank of a set lists the set's checkpoints, because file systems may show a new folder late on other
+  // nodes.
   const nlohmann::json own = trainer.is_root() ? nlohmann::json(iterations_in(trainer.out())) : nlohmann::json();
   std::optional<std::vector<std::int64_t>> common;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
@@ -66,7 +67,8 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  // A save that was killed while it replaced a checkpoint may have left the folder under another name.
+  // The checkpoint may have another name, because a save that was killed while it replaced a checkpoint may have left
+  // the folder under that name.
   const auto paths = find_checkpoints(trainer.out());
   const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
   const auto found = std::ranges::find_if(paths, of_it);

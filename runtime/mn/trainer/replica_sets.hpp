@@ -1,5 +1,5 @@
-/// Models that are divided into parts. The ranks that hold the same part are a replica set (ChainerMN's
-/// multi_node_snapshot(replica_sets)).
+/// Replica sets are for models that are divided into parts, where each rank holds one part. The ranks that hold the
+/// same part are a replica set (ChainerMN's multi_node_snapshot(replica_sets)).
 ///
 /// Each set has its own communicator, Trainer and folder of checkpoints:
 ///
@@ -8,7 +8,8 @@
 ///   trainer.extend(std::make_unique<mn::extensions::Snapshot>());
 ///   mn::resume_replica_sets(*comm, trainer);
 ///
-/// A job that ends between the checkpoints of two sets resumes from the newest iteration that all sets have.
+/// A job may end when some sets have written a checkpoint and other sets have not. Therefore all sets resume from the
+/// newest iteration of which every set has a checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -28,15 +29,15 @@ struct ReplicaSet {
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 
-/// Collective over `comm`; all ranks must pass the same `replica_sets`. A rank that is in none of the sets becomes a
-/// set of its own. Throws ArgumentError if two sets have the same rank, or if a set has a rank that `comm` does not
+/// Collective over `comm`. All ranks must pass equal `replica_sets`. A rank that is in none of the sets becomes a set
+/// of its own. Throws ArgumentError if two sets contain the same rank, or if a set contains a rank that `comm` does not
 /// have.
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`, with the trainer of each rank's set. All sets resume from the newest iteration of which
-/// every set has a checkpoint. Returns false if there is none: training starts at the beginning. Throws as
-/// Trainer::resume() does.
+/// Collective over `comm`. Each rank passes the trainer of its set. All sets resume from the newest iteration of which
+/// every set has a checkpoint. Returns false if there is no such iteration; training then starts at the beginning.
+/// Throws as Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

@@ -86,7 +86,7 @@ class Restore {
     has_same_ranks() ? own_tensors() : restart_random_numbers();
   }
 
-  /// Called last, because extensions may use every other restored state.
+  /// Called last, because the state of an extension may depend on every other restored state.
   void extensions() {
     ExtensionList::Restored restored{
         checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
@@ -100,7 +100,7 @@ class Restore {
   [[nodiscard]] bool is_root() const { return parts_.comm.rank() == 0; }
   [[nodiscard]] bool has_same_ranks() const { return checkpoint_.ranks() == parts_.comm.size(); }
 
-  /// Reads the tensors whose names begin with `prefix` into new tensors on the CPU, named without `prefix`.
+  /// Reads the tensors whose names begin with `prefix`. Returns them on the CPU, with names without `prefix`.
   NamedTensors read_all(const std::string& prefix) {
     NamedTensors tensors;
     for (const auto& [name, form] : checkpoint_.shared(prefix)) {
@@ -110,7 +110,7 @@ class Restore {
     return tensors;
   }
 
-  /// Freezes parameters as in the checkpoint if both programs began with the same frozen parameters.
+  /// Freezes the same parameters as in the checkpoint, but only if both programs began with the same frozen parameters.
   void frozen_parameters(const json& saved) {
     const auto then = saved.at("now").get<std::set<std::string>>();
     const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;
@@ -138,7 +138,7 @@ class Restore {
     }
     std::string prefix = state_prefix(name);
     TensorForms forms = checkpoint_.shared(prefix);
-    if (forms.empty()) {  // the state differed by rank: all ranks take rank 0's
+    if (forms.empty()) {  // the state differed from rank to rank: all ranks take rank 0's state
       prefix = own_tensor_name(0, own_state_prefix(name));
       forms = checkpoint_.shared(prefix);
     }
@@ -152,7 +152,8 @@ class Restore {
     }
   }
 
-  /// Logs a change of the number of ranks or of samples per iteration: learning rates may no longer suit.
+  /// If the number of ranks or the number of samples per iteration has changed, logs this, because learning rates may
+  /// no longer suit.
   void log_other_size(const json& then, const json& now) const {
     const std::int64_t ranks = checkpoint_.ranks(), own = parts_.comm.size();
     const bool are_known = then.is_number() && now.is_number();
@@ -166,7 +167,8 @@ class Restore {
     log_info(text);
   }
 
-  /// Each rank takes its own sums over samples. Invariant 2: with another number of ranks, rank 0 takes all.
+  /// If the number of ranks is unchanged, each rank takes its own sums over samples. Otherwise rank 0 takes the sums of
+  /// all ranks (invariant 2).
   void observation() {
     const json& records = checkpoint_.about().at("ranks");
     parts_.observation.clear_rank_state();
@@ -178,7 +180,7 @@ class Restore {
     }
   }
 
-  /// Invariant 1: with as many ranks as before, each rank takes its own tensors.
+  /// Invariant 1: if the number of ranks is unchanged, each rank takes its own tensors.
   void own_tensors() {
     const std::map<std::string, at::Tensor> own(own_.begin(), own_.end());
     const at::NoGradGuard no_grad;
@@ -200,7 +202,8 @@ class Restore {
     }
   }
 
-  /// Invariant 2: seeds the random numbers from the old seed, the iteration and the rank.
+  /// Invariant 2: the number of ranks has changed, so random numbers are seeded from the old seed, the iteration and
+  /// the rank.
   void restart_random_numbers() {
     const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
     const std::string key = std::to_string(seed) + " " + std::to_string(parts_.counters.iteration) + " " +
@@ -216,8 +219,8 @@ class Restore {
 
   TrainingParts& parts_;
   CheckpointReader& checkpoint_;
-  NamedTensors own_;            // this rank's own tensors; empty if the number of ranks differs
-  std::vector<json> observed_;  // what extensions have observed, for this rank
+  NamedTensors own_;            // this rank's own tensors; empty if the number of ranks has changed
+  std::vector<json> observed_;  // what each extension has observed, for this rank
 };
 
 }  // namespace

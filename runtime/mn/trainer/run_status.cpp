@@ -18,10 +18,10 @@
 namespace mn {
 namespace {
 
-constexpr int kPeriodFactor = 100;  // least time between writes / time of a write
+constexpr int kPeriodFactor = 100;  // least time between two writes / time that a write takes
 
-/// Opens an empty file that only its owner may read. In a folder that everybody may write, `path` may be a link to one
-/// of our files, or a pipe that blocks open(): then returns no descriptor, and sets errno.
+/// Opens an empty file that only its owner may read. In a folder to which everybody may write, somebody may have made
+/// `path` a link to one of our files, or a pipe that blocks open(). In this case returns no descriptor, and sets errno.
 Fd open_private(const std::string& path) {
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat facts = {};
@@ -59,12 +59,12 @@ void RunStatus::stepped(std::int64_t iteration) {
 }
 
 void RunStatus::saved(std::int64_t iteration) {
-  iteration_ = std::max(iteration_, iteration);  // because the save of an earlier iteration may end only now
+  iteration_ = std::max(iteration_, iteration);  // maximum, because the save of an earlier iteration may end only now
   saved_ = iteration;
   write();
 }
 
-/// A single write of fixed length: readers see either the old lines or the new lines.
+/// Writes all lines at once, with a fixed length, so that readers see either the old lines or the new lines.
 void RunStatus::write() {
   if (!file_) return;
   OutText lines;
@@ -81,7 +81,7 @@ void RunStatus::write() {
   [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), text.size(), 0);
   const bool is_first = written_ == Clock::time_point{};
   written_ = Clock::now();
-  // The fastest write counts, because load on the machine delays some writes.
+  // The cost is the time of the fastest write so far, because load on the machine delays some writes.
   cost_ = is_first ? written_ - begin : std::min(cost_, written_ - begin);
 }
 

@@ -1,12 +1,13 @@
-/// Writes how far a run has come to a file, for batch scripts and `mnlaunch supervise`, which restart the run.
+/// Writes to a file how far a run has come. Batch scripts and `mnlaunch supervise` read the file when they restart a
+/// run.
 ///
 /// Rank 0 writes the file named by MN_STATUS_FILE. Each line has a word and a number:
-///   began N        iterations completed when this start began
-///   iteration N    iterations completed
+///   began N        number of iterations that were complete when this start began
+///   iteration N    number of iterations that are complete
 ///   saved N        iteration of the newest checkpoint; equal to `began` before the first save
 ///   up T           when the trainer was constructed, in seconds since 1970
-///   loaded T       when training began
-///   stepped T      when the first iteration of this start was complete; 0 before
+///   loaded T       when training began, in seconds since 1970
+///   stepped T      when the first iteration of this start was complete, in seconds since 1970; before that, 0
 #pragma once
 
 #include <chrono>
@@ -18,13 +19,14 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. A file that can't be written, a link, or no regular
-  /// file is a warning; training then goes on without the file.
+  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. If the file cannot be written, is a link, or is no
+  /// regular file, logs a warning, and training goes on without the file.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// Called after each iteration. Writing takes at most a hundredth of the time. On local or cached storage even
-  /// iterations of a millisecond are all written: the file shows where a run failed.
+  /// Called after each iteration. The writes take at most a hundredth of the time; on local or cached storage, this
+  /// suffices to write every iteration even if iterations take a millisecond. The file thus shows in which iteration a
+  /// run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

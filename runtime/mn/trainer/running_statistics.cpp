@@ -59,8 +59,8 @@ void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const st
   }
 }
 
-// Sums are in float64. In float32 the squares of large means would round the variance away, and the average of equal
-// values could differ from them in its last bits.
+// The sums are computed in float64. In float32, the squares of large means would round the variance away, and an
+// average of equal values could differ from these values in its last bits.
 void average_over_ranks(const std::vector<AveragedBuffer>& buffers, Communicator& comm) {
   if (comm.size() == 1 || buffers.empty()) return;
   const at::NoGradGuard no_grad;

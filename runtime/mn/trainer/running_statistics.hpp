@@ -1,9 +1,10 @@
 /// Averages the running statistics of normalization layers over ranks.
 ///
-/// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and
-/// d the rank's mean minus a number that all ranks share. Therefore differences between the ranks' means count, too.
-/// The shared number is 0 or the last average of the means. The last average is better if the means are large: with 0,
-/// both E[v + d²] and E[d]² would be large, and their difference would lose digits.
+/// The variance over the samples of all ranks is E[v + d²] − E[d]². Here E is the mean over ranks, v is a rank's
+/// variance, and d is the rank's mean minus a number that is the same on all ranks. With this formula, differences
+/// between the means of the ranks count, too. The common number is either 0 or the last average of the means. If the
+/// means are large, the last average is better, because with 0 both E[v + d²] and E[d]² would be large, and their
+/// difference would lose digits.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +28,19 @@ struct AveragedBuffer {
   std::optional<std::size_t> mean = {};  ///< for a variance: index of its buffer of means in the list
 };
 
-/// Local. Lists the buffers to average: the model's running_statistics(), then the buffers named in `also`. Throws
-/// ArgumentError if a name in `also` is not the name of a floating-point buffer.
+/// Local. Returns the buffers to average: the model's running_statistics(), and after them the buffers whose names are
+/// in `also`. Throws ArgumentError if a name in `also` is not the name of a floating-point buffer.
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 
-/// Before ranks average, adds d² to each variance v in `values`, which has v or d (for a mean) for each buffer.
+/// Call it before the ranks average `values`, which has one tensor for each buffer: the variance v, or for a buffer of
+/// means the difference d. Adds d² to each variance.
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
-/// Call it after ranks have averaged: subtracts E[d]² from each E[v + d²], in place. `values` are the means over ranks.
+/// Call it after the ranks have averaged `values`. Subtracts E[d]² from each E[v + d²], in place.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 
-/// Collective, one reduction: the buffers become their averages, as if one rank had seen all ranks' samples.
+/// Collective, with one reduction. Afterwards, each buffer has the value that one rank would have computed from the
+/// samples of all ranks.
 void average_over_ranks(const std::vector<AveragedBuffer>& buffers, Communicator& comm);
 
 }  // namespace mn

@@ -1,4 +1,5 @@
-// Each rank sends its results field by field; rank 0, which alone holds all results, selects the rows in order.
+// Gathers the results of samples. Each rank sends its results to rank 0, one field after another. Rank 0 then holds all
+// results, and puts the rows in the order of the samples.
 #include <mn/trainer/sample_results.hpp>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-/// `field` without its rows: the dtype, the shape of a row, and whether there are offsets.
+/// Returns the form of `field`, that is, the field without its rows: the dtype, the shape of a row, and whether there
+/// are offsets.
 BatchField form_of(const BatchField& field) {
   std::vector<std::int64_t> shape = field.values.sizes().vec();
   shape[0] = 0;
@@ -44,7 +46,7 @@ BatchField form_from(const json& form) {
   return field;
 }
 
-/// Describes the fields of a rank for an error, for instance "score: Float [3], box: Float [any number, 4]".
+/// Describes a rank's fields for an error message, for instance "score: Float [3], box: Float [any number, 4]".
 std::string describe(const json& forms) {
   return join(forms, ", ", [](const json& form) {
     std::vector<json> shape = form.at("shape");
@@ -71,7 +73,8 @@ void check_field(const BatchField& field, std::int64_t samples) {
   }
 }
 
-/// Collective: all ranks' rows on rank 0, in rank order. `own`, this rank's rows, is contiguous and on the CPU.
+/// Collective. Each rank passes its rows as `own`, which is contiguous and on the CPU. Returns the rows of all ranks on
+/// rank 0, in rank order.
 at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   const std::int64_t rows = own.size(0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
@@ -89,12 +92,14 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   return gathered;
 }
 
-/// Joins the rows of all tensors. Without a tensor, returns `none`, which has the dtype and shape, but no rows.
+/// Returns the rows of all tensors as one tensor. If there is no tensor, returns `none`, which has the dtype and the
+/// shape of a row, but no rows.
 at::Tensor concatenated(const at::Tensor& none, std::vector<at::Tensor> tensors) {
   return tensors.empty() ? none : at::cat(tensors);
 }
 
-/// Positions in `samples` in the order of the samples' numbers; a sample that comes several times is there once.
+/// `samples` has the samples' numbers. Returns the positions in `samples`, sorted by these numbers. If a sample occurs
+/// several times, only one of its positions is returned.
 std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   const auto number = [&](std::int64_t position) { return samples[static_cast<std::size_t>(position)]; };
   std::vector<std::int64_t> order(samples.size());
@@ -105,7 +110,8 @@ std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   return order;
 }
 
-/// The rows of the samples at the positions in `order`; the sample at position p has counts[p] rows in `values`.
+/// Returns a field with the rows of the samples at the positions in `order`. In `values`, the sample at position p has
+/// counts[p] rows.
 BatchField ordered(const std::string& name, const at::Tensor& values, const at::Tensor& counts,
                    const std::vector<std::int64_t>& order) {
   const at::Tensor ends = counts.cumsum(0);
@@ -151,7 +157,8 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective: throws if the ranks' fields differ. A rank without results gets empty fields, to take part in gather().
+/// Collective: throws if the ranks have different fields. A rank without results gets empty fields, so that it can take
+/// part in gather().
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

@@ -13,13 +13,13 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --label may both forward a signal
+constexpr std::int64_t kSameNotice_ms = 1000;  // two copies of a signal may arrive, from a launcher and from mnlaunch
 
-// These variables are global, because a signal handler has no argument but the signal.
+// These variables are global, because a signal handler gets no argument except the signal's number.
 std::atomic<int> raised_signal = 0;
-std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // 0: not yet
-std::atomic<bool> is_over = false;                        // set when all ranks end: ignore signals
-struct sigaction end_action = {};                         // the earlier action of SIGTERM
+std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // for each signal, when it first came; 0: not yet
+std::atomic<bool> is_over = false;                        // true when all ranks end: signals are ignored
+struct sigaction end_action = {};                         // the action of SIGTERM before this object
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t now_ms() noexcept {
@@ -33,7 +33,8 @@ std::int64_t now_ms() noexcept {
 void SignalFlag::handle(int signal) {
   if (is_over) return;
   const int saved_errno = errno;
-  // A handler may call async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
+  // A signal handler may call only async-signal-safe functions, such as lock-free atomics, clock_gettime(2),
+  // sigaction(2) and raise(3).
   auto& first = first_at_ms[static_cast<std::size_t>(signal)];
   const std::int64_t now = now_ms();
   std::int64_t before = 0;
@@ -41,7 +42,8 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // The same signal came again, because the save takes too long: now SIGTERM ends the process.
+    // The sender has sent the same signal again, because the save takes too long. SIGTERM with its earlier action now
+    // ends the process.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }
@@ -67,13 +69,14 @@ SignalFlag::SignalFlag(bool enabled) : enabled_(enabled) {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kNotices.size(); ++i) {
     sigaction(kNotices[i], nullptr, &old_[i]);
-    // If nohup or a shell has made the program ignore a signal, the program goes on ignoring it.
+    // If nohup or a shell has made the program ignore a signal, the signal stays ignored.
     if (old_[i].sa_handler != SIG_IGN) sigaction(kNotices[i], &action, nullptr);
   }
 }
 
 SignalFlag::~SignalFlag() {
-  // After keep() the process is about to end. Late signals are ignored, because they would become its exit status.
+  // After keep() the process is about to end. From now on, signals are ignored, because a late signal would change the
+  // exit status of the process.
   if (kept_) is_over = true;
   if (!enabled_ || kept_) return;
   for (std::size_t i = 0; i < kNotices.size(); ++i) sigaction(kNotices[i], &old_[i], nullptr);

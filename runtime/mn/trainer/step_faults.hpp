@@ -1,7 +1,8 @@
-/// Faults of a step. If one rank finds a fault, all ranks throw the error.
+/// Keeps the faults that a rank finds in a step, so that all ranks throw the same error.
 ///
-/// If one rank threw alone, its peers would wait forever in a collective call. Therefore the rank keeps its fault. The
-/// step's reduction tells all ranks that a rank has a fault, and then all ranks throw the same error.
+/// If the rank threw alone, all other ranks would wait forever in a collective call. Therefore the rank only keeps its
+/// fault. The reduction of the step tells all ranks that a rank has a fault, and after the reduction all ranks throw
+/// the fault.
 #pragma once
 
 #include <functional>
@@ -15,13 +16,15 @@ class StepFaults {
  public:
   /// True if this rank keeps a fault.
   [[nodiscard]] bool any() const noexcept { return !fault_.what.empty(); }
-  /// Keeps a UsageError with this text, unless a fault is kept already, or `what` is empty.
+  /// Keeps a UsageError with the text `what`. Does nothing if a fault is kept already, or if `what` is empty.
   void keep(const std::string& what);
-  /// Runs `check`. If it throws a UsageError or an ArgumentError, keeps this error, unless a fault is kept already.
+  /// Runs `check`. If `check` throws a UsageError or an ArgumentError, keeps this error, unless a fault is kept
+  /// already.
   void keep_error_of(const std::function<void()>& check);
   /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective: if some ranks keep a fault, all throw the lowest rank's fault, and forget their own.
+  /// Collective. If some ranks keep a fault, all ranks throw the fault of the lowest of them, and forget their own
+  /// faults.
   void throw_first(Communicator& ranks);
 
  private:

@@ -39,7 +39,7 @@ void StragglerWatch::add(double data_s, double compute_s) {
 }
 
 void StragglerWatch::append_to(std::vector<std::int64_t>& flags) const {
-  const double own_s = is_complete() ? lower_median(own_s_) : 0;  // (1): complete on all ranks, or on none
+  const double own_s = is_complete() ? lower_median(own_s_) : 0;  // the window is complete on all ranks or on none
   const auto nanoseconds = static_cast<std::int64_t>(std::llround(own_s * 1e9));
   flags.insert(flags.end(), {nanoseconds, -nanoseconds});
 }

@@ -1,15 +1,15 @@
-/// Finds stragglers while training goes on, and logs possible reasons. A straggler is a rank that keeps all other ranks
-/// waiting.
+/// Finds stragglers while training goes on, and logs possible reasons why they are slow. A straggler is a rank that
+/// keeps all other ranks waiting.
 ///
-/// Each rank measures its own work in each step: how long the step takes, without waits for other ranks. After a window
-/// of at least kWindow steps, each rank takes the median of its times, and the periodic exchange
+/// In each step, each rank measures how long its own work takes, that is, the time of the step without waits for other
+/// ranks. After a window of at least kWindow steps, each rank takes the median of its times, and the periodic exchange
 /// (periodic_agreement.hpp) finds the largest and the smallest median. If the largest median is much larger than the
-/// smallest, the ranks exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow in
-/// StragglerDetector::kWindows windows in a row gets one line in the log.
+/// smallest, the ranks exchange all medians, and read the counters of rank_conditions.hpp. If a rank is slow in
+/// StragglerDetector::kWindows windows in a row, a line in the log names it.
 ///
 /// (1) Every decision follows from numbers that are equal on all ranks; therefore all ranks make the same calls.
 /// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.
-/// (3) The median ignores single long steps, such as the first step of a run.
+/// (3) A few long steps in a window, such as the first step of a run, do not change the median.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace mn {
 
-/// Finds stragglers from the ranks' times in each window. is_slow_rank() decides who is slow in one window.
+/// Finds stragglers from the ranks' times in each window. is_slow_rank() decides which ranks are slow in one window.
 class StragglerDetector {
  public:
   static constexpr int kWindows = 2;        ///< slow windows in a row that make a straggler
@@ -36,15 +36,15 @@ class StragglerDetector {
     double median;   ///< the ranks' lower median in the last window
   };
 
-  /// Adds a window; `seconds` has each rank's time for a step, or is empty if no rank was slow. Returns the stragglers
-  /// to name.
+  /// Adds a window. `seconds` has, for each rank, its time for a step in the window; it is empty if no rank was slow.
+  /// Returns the stragglers that the log should name now.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
-  /// True if a rank was slow in the last window.
+  /// True if some rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }
 
  private:
   struct Record {
-    int slow = 0;   // slow windows in a row
+    int slow = 0;   // number of slow windows in a row
     int quiet = 0;  // number of windows until the rank may be named again
   };
   std::vector<Record> ranks_;
@@ -54,16 +54,19 @@ class StragglerDetector {
 class StragglerWatch {
  public:
   static constexpr std::size_t kWindow = 16;  ///< minimum of steps in a window
-  static constexpr std::size_t kNumbers = 2;  ///< numbers that append_to() appends
+  static constexpr std::size_t kNumbers = 2;  ///< how many numbers append_to() appends
 
   StragglerWatch() = default;
-  /// Construct the object at the beginning of a run with `ranks` ranks, after the same iteration on all ranks.
+  /// `ranks` is the number of ranks. Construct the object at the beginning of a run, after the same iteration on all
+  /// ranks.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
-  /// Adds the times of one step of this rank.
+  /// Adds this rank's times for one step: the wait for data, and computing.
   void add(double data_s, double compute_s);
-  /// Appends this rank's times to the flags of the periodic exchange, which takes each number's maximum over ranks.
+  /// Appends this rank's times to the flags of the periodic exchange. The exchange takes the maximum of each number
+  /// over the ranks.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective, called with the maxima of the numbers from append_to(): decides whether a rank is slow.
+  /// Collective. `largest` has, for each number from append_to(), its maximum over the ranks. Decides whether a rank is
+  /// slow.
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:
@@ -71,7 +74,7 @@ class StragglerWatch {
   void report(const std::vector<StragglerDetector::Straggler>& slow, Communicator& comm) const;
 
   int ranks_ = 1;
-  std::vector<double> own_s_, data_s_;  // of each step in the window
+  std::vector<double> own_s_, data_s_;  // for each step in the window
   StragglerDetector detector_;
   std::optional<RankConditions> before_;  // counters at the end of the first slow window
 };

@@ -19,9 +19,9 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kReserve_s = 10;             // for ending the processes, and for differences between clocks
+constexpr double kReserve_s = 10;             // time to end the processes, and for differences between clocks
 constexpr double kGuessBytesPerSecond = 1e8;  // assumed speed of a busy file server
-constexpr std::int64_t kMaxPart = 1'000'000;  // for days, hours, …: larger numbers are not valid
+constexpr std::int64_t kMaxPart = 1'000'000;  // larger numbers of days, hours, … are not valid
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
 constexpr double kAskAhead_s = 60;  // time for squeue to answer, and for a person to extend the job
 constexpr seconds kAskEvery(20);
@@ -29,7 +29,7 @@ constexpr seconds kAskEvery(20);
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
   if (!job || job->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  // squeue prints a line for each job of a job array, and for each part of a heterogeneous job.
+  // squeue prints several lines if the job is a job array or a heterogeneous job. Only the line of this job counts.
   InText lines(command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%A %L"}, seconds(5)));
   for (std::string id, left; lines >> id >> left;) {
     if (id == *job) return parse_time_left(left);
@@ -37,8 +37,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Seconds until the time in the variable `name`. No value if the variable is not set or its time has passed, because
-/// then it belongs to an earlier job, or the job was extended.
+/// Returns the seconds until the end time in the variable `name`. No value if the variable is not set. No value either
+/// if its time has passed, because the time then belongs to an earlier job, or the job was extended.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;
@@ -95,12 +95,12 @@ void TimeLimit::tick() {
   last_tick_ = now;
   if (!is_slurms_ || !end_) return;
   take_answer();
-  // squeue is asked one tick before its answer is needed, because only the next tick reads the answer.
+  // squeue is asked early by one period between ticks, because only the next tick reads the answer.
   const bool is_time = *left_s() <= needed_s() + longest_tick_s_ + kAskAhead_s;
   if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }
 
-/// Asks squeue for the end of the job, in a new thread that may outlive this object.
+/// Asks squeue when the job ends. A new thread does so, which may outlive this object.
 void TimeLimit::ask_squeue() {
   asked_ = Clock::now();
   auto answer = std::make_shared<std::promise<std::optional<std::int64_t>>>();
@@ -109,7 +109,7 @@ void TimeLimit::ask_squeue() {
   try {
     std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
   } catch (const std::system_error&) {
-    answer_ = {};  // no thread can be started: the known end still counts
+    answer_ = {};  // no thread could be started: the end known so far stays
   }
 }
 

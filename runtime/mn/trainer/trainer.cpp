@@ -48,10 +48,11 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Collective, after rank 0 has locked the folder: warns if the folder would be lost with rank 0's node, and no run
-/// could resume. A disk that the node exports to all nodes survives the loss of any other node.
+/// Collective, called after rank 0 has locked the folder. Logs a warning if a loss of rank 0's node would also lose the
+/// folder, so that no run could resume. There is no warning for a disk that the node exports to all nodes, because it
+/// survives the loss of any other node.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
-  OutText owner;  // the lock file's text, equal on all nodes that share the folder
+  OutText owner;  // text of the lock file, equal on all nodes that share the folder
   owner << std::ifstream(out / ".lock").rdbuf();
   const bool is_shared = comm.inter_size() > 1 && same_on_all_ranks(hash64(owner.str()), comm);
   if (comm.rank() != 0 || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
@@ -138,7 +139,7 @@ void Trainer::prepare_out() {
       checkpoint += copies * optimizer_state_bytes(optimizer->actual());
     }
     if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
-    room = checkpoint + weights;  // room for weights, which the program may write beside the checkpoint
+    room = checkpoint + weights;  // the program may write weights beside the checkpoint
   }
   options_.out = std::filesystem::absolute(options_.out);  // because the program may change the current folder
   status_ = std::make_unique<RunStatus>(is_root());
@@ -163,8 +164,8 @@ void Trainer::check_iterator() const {
 void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
-  // Only iterators with a dataset are compared. Keys that follow from a rank's own data are left out, because a rank
-  // may have no data (create_empty_dataset).
+  // The order of samples is compared only between iterators with a dataset. Keys that depend on a rank's own data are
+  // left out, because a rank may have no data (create_empty_dataset).
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }
@@ -183,7 +184,7 @@ void Trainer::make_parts(StepProgram program) {
     parts_->initial_settings.push_back(optimizer_settings(optimizer->actual()));
   }
   parts_->initially_frozen = frozen_parameters(*model_);
-  comm_->broadcast_data(*model_);  // optimizers broadcast only their own parameters
+  comm_->broadcast_data(*model_);  // because optimizers broadcast only their own parameters
   checkpointer_ =
       std::make_unique<Checkpointer>(*parts_, Checkpointer::Surroundings{.out = options_.out,
                                                                          .folder = folder_.get(),

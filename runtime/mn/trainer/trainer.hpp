@@ -1,4 +1,5 @@
-/// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run by triggers.
+/// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run when their triggers
+/// fire.
 ///
 ///   auto optimizer = mn::create_multi_node_optimizer(
 ///       std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), comm);
@@ -44,31 +45,32 @@ class TimeLimit;
 class TrainingStep;
 struct StepProgram;
 
-/// How long a step took on a rank, in three parts. Their sum is the time of the step without extensions.
+/// How long a step took on a rank, in three parts. The sum of the parts is the time of the step without extensions.
 struct StepTimes {
   double data_s = 0;           ///< seconds of waiting for the minibatch
   double compute_s = 0;        ///< seconds of forward, backward, hooks and update
   double communication_s = 0;  ///< seconds of exposed communication: waits for the network and for slower ranks
-  std::uint64_t bytes = 0;     ///< bytes passed to collectives
+  std::uint64_t bytes = 0;     ///< bytes passed to collective calls
 };
 
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
 /// MultiNodeBatchNorm), the gradients are exact, whatever the weights of the minibatches. The constructor, extend(),
 /// run(), save(), resume(), finish_steps(), take_observation(), observed_names() and report() are collective: all ranks
-/// must make the same calls in the same order. For triggers in seconds, rank 0's clock decides for all ranks.
+/// must make the same calls in the same order. If a trigger counts seconds, rank 0's clock decides for all ranks when
+/// it fires.
 class Trainer {
  public:
-  /// Broadcasts rank 0's parameters and buffers, including parameters without an optimizer. Throws ArgumentError
-  /// if an argument is null. Throws the same UsageError on every rank if the options set no limit; if `out` is not
-  /// writable, is full, or is in use by another job; or if the iterator is not for these ranks: its dataset was not
-  /// scattered, or ranks have different numbers of steps.
+  /// Broadcasts rank 0's parameters and buffers, including parameters without an optimizer. Throws ArgumentError if an
+  /// argument is null. Throws the same UsageError on every rank if the options set no limit; if the folder `out` is not
+  /// writable, is full, or is in use by another job; or if the iterator does not fit these ranks, because its dataset
+  /// was not scattered or ranks have different numbers of steps.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
-  /// For several optimizers, for example of a generator and a critic. The backward pass of the generator's loss goes
-  /// through the critic, and makes gradients there too: hold no_sync() of the critic's optimizer during the backward
-  /// pass, and call zero_grad() of the critic's optimizer afterwards. Throws as the constructor above, and UsageError
-  /// if TrainerOptions::accumulate is not 1.
+  /// For several optimizers, for example of a generator and a critic. In this example, the backward pass of the
+  /// generator's loss goes through the critic, and makes gradients of the critic, too. Therefore hold no_sync() of the
+  /// critic's optimizer during this backward pass, and afterwards call zero_grad() of the critic's optimizer. Throws as
+  /// the constructor above does, and also throws UsageError if TrainerOptions::accumulate is not 1.
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
           TrainerOptions options);
@@ -76,33 +78,35 @@ class Trainer {
   Trainer(const Trainer&) = delete;             ///< not copyable
   Trainer& operator=(const Trainer&) = delete;  ///< not copyable
 
-  /// Adds an extension, and returns a reference to it. The trainer owns it. Throws ArgumentError if the name is in use.
+  /// Adds an extension, which the trainer then owns, and returns a reference to it. Throws ArgumentError if another
+  /// extension has the same name.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
     add(std::move(extension), std::move(options));
     return added;
   }
-  /// Adds a function, such as a learning-rate schedule, as an extension without state. Unless it runs in each
-  /// iteration, it may take long (Duration::kLong), as a validation on rank 0 does.
+  /// Adds a function, such as a learning-rate schedule, as an extension without state. Unless the trigger fires in each
+  /// iteration, the function may take long (Duration::kLong), as a validation on rank 0 does.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
   /// Trains until a limit is reached or stop() is called, and returns 0. If a signal or the time limit ends training,
-  /// run() writes a checkpoint to `out` and returns kExitRequeue, the exit status for the program. When run()
-  /// returns, every file of rank 0 is complete. Throws SaveError at the end if the last checkpoint can't be written.
-  /// Puts the model into training mode if it is in evaluation mode; single modules in evaluation mode
-  /// (frozen batch normalization) are left alone.
+  /// run() writes a checkpoint to `out` and returns kExitRequeue, the exit status for the program. When run() returns,
+  /// all files of rank 0 are complete. Throws SaveError at the end if the last checkpoint can't be written. Puts the
+  /// model into training mode if it is in evaluation mode; single modules in evaluation mode (frozen batch
+  /// normalization) are left alone.
   [[nodiscard]] int run();
   /// For extensions: ends training after this iteration, as a limit does. Every rank must call stop() in the same
   /// iteration; if only one rank knows the reason, broadcast it first. Rank 0 logs `why`. Call stop() from an extension
-  /// with a priority above kPriorityReport, so that the extensions that read the log still get the last report.
+  /// with a priority above kPriorityReport; the extensions that read the log then still get the last report.
   void stop(const std::string& why);
 
-  /// For Extension::initialize() after a resume: true if run() of this extension was due in the iteration of the
+  /// For Extension::initialize() after a resume. True if run() of `extension` was due in the iteration of the
   /// checkpoint, but had not begun when the checkpoint was written.
   [[nodiscard]] bool is_pending(const Extension& extension) const;
 
-  /// Returns why training has ended: the limit, the text of stop(), or a signal. Empty while training goes on.
+  /// Returns why training has ended: because of a limit, because of stop() with this text, or because of a signal.
+  /// Empty while training goes on.
   [[nodiscard]] std::string end_reason() const;
 
   /// Writes a checkpoint to `path`, while training waits; see Checkpointer::save().
@@ -110,77 +114,82 @@ class Trainer {
   /// Returns the object that writes checkpoints, also in the background.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
-  /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint
-  /// in `out`. Returns false if "auto" finds no checkpoint; then training starts at the beginning. Throws the same
-  /// DataError on every rank if the checkpoint is absent or damaged, or does not fit the model or the optimizer; if
-  /// "auto" finds only damaged checkpoints; and if the storage fails. If the program gives a setting of the optimizer
-  /// (momentum, …) a new value, the new value wins over the checkpoint, with a line in the log. Which parameters are
-  /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
-  /// the new program's choice wins.
+  /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto". "auto" means the newest
+  /// undamaged checkpoint in `out`. Returns false if "auto" finds no checkpoint; training then starts at the beginning.
+  /// Throws the same DataError on every rank if the checkpoint is absent or damaged, or does not fit the model or the
+  /// optimizer; if "auto" finds only damaged checkpoints; and if the storage fails. If the program has changed a
+  /// setting of the optimizer, such as the momentum, since the checkpoint, the program's value is used, and the log
+  /// says so. If the old and the new program began with the same frozen parameters (requires_grad), the parameters that
+  /// were frozen at the checkpoint are frozen again. Otherwise the parameters stay as the new program has frozen them.
   bool resume(const std::string& from);
-  /// Returns the absolute path that was given to resume(). Empty after resume("auto"), and without a resume.
+  /// Returns, as an absolute path, the path that was given to resume(). Empty after resume("auto"), and if the training
+  /// did not resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
-  /// For an extension whose run() works in parts (Duration::kInParts): returns a function that run() calls before each
-  /// part with false, and after the last part with true. Each call is collective, though ranks may have different
-  /// numbers of parts. The function lets a save in the background go on. If a signal or the time limit asks for the
-  /// end, the function throws Interrupted on all ranks; run() must then leave no effects of the parts so far.
+  /// For an extension whose run() works in parts (Duration::kInParts). Returns a function; run() must call it with
+  /// false before each part, and with true after the last part. Each call is collective, but ranks may have different
+  /// numbers of parts. The function lets a save in the background go on. If a signal or the time limit asks for the end
+  /// of training, the function throws Interrupted on all ranks; run() must then leave no effects of the parts so far.
   [[nodiscard]] std::function<void(bool is_done)> pauses();
 
-  /// For extensions. Collective: calls Extension::average_kept_statistics() of all extensions.
+  /// For extensions. Collective: calls average_kept_statistics() of all extensions.
   void average_kept_statistics();
 
-  /// For extensions that read the parameters: completes all steps. Applies delayed updates of the optimizer, and waits
+  /// For extensions that read the parameters. Completes all steps: applies delayed updates of the optimizer, and waits
   /// for this rank's device. The wait counts as training time.
   void finish_steps();
-  /// Returns and forgets the observations since the last call. These are means over all ranks' samples ("main/…"),
-  /// reported values, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (bytes
-  /// of gradients or parameters passed to collectives by this rank). Only LogReport calls it, because each call forgets
-  /// the observations.
+  /// Returns the observations since the previous call, and forgets them. They are means over all ranks' samples
+  /// ("main/…"), reported values, "images_per_second" (over all ranks, without the time of extensions), and
+  /// "bytes_per_step" (bytes of gradients or parameters that this rank has passed to collective calls). Only LogReport
+  /// may call this function, because each call forgets the observations.
   [[nodiscard]] Metrics take_observation();
   /// Returns the names of all values that any rank has observed since the last take_observation().
   [[nodiscard]] std::vector<std::string> observed_names();
-  /// Adds a value to the report of this iteration. The value must be the same on all ranks, as an evaluator's result
-  /// is. A later value of the same name replaces it. It is in this iteration's entry of the log, even if the log has
-  /// already run.
+  /// Adds a value to the report of this iteration. The value must be the same on all ranks; the result of an evaluator
+  /// is. If a value of this name was already reported in this iteration, the new value replaces it. The value is in the
+  /// log's entry of this iteration even if the log has already run.
   void report(const std::string& name, double value);
-  /// Adds a value, equal on all ranks, to the mean `name` of all values since the last report.
+  /// Adds a value, which must be equal on all ranks. The next report has, under `name`, the mean of all such values
+  /// since the last report.
   void report_mean(const std::string& name, double value);
 
-  /// The communicator of the ranks that train together.
+  /// Returns the communicator of the ranks that train together.
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
   /// True on rank 0, which writes files and prints.
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
-  /// The first optimizer.
+  /// Returns the first optimizer.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
-  /// Returns the optimizer named `name`. If there is none, throws an ArgumentError that lists all names.
+  /// Returns the optimizer named `name`. If there is none, throws an ArgumentError that lists the names of all
+  /// optimizers.
   [[nodiscard]] MultiNodeOptimizer& optimizer(const std::string& name) const;
-  /// All optimizers. A single optimizer is named "main".
+  /// Returns all optimizers. A single optimizer is named "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
-  /// Returns the learning rate that parameter group `group` had when the trainer was made, whatever schedules and
-  /// resume() have set since. `name` names the optimizer; if empty, the first one is meant. Returns no value for groups
-  /// that were added later, and for optimizers that are neither libtorch's nor mn's.
+  /// Returns the learning rate that parameter group `group` had when the trainer was made, even if schedules or
+  /// resume() have changed the rate since. `name` names the optimizer; if `name` is empty, the first optimizer is
+  /// meant. Returns no value for groups that were added later, and for optimizers that are neither libtorch's nor mn's.
   [[nodiscard]] std::optional<double> initial_rate(std::size_t group, const std::string& name = "") const;
   /// The iterator over the training data.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
   /// The model that is trained.
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
-  /// The constructor's options, with an absolute path as `out`.
+  /// Returns the options of the constructor. Their member `out` has become an absolute path.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
   /// Returns this rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only
-  /// if there is a trace, because otherwise the host does not wait for the GPU. times() always includes the GPU's work.
+  /// if there is a trace, because otherwise the host does not wait for the GPU. The times of times() always include the
+  /// GPU's work.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   /// Returns the sums of this rank's times over all iterations of this process. On a GPU, the call waits for the device
-  /// and returns the device's times; therefore call it only for reports. Steps of a CUDA graph count as computing.
+  /// and returns times by the device's clock; therefore call it only for reports. Steps of a CUDA graph count as
+  /// computing.
   [[nodiscard]] StepTimes times() const;
-  /// The sums of the times of extensions on this rank, over all iterations of this process.
+  /// Returns how long extensions have taken on this rank, in all iterations of this process together.
   [[nodiscard]] ExtensionTimes extension_times() const;
-  /// Returns how many seconds are left until the last checkpoint before the job's time limit. Returns no value if there
-  /// is no limit, on ranks other than 0, and without TrainerOptions::checkpoint_on_signal.
+  /// Returns how many seconds are left until the last checkpoint before the job's time limit must begin. Returns no
+  /// value if there is no limit, on all ranks except rank 0, and without TrainerOptions::checkpoint_on_signal.
   [[nodiscard]] std::optional<double> time_left_s() const;
-  /// The folder for all output, as an absolute path.
+  /// Returns the folder for all output, as an absolute path.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// Returns how many iterations, each with one update, are completed, including those before a resume.
+  /// Returns how many iterations are completed, including those before a resume. Each iteration has one update.
   [[nodiscard]] std::int64_t iteration() const noexcept;
   /// Returns how many iterations an epoch has: the iterator's steps, or fewer with TrainerOptions::accumulate.
   [[nodiscard]] std::int64_t iterations_per_epoch() const;
@@ -188,15 +197,15 @@ class Trainer {
   [[nodiscard]] std::int64_t epoch() const noexcept;
   /// Returns how many epochs are completed, plus the completed fraction of the current epoch.
   [[nodiscard]] double epoch_detail() const noexcept;
-  /// Seconds since run() began, plus the seconds of training before a resume.
+  /// Returns how many seconds the training has taken: since run() began, plus the time of training before a resume.
   [[nodiscard]] double elapsed_s() const;
-  /// How much of the whole training is done, 0 to 1.
+  /// Returns which fraction of the whole training is done, from 0 to 1.
   [[nodiscard]] double progress() const noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::int64_t kNoReason = 0;      // value of end_reason_ while training goes on
-  static constexpr std::int64_t kTimeLimit = 1000;  // value of end_reason_; for a signal, the signal's number
+  static constexpr std::int64_t kTimeLimit = 1000;  // end_reason_ at the time limit; a signal has its number
 
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, StepProgram program,
@@ -232,24 +241,24 @@ class Trainer {
   std::unique_ptr<OutputFolder> folder_;  // on rank 0
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
-  std::weak_ptr<const Observation> rest_;  // during at_end(): observations that must not be forgotten
+  std::weak_ptr<const Observation> rest_;  // during at_end(): observations to keep
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<TimeLimit> time_limit_;  // on rank 0, with TrainerOptions::checkpoint_on_signal
   std::unique_ptr<RunStatus> status_;
   std::unique_ptr<StragglerWatch> stragglers_;
   std::unique_ptr<TrainingParts> parts_;
-  std::unique_ptr<Checkpointer> checkpointer_;  // declared after extensions_, because its thread calls them
+  std::unique_ptr<Checkpointer> checkpointer_;  // after extensions_, because its thread calls them
   std::unique_ptr<TrainingStep> step_;
 
   std::filesystem::path resumed_from_;
   double previous_epoch_detail_ = 0;
   StepTimes last_step_;
-  StepTimes all_steps_;                // sum of last_step_
-  std::unique_ptr<DeviceTimer> work_;  // times a step without the wait for data; null on CPUs and with a trace
+  StepTimes all_steps_;                // sum of last_step_ over all steps
+  std::unique_ptr<DeviceTimer> work_;  // times steps without the wait for data; null on CPUs and with a trace
   bool is_stopped_ = false;
   std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number or kTimeLimit; 0: the run goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs
-  std::string end_text_;                    // text of stop(), or of a signal or the time limit
+  std::string end_text_;                    // the text of stop(), or a text about a signal or the time limit
 };
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-// The loop of a Trainer: what the ranks tell each other between iterations, and why training ends. Training ends at a
-// limit, by stop(), at a signal or at the job's time limit. A signal to any rank, or the time limit, makes all ranks
+// The loop of a Trainer. It decides what the ranks tell each other between iterations, and when training ends: at a
+// limit, by stop(), at a signal, or at the job's time limit. At the time limit, or if any rank gets a signal, all ranks
 // write a checkpoint in the same iteration (Trainer::agree()).
 #include <mn/trainer/trainer.hpp>
 
@@ -45,9 +45,9 @@ int Trainer::run() {
   const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
   signal_ = signal;
   begin_run();
-  note_iteration(iteration());  // before the scope, because this run has made no step yet
+  note_iteration(iteration());  // before the scope: this run has made no step yet
   const ActivityScope activity("training");
-  if (extensions_->any_pending()) run_extensions();  // due in the iteration of the checkpoint
+  if (extensions_->any_pending()) run_extensions();  // extensions due in the iteration of the checkpoint
   while (!is_over() && end_reason_ == kNoReason) {
     advance();
     note_iteration(iteration());
@@ -65,7 +65,7 @@ int Trainer::run() {
   if (requeue) checkpoint_to_requeue();
   extensions_->finalize(*this);
   checkpointer_->finish();
-  comm_->barrier();  // until rank 0 has written every file
+  comm_->barrier();  // waits until rank 0 has written every file
   return requeue ? kExitRequeue : 0;
 }
 
@@ -101,7 +101,8 @@ void Trainer::advance() {
   last_step_.bytes = parts_->bytes_sent() - bytes_before;
   add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
-  // The host's times include the device's work only if the host waits for the device in each step.
+  // Stragglers are found by the host's times. These include the device's work only if the host waits for the device in
+  // each step, that is, on a CPU or with a trace.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
     stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
@@ -109,7 +110,8 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // The wait is an activity of its own: the first minibatch and a loader of the program's own may take long.
+  // The wait for a minibatch is an activity of its own, because the first minibatch may take long, and so may the
+  // program's own loader.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -141,7 +143,7 @@ void Trainer::finish_steps() {
   wait_for_losses();
 }
 
-/// The host waits for the device here; the wait counts as training time.
+/// The host waits here until the device has computed the losses. The wait counts as training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
   observation_->read();
@@ -165,8 +167,9 @@ StepTimes Trainer::times() const {
 
 ExtensionTimes Trainer::extension_times() const { return extensions_->times(); }
 
-/// In the last iteration, extensions also report what they have seen since their last run(). Checkpoints still hold the
-/// observations, for a run that continues and reports the whole period.
+/// Runs the extensions that are due. In the last iteration, extensions also report what they have seen since their last
+/// run(). Checkpoints still hold these observations, because a later run may continue the training, and then reports
+/// the whole period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin = [this](Duration duration) {
@@ -185,8 +188,9 @@ void Trainer::run_extensions() {
   }
 }
 
-/// Collective: the ranks exchange why to stop, which triggers in seconds are due by rank 0's clock, the times of the
-/// slowest and fastest rank, and whether a thread is busy with a save. Returns why training stops, or kNoReason.
+/// Collective. The ranks tell each other why to stop, which triggers in seconds are due by rank 0's clock, how long the
+/// slowest and the fastest rank take, and whether any thread is busy with a save. Returns why training stops, or
+/// kNoReason if it goes on.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =
@@ -210,8 +214,8 @@ std::function<void(bool)> Trainer::pauses() {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
     const auto is_saving = [this] { return checkpointer_->is_saving(); };
-    // The condition is equal on all ranks. A save needs two exchanges to end; a quick save has both before the first
-    // part, because there may be no second part.
+    // The condition of this loop is equal on all ranks. A save needs two exchanges to end. A quick save makes both
+    // exchanges before the first part, because there may be no second part.
     for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
       if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;
       if (is_first && is_saving()) checkpointer_->wait_for_thread();
@@ -221,7 +225,8 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Collective: true if all ranks have done their parts. A rank that is done waits for the others' next exchange.
+/// Collective: returns true if all ranks have done their parts. A rank that has done all its parts waits here for the
+/// next exchange of the other ranks.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);
@@ -232,7 +237,7 @@ bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, b
   return all_done;
 }
 
-/// Returns why this rank wants the run to end: a signal's number, kTimeLimit, or kNoReason.
+/// Returns why this rank wants the run to end: the number of a signal, or kTimeLimit. Returns kNoReason if it does not.
 std::int64_t Trainer::own_end_reason() {
   const auto flag = signal_.lock();
   const std::int64_t signal = flag ? flag->raised() : kNoReason;

@@ -22,7 +22,7 @@ struct TrainingCounters {
 
   std::int64_t iteration = 0;              ///< iterations completed, including those before a resume
   std::int64_t epoch = 0;                  ///< epochs completed, including those before a resume
-  double epoch_detail = 0;                 ///< epochs completed, with the fraction of the current epoch
+  double epoch_detail = 0;                 ///< completed epochs, plus the fraction of the current epoch
   double earlier_s = 0;                    ///< seconds of training before the resume
   Clock::time_point start = Clock::now();  ///< when run() began
 
@@ -32,7 +32,8 @@ struct TrainingCounters {
   }
 };
 
-/// References to the parts of a Trainer, its counters, and the program's settings when the trainer was made.
+/// References to the parts of a Trainer and its counters, and the settings that the program had when the trainer was
+/// made.
 struct TrainingParts {
   Communicator& comm;
   const std::vector<NamedOptimizer>& optimizers;
@@ -40,18 +41,19 @@ struct TrainingParts {
   torch::nn::Module& model;
   ExtensionList& extensions;
   Observation& observation;
-  std::int64_t accumulate = 1;                        ///< minibatches of an iteration
-  std::vector<nlohmann::json> initial_settings = {};  ///< of each optimizer, when the trainer was made
+  std::int64_t accumulate = 1;                        ///< number of minibatches in an iteration
+  std::vector<nlohmann::json> initial_settings = {};  ///< settings of each optimizer when the trainer was made
   std::vector<std::string> initially_frozen = {};     ///< parameters that were frozen when the trainer was made
   TrainingCounters counters = {};
 
-  /// Returns how many bytes this rank's optimizers have passed to collective calls.
+  /// Returns how many bytes this rank's optimizers have passed to collective calls so far.
   [[nodiscard]] std::uint64_t bytes_sent() const {
     std::uint64_t sum = 0;
     for (const NamedOptimizer& each : optimizers) sum += each.optimizer->bytes_sent();
     return sum;
   }
-  /// Returns how many samples an iteration has on all ranks; null if the iterator does not know its batch size.
+  /// Returns how many samples all ranks together have in an iteration. Null if the iterator does not know its batch
+  /// size.
   [[nodiscard]] nlohmann::json samples_per_iteration() const;
 };
 

@@ -36,7 +36,8 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Warns at the first save if an optimizer's save() stores nothing: at a resume it would be too late.
+/// Called at the first save. Logs a warning if the optimizer's save() stores nothing, because a warning at a resume
+/// would come too late.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;
@@ -82,8 +83,9 @@ json TrainingState::replicated_state() const {
   return about;
 }
 
-/// Collective. Buffers that are equal on all ranks are shared tensors. Otherwise rank 0's are, and each rank with
-/// different buffers also stores its own.
+/// Collective: adds the model's buffers to the checkpoint. If they are equal on all ranks, they are stored once for all
+/// ranks. Otherwise rank 0's buffers are stored for all ranks, and each rank whose buffers differ from rank 0's also
+/// stores its own.
 void TrainingState::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(parts_.model);
   const std::uint64_t own = hash_of(buffers);
@@ -114,7 +116,7 @@ Checkpoint TrainingState::checkpoint() {
 Checkpoint TrainingState::tensors() const {
   Checkpoint checkpoint;
   add_tensors(checkpoint);
-  // Some extensions may not have made their tensors yet.
+  // Undefined tensors are left out, because some extensions may not have made their tensors yet.
   for (NamedTensors* const all : {&checkpoint.shared, &checkpoint.root}) {
     std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
   }
@@ -136,9 +138,9 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }
 
-/// Returns why the training must not be saved, such as "weight holds NaN or infinity on rank 1"; empty if it may. A
-/// buffer and a frozen parameter may hold infinities, as masks do. Tensors that were not finite at the start are
-/// exempt.
+/// Returns why the training must not be saved, such as "weight holds NaN or infinity on rank 1". Empty if it may be
+/// saved. Buffers and frozen parameters may hold infinities, as masks do. A tensor that was not finite at the start of
+/// the training is no reason either.
 std::string TrainingState::objection() const {
   std::string found;
   const auto check = [&](const std::string& name, const at::Tensor& tensor, bool or_infinity) {

@@ -1,21 +1,23 @@
-/// The state of a training for a checkpoint.
+/// The state of a training, as a checkpoint stores it.
 ///
 /// The checkpoint's object "about" holds the values that are the same on all ranks. The tensors "model/…",
-/// "optimizer/NAME/…" and "extensions/…" are stored once for all ranks. If ranks differ in buffers (batch
-/// normalization's statistics), "model/…" has rank 0's buffers. Each rank also stores tensors of its own: its random
+/// "optimizer/NAME/…" and "extensions/…" are stored once for all ranks. If the ranks' buffers differ, as the statistics
+/// of batch normalization do, "model/…" has rank 0's buffers. Each rank also stores tensors of its own: its random
 /// numbers, its buffers if they differ from rank 0's, the rank_state() of its multi-node optimizer, the rank_tensors()
 /// of its extensions, and with local SGD the state of its torch optimizer. A training that has diverged is not saved:
-/// NaN or infinity in its parameters becomes the reason not to save (Checkpoint::objection).
+/// if its parameters hold NaN or infinity, Checkpoint::objection says so.
 ///
-/// A resume (restore_training()):
-/// (1) With as many ranks as before, each rank continues with its own tensors, and training goes on bit for bit as
-///     without an interruption.
-/// (2) With another number of ranks, sums over samples go to rank 0, and every rank takes rank 0's buffers and
-///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank; the rank_state() of
-///     each rank's optimizer starts empty; extensions map the rank_tensors() of all ranks, or reject them.
-/// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes, in any order.
-/// (4) Tensors go from the file straight into the model's tensors, or become the optimizer's state: mn holds no second
-///     copy.
+/// A training resumes (restore_training()) by these rules:
+/// (1) If the number of ranks is unchanged, each rank continues with its own tensors, and training goes on, bit for
+///     bit, as if it had not been interrupted.
+/// (2) If the number of ranks has changed, rank 0 gets all sums over samples, and every rank takes rank 0's buffers and
+///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank. The rank_state() of
+///     each multi-node optimizer starts empty. Each extension makes its tensors from the rank_tensors() of all ranks,
+///     or throws.
+/// (3) The optimizer must be of the same kind as before. The model's tensors must have the same names, shapes and
+///     dtypes as before, but may be in any order.
+/// (4) Tensors are read from the file straight into the model's tensors, or become the optimizer's state, so that mn
+///     needs no memory for a second copy.
 #pragma once
 
 #include <set>
@@ -31,24 +33,25 @@ class CheckpointReader;
 // Prefixes of the names of tensors that are equal on all ranks.
 inline const std::string kModelPrefix = "model/";
 inline const std::string kExtensionPrefix = "extensions/";
-/// The prefix for the torch optimizer's state, if it is the same on all ranks.
+/// Returns the prefix for the torch optimizer's state, if the state is the same on all ranks.
 inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
 
 // Prefixes of the names of tensors that belong to one rank.
 inline const std::string kOwnBufferPrefix = "buffer.";
-/// The prefix for MultiNodeOptimizer::rank_state().
+/// Returns the prefix for MultiNodeOptimizer::rank_state().
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-/// The prefix for the torch optimizer's state, if each rank has a state of its own.
+/// Returns the prefix for the torch optimizer's state, if each rank has a state of its own.
 inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
 
 class TrainingState {
  public:
-  /// Checkpoints do not object to the model's tensors that hold NaN or infinity now.
+  /// Notes which of the model's tensors hold NaN or infinity now. These tensors will not prevent a checkpoint.
   explicit TrainingState(const TrainingParts& parts);
 
-  /// Collective: makes the whole checkpoint. Its tensors share the memory of the training.
+  /// Collective: makes the whole checkpoint. Its tensors share the memory of the training's tensors.
   [[nodiscard]] Checkpoint checkpoint();
-  /// Collective: the checkpoint's tensors, without "about". Their size shows how much memory a save needs.
+  /// Collective: returns a checkpoint with all tensors, but without "about". The size of the tensors shows how much
+  /// memory a save needs.
   [[nodiscard]] Checkpoint tensors() const;
 
  private:
@@ -58,12 +61,12 @@ class TrainingState {
   [[nodiscard]] std::string objection() const;
 
   const TrainingParts& parts_;
-  std::set<std::string> not_finite_;     // names of tensors
-  bool has_checked_optimizers_ = false;  // the first save has checked whether optimizers store a state
+  std::set<std::string> not_finite_;     // names of tensors that may be saved although not finite
+  bool has_checked_optimizers_ = false;  // warn_of_unsaved_state() was called
 };
 
-/// Collective: restores a training. `source` names the checkpoint in errors. Throws the same DataError on every rank if
-/// the model or the optimizer does not match.
+/// Collective: restores a training from `checkpoint`. `source` names the checkpoint in errors. Throws the same
+/// DataError on every rank if the model or the optimizer does not match.
 void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 
 }  // namespace mn

@@ -24,7 +24,7 @@ std::vector<at::Tensor*> tensors_of(Batch& batch) {
   return all;
 }
 
-/// The tensors of a minibatch, each once: `data` and the first field may be the same tensor.
+/// Returns the tensors of a minibatch, each tensor once, because `data` and the first field may be the same tensor.
 std::vector<at::Tensor> distinct_tensors(Batch batch) {
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* tensor : tensors_of(batch)) {
@@ -40,9 +40,10 @@ std::vector<double> numbers_of(const Batch& batch) {
   return all;
 }
 
-/// A copy of `batch` with after[i] in place of before[i]; `before` is distinct_tensors(batch).
+/// Returns a copy of `batch` in which after[i] takes the place of before[i]. `before` is the result of
+/// distinct_tensors(batch).
 Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
-  batch.indices.clear();  // they are numbers of the original minibatch's samples
+  batch.indices.clear();  // the numbers belong to the samples of the original minibatch
   for (at::Tensor* tensor : tensors_of(batch)) {
     const auto found = std::ranges::find_if(before, [&](const at::Tensor& other) { return other.is_same(*tensor); });
     *tensor = after[static_cast<std::size_t>(found - before.begin())];
@@ -116,7 +117,7 @@ void TrainingStep::run_graph() {
   observe_update(batch.samples);
 }
 
-/// Makes a whole step, which the graph records. Nothing is computed.
+/// Makes a whole step while the graph records it. Nothing is computed.
 void TrainingStep::record(const Batch& batch) {
   optimizer().zero_grad();
   ForwardResult result = forward(batch);

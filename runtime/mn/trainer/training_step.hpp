@@ -1,11 +1,12 @@
 /// An iteration of a Trainer: minibatches → losses → gradients → update, perhaps as a CUDA graph. Internal.
 ///
-/// (1) The gradients of an iteration's minibatches add up to the gradient of the mean loss over all their samples. If
-///     the loss function gives weights, the mean is weighted by them.
-/// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
-/// (3) No loss is read here: a read would wait for the device.
+/// (1) The gradients of an iteration's minibatches add up to the gradient of the mean loss over all samples of these
+///     minibatches. If the loss function gives weights, it is the weighted mean.
+/// (2) A rank without samples makes the step with weight 0, because every rank must take part in the collective calls.
+/// (3) A step reads no loss, because reading would wait for the device.
 /// With a CUDA graph (graphed_step.hpp):
-/// (4) Each launch overwrites the recorded step's loss and metrics; therefore observations hold copies.
+/// (4) Each launch of the graph overwrites the loss and the metrics of the recorded step, so observations hold copies
+///     of them.
 /// (5) Extensions see each iteration's loss, but not its autograd graph.
 #pragma once
 
@@ -22,7 +23,7 @@ namespace mn {
 
 class GraphedStep;
 
-/// What the program gives for a step: either a loss function or an update function.
+/// What the program gives to a step: either a loss function or an update function.
 struct StepProgram {
   ComputeLoss compute_loss;
   UpdateParameters update;
@@ -31,10 +32,11 @@ struct StepProgram {
 class TrainingStep {
  public:
   using NextBatch = std::function<Batch()>;
-  /// Called after each forward pass; `loss` has its graph. If it has weight 0, `is_mean` is false, and it may be NaN.
+  /// Called after each forward pass; `loss` still has its autograd graph. If the loss has weight 0, `is_mean` is false,
+  /// and `loss` may be NaN.
   using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
 
-  /// Throws UsageError if the options ask for a CUDA graph, but a graph cannot hold the step.
+  /// Throws UsageError if the options ask for a CUDA graph, but the step cannot become a graph.
   TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options, NextBatch next_batch,
                AfterForward after_forward);
   ~TrainingStep();
@@ -43,7 +45,7 @@ class TrainingStep {
   void run();
 
  private:
-  /// What the minibatches of an iteration have added up to so far.
+  /// The sums over the minibatches of an iteration so far.
   struct Accumulated {
     std::int64_t samples = 0;
     double weight = 0;

@@ -51,12 +51,12 @@ Interval Interval::parse(std::string_view text) {
 std::string Interval::str() const {
   char number[32];
   const auto [end, error] = std::to_chars(number, number + sizeof number, every);
-  static_cast<void>(error);  // 32 characters hold any double
+  static_cast<void>(error);  // no error is possible: 32 characters hold any double
   return std::string(number, end) + kLetters[static_cast<std::size_t>(unit)];
 }
 
 bool Interval::passed(double before, double now) const {
-  constexpr double kRounding = 1 + 1e-12;  // allows rounding: in doubles 3 · 0.1 is a little more than 0.3
+  constexpr double kRounding = 1 + 1e-12;  // because in doubles, 3 · 0.1 is a little more than 0.3
   return std::floor(now / every * kRounding) > std::floor(before / every * kRounding);
 }
 
