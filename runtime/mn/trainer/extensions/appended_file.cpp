@@ -22,7 +22,7 @@ void AppendedFile::write() {
     file.read_at(size - 1, std::as_writable_bytes(std::span(&last, 1)));
     if (last != '\n') waiting_.insert(0, "\n");
   }
-  bytes_ = std::min(bytes_.value_or(size), size);  // after a failed write, a part of a record may follow
+  bytes_ = std::min(bytes_.value_or(size), size);  // without a part of a record that a failed write may have left
   file.replace_end(*bytes_, "", waiting_);
   *bytes_ += waiting_.size();
   waiting_.clear();

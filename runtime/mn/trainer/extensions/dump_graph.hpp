@@ -8,11 +8,11 @@
 
 namespace mn::extensions {
 
-/// Returns the autograd graph of `loss` in Graphviz's language: boxes are parameters with their shapes, ovals are
-/// operations, and arrows run from inputs to results.
+/// Returns the autograd graph of `loss` in the language of Graphviz. Boxes are parameters with their shapes, ovals are
+/// operations, and arrows lead from inputs to results.
 [[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
 
-/// Rank 0 writes the graph of the first loss that it computes. If the write fails, rank 0 logs a warning, and tries
+/// Rank 0 writes the graph of the first loss that rank 0 computes. If the write fails, rank 0 logs a warning, and tries
 /// again at the end of training.
 class DumpGraph final : public Extension {
  public:

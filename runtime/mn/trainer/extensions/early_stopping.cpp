@@ -13,7 +13,7 @@ EarlyStopping::EarlyStopping(Monitor monitor, std::int64_t patience)
   if (patience_ < 1) throw UsageError("early stopping waits for at least 1 report, got " + std::to_string(patience_));
 }
 
-/// If early stopping has ended the training before a resume, stops the resumed training at once.
+/// If early stopping has ended the training before the checkpoint, the resumed training also stops at once.
 void EarlyStopping::initialize(Trainer& trainer) {
   monitor_.begin(*this, trainer);
   stop_if_due(trainer);

@@ -9,9 +9,9 @@
 
 namespace mn::extensions {
 
-/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than
-/// the best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports
-/// without the monitored value do not count. The report at the end of training does not count either.
+/// Stops training after `patience` reports in a row without a value better than the best value so far (ChainerMN's
+/// MultiNodeEarlyStoppingTrigger). All ranks stop in the same iteration. Looks for a new report in every iteration.
+/// Reports without the monitored value do not count. The report at the end of training does not count either.
 class EarlyStopping final : public Extension {
  public:
   /// Throws UsageError if `patience` is less than 1.

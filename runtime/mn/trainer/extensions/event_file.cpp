@@ -1,6 +1,6 @@
-// Writes the parts of protocol buffers' wire format and of TFRecord's framing that event files use. Sources:
-// https://protobuf.dev/programming-guides/encoding; tensorflow/core/lib/io/record_writer.h, util/event.proto,
-// framework/summary.proto, tensorboard/plugins/text.
+// Writes TensorBoard's event files, which consist of TFRecords with protocol buffers. Only the needed parts of both
+// formats are implemented. Sources: https://protobuf.dev/programming-guides/encoding;
+// tensorflow/core/lib/io/record_writer.h, util/event.proto, framework/summary.proto, tensorboard/plugins/text.
 #include <mn/trainer/extensions/event_file.hpp>
 
 #include <bit>
@@ -42,7 +42,8 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) + std::string(value);
 }
 
-/// Changes ("masks") a checksum as TFRecord does, because a checksum over data that contains checksums would be weak.
+/// Returns the checksum of `data` in TFRecord's "masked" form. The form exists because a checksum over data that
+/// contains checksums would be weak.
 std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }

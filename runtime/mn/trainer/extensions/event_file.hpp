@@ -11,7 +11,8 @@
 
 namespace mn::extensions {
 
-/// Numbers of values in buckets of equal width, from `least` to `most`.
+/// A histogram: `least` and `most` are the ends of its range, and `buckets` has the number of values in each of several
+/// equally wide parts of the range.
 struct Histogram {
   double least = 0;
   double most = 0;
@@ -21,24 +22,24 @@ struct Histogram {
   std::vector<double> buckets = {};
 };
 
-/// Collects events for one file. flush() writes them.
+/// Collects events for one event file. flush() writes the events to the file.
 class EventFile {
  public:
-  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard then
-  /// drops the events of step `first_step` and later in the folder's older files, because this run makes those steps
+  /// The file is FOLDER/events.out.tfevents.TIME.HOST.PID; the first write makes the folder. TensorBoard then ignores
+  /// step `first_step` and all later steps in the older event files of the folder, because this run makes these steps
   /// again.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   /// Adds a point to the curve `tag`.
   void scalar(const std::string& tag, std::int64_t step, double value);
-  /// Adds a text in Markdown.
+  /// Adds a text in Markdown under the name `tag`.
   void text(const std::string& tag, std::int64_t step, const std::string& text);
-  /// Adds an image; `encoded` is a PNG or JPEG file.
+  /// Adds an image under the name `tag`. `encoded` is the content of a PNG or JPEG file.
   void image(const std::string& tag, std::int64_t step, std::string_view encoded, std::int64_t height,
              std::int64_t width);
   /// Adds a histogram with at least one bucket.
   void histogram(const std::string& tag, std::int64_t step, const Histogram& histogram);
-  /// Writes the collected events. If this fails, throws DataError; the next call then writes these events, too.
+  /// Writes the collected events. If the write fails, throws DataError, and the next call writes the same events.
   void flush() { file_.write(); }
 
  private:

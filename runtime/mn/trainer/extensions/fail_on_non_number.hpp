@@ -10,17 +10,18 @@
 
 namespace mn::extensions {
 
-/// Chainer's FailOnNonNumber: throws the same DataError on every rank if `value` is NaN or infinite in the newest entry
-/// of the log. Looks for a new entry in every iteration. If a validation adds the bad value to the entry, a snapshot
-/// that ran before the validation may already be written.
+/// Throws the same DataError on every rank if the value named `value` is NaN or infinite in the newest entry of the log
+/// (Chainer's FailOnNonNumber). Looks for a new entry in every iteration. If the bad value comes from a validation, a
+/// snapshot may already be written, because snapshots can run before the validation.
 ///
-/// If `value` is the loss ("main/loss"), each loss on a CPU is read in its step: a rank whose loss is not finite throws
-/// before the ranks reduce gradients. On a GPU, the error comes with the report, and names the rank and the iteration
-/// of the first loss that was not finite. Losses that a GradScaler scales may overflow; therefore with a GradScaler
-/// only the log decides.
+/// If `value` is the loss ("main/loss") and training runs on a CPU, each step reads its loss, and a rank whose loss is
+/// not finite throws before the ranks reduce gradients. On a GPU, the error comes with the report, and names the rank
+/// and the iteration of the first loss that was not finite. With a GradScaler, only the entries of the log are checked,
+/// because scaled losses may overflow.
 class FailOnNonNumber final : public Extension {
  public:
-  /// `log` belongs to the same trainer, and must outlive this extension. `value` names the value of the log to look at.
+  /// `log` belongs to the same trainer, and must outlive this extension. `value` is the name of the log's value to
+  /// check.
   explicit FailOnNonNumber(const LogReport& log, std::string value = "main/loss")
       : log_(log), value_(std::move(value)) {}
 
@@ -36,7 +37,7 @@ class FailOnNonNumber final : public Extension {
   const LogReport& log_;
   std::string value_;
   std::int64_t read_ = 0;  // number of the log's entries that were read
-  at::Tensor first_;       // first iteration with a bad loss, or 0; on the device
+  at::Tensor first_;       // iteration of the first bad loss, or 0; on the device
 };
 
 }  // namespace mn::extensions

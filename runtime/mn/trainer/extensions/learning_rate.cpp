@@ -12,7 +12,8 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// Returns the rate of the first group that the program has not frozen by the rate 0; 0 if all are frozen.
+/// Returns the rate of the first group whose rate is not 0, because a group with rate 0 is frozen. Returns 0 if all
+/// groups have rate 0.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -22,7 +23,8 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// Returns a group's rate / base_. After a resume the program's rates count: the checkpoint's may all be 0.
+/// Returns a group's rate / base_. After a resume, takes the rates that the program gave, because the checkpoint's
+/// rates may all be 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
@@ -44,7 +46,8 @@ void LearningRate::set_factors(const Trainer& trainer) {
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
   if (!by_group_ && (resumed_ || factors_.empty())) set_factors(trainer);
-  // If iterations had more or fewer samples before the resume, the schedule continues from the same number of epochs.
+  // If iterations had more or fewer samples before the resume, the schedule continues from the same number of epochs,
+  // so its iteration differs from the trainer's iteration.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }
@@ -65,7 +68,7 @@ void LearningRate::run(Trainer& trainer) {
     return;
   }
   const double rate = schedules_.front()(iteration);
-  while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // new groups
+  while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // for new groups
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rate * factors_[i]);
 }
 

@@ -14,29 +14,29 @@
 
 namespace mn::extensions {
 
-/// Sets the rate of every parameter group before the first iteration and after each iteration.
+/// Sets the learning rate of every parameter group before the first iteration and after each iteration.
 ///
-/// With one schedule, the first group gets the schedule's rate; the rates of all groups keep the proportions that the
-/// program gave them. A group with rate 0 stays frozen, and the first group with a nonzero rate takes the place of the
-/// first group. If all groups have rate 0, all groups get the schedule's rate. A group that is added during training
-/// counts as if it had been there from the start.
+/// If there is one schedule, the first group gets the schedule's rate, and the rates of all groups keep the proportions
+/// that the program gave them. A group with rate 0 stays frozen; if the first group is frozen, the first group with a
+/// nonzero rate gets the schedule's rate. If all groups have rate 0, all groups get the schedule's rate. A group that
+/// is added during training is treated like a group that was there from the start.
 ///
-/// With a list of schedules, group i gets the rate of schedule i, as with PyTorch's LambdaLR, whatever rate the program
-/// gave it:
+/// If there is a list of schedules, group i gets the rate of schedule i, whatever rate the program gave the group (as
+/// with PyTorch's LambdaLR):
 ///
 ///   const std::int64_t epoch = trainer.iterations_per_epoch();
 ///   trainer.extend(std::make_unique<mn::extensions::LearningRate>(std::vector<mn::Schedule>{
 ///       mn::cosine_schedule(0.1, 20 * epoch),  // the head
 ///       mn::starting_at(5 * epoch, mn::warm_up(0, epoch, mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
 ///
-/// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report after
-/// an iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after
-/// a resume with a different number of ranks or batch size, the schedule continues from the same fraction of the same
-/// epoch.
+/// After a resume, the rates that the program gave its optimizer are used, and not the rates in the checkpoint. A
+/// report after an iteration still shows the rate that the iteration used. If a training resumes with a different
+/// number of ranks or a different batch size, an epoch has a different number of iterations; the schedule then
+/// continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
-  /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers; if
-  /// empty, the first one is meant. Each optimizer may have its own extension.
+  /// `schedule` must return the same rates on every rank. `optimizer` names one of the trainer's optimizers; if empty,
+  /// the first optimizer is meant. Each optimizer may have a LearningRate of its own.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
       : schedules_{std::move(schedule)}, optimizer_(std::move(optimizer)) {}
   /// `schedules` has one schedule for each parameter group, in the order of the groups. The first iteration throws
@@ -59,7 +59,7 @@ class LearningRate final : public Extension {
   [[nodiscard]] double first_rate(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
-  std::vector<Schedule> schedules_;  // with by_group_ one for each group, otherwise one for all
+  std::vector<Schedule> schedules_;  // with by_group_ one for each group, otherwise one for all groups
   std::string optimizer_;
   bool by_group_ = false;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known

@@ -23,13 +23,14 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// Returns the text of a row as it stands in the list, "\n    {…}".
+/// Returns the text of a row as the text stands in the list, "\n    {…}".
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
 }
 
-/// Returns the first `bytes` bytes of a file; empty if there are fewer, or if their checksum is not `crc`.
+/// Returns the first `bytes` bytes of a file. Empty if the file has fewer bytes, or if the checksum of these bytes is
+/// not `crc`.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";
@@ -64,7 +65,7 @@ void ListFile::write() {
       !written_end_.empty() && std::filesystem::file_size(path_, none) == settled_bytes_ + written_end_.size();
   if (is_there) {
     File(path_, File::Mode::kUpdate).replace_end(settled_bytes_, written_end_, end());
-  } else {  // the first write, or somebody has changed the file
+  } else {  // either the first write, or somebody has changed the file
     const std::string begin = settled_text();
     write_file(path_, begin + end());
     source_ = path_;
@@ -72,7 +73,7 @@ void ListFile::write() {
   settle();
 }
 
-/// After a write, all rows except the last become settled rows, which do not change any more.
+/// Called after a write. All rows except the last row become settled rows, which never change again.
 void ListFile::settle() {
   written_end_ = end();
   while (rows_.size() > 1) {
@@ -84,7 +85,7 @@ void ListFile::settle() {
   }
 }
 
-/// Reads the settled rows from the file. Invariant 4: without them, an empty list begins anew.
+/// Reads the settled rows from the file. If the file does not have these rows, starts an empty list (invariant 4).
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);

@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the log beside a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is empty.
+/// Returns the path of the log that belongs to a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is
+/// empty.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -70,7 +71,7 @@ void LogReport::initialize(Trainer& trainer) {
   if (state && state->is_object()) resume(trainer, state->at("file"));
 }
 
-/// Collective: continues the log of a checkpoint. Rank 0 reads the entries, and all ranks get them.
+/// Collective: continues the log of a checkpoint. Rank 0 reads the entries from the file, and sends them to all ranks.
 void LogReport::resume(Trainer& trainer, const json& state) {
   std::vector<json> rows;
   on_root<DataError>(
@@ -86,7 +87,8 @@ void LogReport::run(Trainer& trainer) {
   if (!has_entry(trainer)) add(trainer);
 }
 
-/// Adds an entry for an incomplete period. If a later run continues, the entry of the whole period replaces it.
+/// At the end of training, adds an entry for the period that is not complete yet. If a later run continues the
+/// training, the entry of the whole period replaces this entry.
 void LogReport::at_end(Trainer& trainer) {
   if (has_entry(trainer)) return;
   add(trainer);
@@ -112,8 +114,8 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// Adds the learning rates. Once a group's rate has differed from the first group's, every entry has a value for the
-/// group, so that its curve has no gaps.
+/// Adds the learning rates to `entry`. If a group's rate has ever differed from the first group's rate, every later
+/// entry has a value for this group, so that the group's curve has no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

@@ -1,4 +1,4 @@
-/// Writes OUT/log: the reports of a training, as a JSON list with one object for each report.
+/// Writes OUT/log: a JSON list with one object for each report of a training.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@ namespace mn::extensions {
 
 class ListFile;
 
-/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (the first optimizer's learning rate), "lr/NAME" for
-/// each further optimizer, "lr/GROUP" or "lr/NAME/GROUP" for each further group of parameters
-/// (MultiNodeOptimizer::group_name()) whose rate has differed from the first group's, and the values of
+/// Each entry holds epoch, iteration, elapsed_time (in seconds), learning rates, and the values of
 /// Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss", …) and the values
-/// of evaluators ("validation/main/loss", …). The entry has all values that extensions report in its iteration, whether
-/// they run before or after the log. Means are over all ranks. A value that is not finite is null.
+/// of evaluators ("validation/main/loss", …). "lr" is the learning rate of the first optimizer, and "lr/NAME" the rate
+/// of a further optimizer NAME. A further group of parameters (MultiNodeOptimizer::group_name()) whose rate has
+/// differed from the first group's rate has its rate under "lr/GROUP" or "lr/NAME/GROUP". An entry has all values that
+/// extensions report in the entry's iteration, even if the extensions run after the log. Means are over all ranks. A
+/// value that is not finite is null.
 ///
-/// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
-/// appends to the file so that readers find a whole JSON list at any time. If a write fails, rank 0 logs a warning, and
-/// the next write contains its entries.
+/// Runs once an epoch by default, and at the end of training. A second call of run() in the same iteration does
+/// nothing. Rank 0 appends to the file so that readers find a whole JSON list at any time. If a write fails, rank 0
+/// logs a warning, and the next write also writes the entries of the failed write.
 ///
-/// A resumed run continues after the checkpoint's last entry; its first report removes later entries. Checkpoints hold
-/// the file's length and checksum: if the file is lost, a warning is logged, and the log starts again empty. The entry
-/// at the end of training is not in checkpoints: a run with more epochs reports this part of a period again, together
-/// with the rest of the period.
+/// A resumed run continues the log after the last entry of the checkpoint, and its first report removes later entries
+/// from the file. Checkpoints hold only the file's length and checksum; if the file is lost, a warning is logged, and
+/// the log starts again empty. The entry at the end of training is not in checkpoints, because a run with more epochs
+/// reports this part of a period again, together with the rest of the period.
 class LogReport final : public Extension {
  public:
   /// How many of the newest entries are kept in memory. The file has all entries.
@@ -48,20 +49,20 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
-  /// Returns the number called `name` ("main/loss", …) in the last entry; NaN if the entry has null in its place. If
-  /// the entry has no number of this name, throws an ArgumentError that lists the names.
+  /// Returns the number called `name` ("main/loss", …) in the last entry. Returns NaN if the entry has null under this
+  /// name. If the entry has no such number, throws an ArgumentError that lists the names.
   [[nodiscard]] double last(const std::string& name) const;
-  /// The last kEntries entries, on every rank. The file has all entries. elapsed_time, images_per_second and
-  /// bytes_per_step are this rank's values here, and rank 0's in the file and in entries from before a resume. Reading
-  /// an entry needs <nlohmann/json.hpp>.
+  /// Returns the last kEntries entries, on every rank. The file has all entries. In the entries of this run,
+  /// elapsed_time, images_per_second and bytes_per_step are this rank's values; in the file, and in entries from before
+  /// a resume, they are rank 0's values. A program that reads an entry must include <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
   /// Returns how many entries were made or loaded so far. The number never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For an extension `reader` that reads the log: call it in Extension::initialize(). Returns how many entries
-  /// `reader` has read. This is count() or, if `reader` is pending in the last entry's iteration, one less, because
-  /// `reader` must still read that entry.
+  /// For an extension `reader` that reads the log. Call it in Extension::initialize(): returns how many entries
+  /// `reader` has read already. If `reader` is pending in the last entry's iteration, this is count() − 1, because
+  /// `reader` must still read the last entry; otherwise it is count().
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
-  /// Returns the entries that were added since count() was `count`, at most kEntries.
+  /// Returns the entries added since count() had the value `count`, at most kEntries of them.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
 
  private:
@@ -74,7 +75,7 @@ class LogReport final : public Extension {
   std::vector<nlohmann::json> entries_;
   std::int64_t count_ = 0;
   bool is_rest_ = false;                      // the last entry was added by at_end()
-  std::unique_ptr<nlohmann::json> restored_;  // a checkpoint's state, until initialize()
+  std::unique_ptr<nlohmann::json> restored_;  // state from a checkpoint, until initialize()
   std::unique_ptr<ListFile> file_;            // on rank 0
   bool has_failed_ = false;
 };

@@ -1,4 +1,4 @@
-/// Finds out whether a metric improves, for all extensions that act on a metric.
+/// Finds out whether a monitored value improves, for all extensions that depend on a value of the log.
 #pragma once
 
 #include <cstdint>
@@ -16,42 +16,47 @@ namespace mn::extensions {
 using mn::Better;
 using mn::better_of;
 
-/// Throws UsageError for elapsed_time, images_per_second and bytes_per_step, which differ between ranks.
+/// Throws UsageError if `value` is elapsed_time, images_per_second or bytes_per_step, because these values differ
+/// between ranks.
 void check_monitored(const std::string& value);
 
-/// Finds the name in `names` that `value` seems to misspell: each part of `value` between slashes equals, or nearly
-/// equals, the part at this place in the name. Returns no value if no name is similar, or if `value` ends with the
-/// usual name of a metric, such as "auc", and `names` only have a similar one, such as "acc": the metric "auc" may be
-/// reported later.
+/// Returns the name in `names` that `value` seems to misspell: between the slashes, each part of `value` equals or
+/// nearly equals the part at the same place in the name. Returns no value if no name is similar. Also returns no value
+/// if `value` ends with the usual name of a metric, such as "auc", and `names` only have a similar metric, such as
+/// "acc", because the metric "auc" may be reported later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
 /// Follows one value of the log. All ranks see the same values, and get the same answers.
 class Monitor {
  public:
-  /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A value is
-  /// better only if it is better than the best value so far by more than `min_delta` (Keras' min_delta). Throws
-  /// UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
+  /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A new value
+  /// counts as better only if it is better than the best value so far by more than `min_delta` (Keras' min_delta).
+  /// Throws UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
-  /// Called in the owner's Extension::initialize(): improved() then ignores entries that the owner has already read.
+  /// Called in Extension::initialize() of `reader`, the extension that owns this object. improved() will ignore entries
+  /// that `reader` has already read.
   void begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
-  /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
-  /// better. Returns no value if there is no new entry, or if the entry lacks the value, because evaluations and their
-  /// metrics may be rarer than reports. Rank 0 logs a missing metric once. If the name is nearly the name of a reported
-  /// value, throws a UsageError that lists the log's values.
+  /// Reads the newest entry of the log. Returns true if the entry's value is better than all earlier values; NaN is
+  /// never better. Returns no value if there is no new entry. Also returns no value if the entry lacks the monitored
+  /// value, because evaluations and their metrics may be less frequent than reports; rank 0 then logs the missing
+  /// metric once. If the monitored name is nearly the name of a reported value, throws a UsageError that lists the
+  /// log's values.
   [[nodiscard]] std::optional<bool> improved();
-  /// Returns how many reports had the value since the best value, or since restart_wait() if that was later.
+  /// Returns how many reports with the monitored value have followed the best value or, if it came later, the last call
+  /// of restart_wait().
   [[nodiscard]] std::int64_t waited() const noexcept { return waited_; }
   /// Sets waited() to 0.
   void restart_wait() noexcept { waited_ = 0; }
-  /// True if the log has an entry that improved() has not read.
+  /// True if the log has an entry that improved() has not read yet.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
-  /// For instance "NAME was not better in 3 reports (best 0.25)"; before the first value "(never a number)".
+  /// Describes how long no value was better, for instance "NAME was not better in 3 reports (best 0.25)". If there was
+  /// no value yet, "(never a number)" takes the place of the best value.
   [[nodiscard]] std::string wait_text() const;
   /// Returns the state for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Loads a result of state(), and returns true. If it belongs to a different value or direction, logs this, forgets
-  /// the best value and waited(), and returns false.
+  /// Loads `state`, a result of state(), and returns true. If the state belongs to a different value or direction, logs
+  /// this fact, forgets the best value and waited(), and returns false.
   bool load_state(const nlohmann::json& state);
 
  private:

@@ -35,7 +35,7 @@ void Norms::initialize(Trainer& trainer) {
           "norms (--norms) and local steps (--local-steps) exclude each other: each rank has gradients of its own");
     }
     const auto [found, is_new] = optimizers_.try_emplace(name, Watched{optimizer, {}, {}, {}});
-    if (!is_new) continue;  // a second run() of the trainer: the hook exists already
+    if (!is_new) continue;  // at a second run() of the trainer, the hook exists already
     Watched& watched = found->second;
     const auto hook = [this, &trainer, &watched](const std::vector<at::Tensor>& parameters) {
       watched.parameters = parameters;
@@ -45,16 +45,16 @@ void Norms::initialize(Trainer& trainer) {
   }
 }
 
-/// Returns the weights as exactly as the optimizer has them. Updates may be smaller than the rounding of 16-bit
-/// weights.
+/// Returns the weights as exactly as the optimizer keeps them, because an update may be smaller than the rounding of
+/// 16-bit weights.
 std::vector<at::Tensor> Norms::weights_of(const Watched& watched) {
   std::vector<at::Tensor> weights = watched.parameters;
   for (at::Tensor& weight : weights) weight = exact_weight(watched.optimizer->actual(), weight);
   return weights;
 }
 
-/// Called between the reduction and the update. If an optimizer updates several times in an iteration, update_ratio is
-/// of all these updates together, and gradient_norm of the last one.
+/// Called between the reduction and the update. If an optimizer makes several updates in an iteration, update_ratio
+/// covers all these updates together, and gradient_norm belongs to the last update.
 void Norms::watch(const Trainer& trainer, Watched& watched) const {
   if ((trainer.iteration() + 1) % every_ != 0) return;
   const at::NoGradGuard no_grad;

@@ -14,19 +14,19 @@
 
 namespace mn::extensions {
 
-/// Every `every` iterations measures three values of the trained parameters: "gradient_norm", the L2 norm of the mean
-/// gradient over all ranks, before hooks (weight decay, clipping) change it; "weight_norm", the norm of the weights
-/// before the update; and "update_ratio", the norm of the update over the norm of the weights, about 1e-3 in a healthy
-/// training. Values of an optimizer NAME other than the first end with "/NAME". An iteration whose gradients overflow
-/// has no values. The log has the means over the iterations that were measured since its last entry.
+/// In every `every`-th iteration, measures three values of the trained parameters. "gradient_norm" is the L2 norm of
+/// the mean gradient over all ranks, before hooks (weight decay, clipping) change the gradient. "weight_norm" is the
+/// norm of the weights before the update. "update_ratio" is the norm of the update divided by the norm of the weights;
+/// about 1e-3 is healthy. The values of a further optimizer NAME end with "/NAME". If the gradients of an iteration
+/// overflow, the iteration has no values. The log has the means over the iterations measured since its last entry.
 ///
-/// All ranks compute the same values without a message. Cost in these iterations: three passes over the parameters, a
-/// copy of the parameters until the end of the update, and a wait for the device.
+/// All ranks compute the same values without a message. Cost of an iteration that is measured: three passes over the
+/// parameters, a copy of the parameters until the end of the update, and a wait for the device.
 class Norms final : public Extension {
  public:
   /// Throws UsageError if `every` is less than 1.
   explicit Norms(std::int64_t every = 10);
-  /// Removes its hooks from the optimizers.
+  /// Removes this extension's hooks from the optimizers.
   ~Norms() override;
   Norms(const Norms&) = delete;             ///< not copyable
   Norms& operator=(const Norms&) = delete;  ///< not copyable
@@ -39,11 +39,11 @@ class Norms final : public Extension {
   void run(Trainer& trainer) override;
 
  private:
-  /// An optimizer, and what this extension's hook has seen in the iteration.
+  /// An optimizer, and what the hook of this extension has seen in the current iteration.
   struct Watched {
     std::shared_ptr<MultiNodeOptimizer> optimizer;
     at::Tensor gradient_norm;                    // undefined: the hook did not run
-    std::vector<at::Tensor> parameters, before;  // the trained parameters, and copies from before the update
+    std::vector<at::Tensor> parameters, before;  // the trained parameters; copies from before the update
   };
   [[nodiscard]] static std::vector<at::Tensor> weights_of(const Watched& watched);
   void watch(const Trainer& trainer, Watched& watched) const;

@@ -38,7 +38,8 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective: throws if `key` looks misspelled. A missing metric is logged: an epoch may have no value of it.
+/// Collective: throws if `key` looks misspelled. If the metric is only missing, logs this fact, because an epoch may
+/// have no value of the metric.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;
@@ -55,7 +56,7 @@ void ObservationAggregator::run(Trainer& trainer) {
   for (const nlohmann::json& theirs : comm.gather_obj(nlohmann::json(std::exchange(values_, {})))) {
     all.push_back(theirs.get<std::vector<double>>());
   }
-  std::array<double, 2> result = {};  // 1 if any minibatch had a value, else 0; the result
+  std::array<double, 2> result = {};  // [0]: 1 if any minibatch had a value, else 0; [1]: the result
   const auto aggregate_all = [&] {
     if (!std::ranges::all_of(all, &std::vector<double>::empty)) result = {1, aggregate_(all)};
   };

@@ -9,21 +9,22 @@
 
 namespace mn::extensions {
 
-/// The observed values: values[rank][i] is the i-th value that the rank has observed. A rank without samples in a step
-/// has fewer values than other ranks.
+/// The observed values: values[rank][i] is the i-th value that the rank `rank` has observed. If a rank has no samples
+/// in a step, the rank has fewer values than other ranks.
 using RankValues = std::vector<std::vector<double>>;
 
-/// Gathers a value of every minibatch on rank 0, where a function computes one number from all values, such as a
-/// maximum, a median or a standard deviation. Every rank reports that number (Trainer::report()). Means need no
-/// aggregator, because LogReport computes them over all ranks. Runs once an epoch by default; give this extension the
-/// trigger of LogReport. After a resume, the extension uses only the minibatches since the resume. If no minibatch had
-/// a value, nothing is reported.
+/// Gathers a value of every minibatch on rank 0. From all these values, a function computes one number, such as a
+/// maximum, a median or a standard deviation. Every rank reports this number (Trainer::report()). Means need no
+/// aggregator, because LogReport computes means over all ranks. Runs once an epoch by default; give this extension the
+/// trigger of LogReport. After a resume, only the minibatches since the resume count. If no minibatch had a value,
+/// nothing is reported.
 class ObservationAggregator final : public Extension {
  public:
-  /// `key` is "main/loss", or "main/NAME" for a metric NAME of the loss function; the result is reported as
-  /// `aggregated_key`. Throws ArgumentError if `aggregated_key` is empty or equals `key`, or if `aggregate` is empty.
-  /// An error in `aggregate` becomes the same ArgumentError on every rank. The first run throws ArgumentError if `key`
-  /// is nearly the name of a reported value, and logs any other `key` that no minibatch has reported.
+  /// `key` names the gathered value: "main/loss", or "main/NAME" for a metric NAME of the loss function. The result is
+  /// reported as `aggregated_key`. Throws ArgumentError if `aggregated_key` is empty or equals `key`, or if `aggregate`
+  /// is empty. An error in `aggregate` becomes the same ArgumentError on every rank. If no minibatch has reported
+  /// `key`, the first run throws ArgumentError if `key` is nearly the name of a reported value; otherwise it only logs
+  /// the missing value.
   ObservationAggregator(std::string key, std::string aggregated_key,
                         std::function<double(const RankValues& values)> aggregate);
 
@@ -39,7 +40,7 @@ class ObservationAggregator final : public Extension {
 
   std::string key_, aggregated_key_;
   std::function<double(const RankValues&)> aggregate_;
-  std::vector<at::Tensor> losses_;  // on their device, because reading a loss waits for the device
+  std::vector<at::Tensor> losses_;  // kept on their device, because reading a loss waits for the device
   std::vector<double> values_;
   bool is_checked_ = false;
 };

@@ -10,10 +10,10 @@
 
 namespace mn::extensions {
 
-/// When the rate falls, and by how much. PyTorch's ReduceLROnPlateau gives the same rates as these options if it has
-/// patience − 1, threshold_mode "abs", Monitor's min_delta as threshold, and eps 0. So does Keras' ReduceLROnPlateau
-/// with the same patience and, if `cooldown` is not 0, with cooldown + 1, because Keras counts the last report of a
-/// cooldown.
+/// When the learning rate falls, and by how much. PyTorch's ReduceLROnPlateau gives the same rates as these options if
+/// it gets patience − 1, threshold_mode "abs", Monitor's min_delta as threshold, and eps 0. Keras' ReduceLROnPlateau
+/// gives the same rates with the same patience. If `cooldown` is not 0, Keras needs cooldown + 1, because Keras counts
+/// the last report of a cooldown.
 struct PlateauOptions {
   double factor = 0.1;         ///< multiplies the rate; in (0, 1)
   std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
@@ -21,17 +21,18 @@ struct PlateauOptions {
   double min_rate = 0;        ///< no group's rate falls below this rate (min_lr in PyTorch and Keras)
 };
 
-/// Multiplies the learning rate by `factor` after each `patience` reports in a row without a better value than the best
-/// so far. Plateau only keeps the product of factors; pass schedule() to the extension LearningRate. Looks for a new
-/// report in every iteration. Reports without the monitored value do not count. The report at the end of training does
-/// not count either.
+/// Multiplies the learning rate by `factor` each time that `patience` reports in a row had no value better than the
+/// best value so far. Plateau only keeps the product of these factors; to change the rate, pass schedule() to the
+/// extension LearningRate. Looks for a new report in every iteration. Reports without the monitored value do not count.
+/// The report at the end of training does not count either.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// Returns a schedule whose rates are those of `before` times the product of all factors so far. The rates do not
-  /// fall below min_rate, unless the rate of `before` itself is below min_rate. This Plateau must outlive the schedule.
+  /// Returns a schedule. Its rates are the rates of the schedule `before`, times the product of all factors so far. The
+  /// rates do not fall below min_rate, unless the rate of `before` is below min_rate already. This Plateau must outlive
+  /// the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// Returns the product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }
@@ -47,7 +48,7 @@ class Plateau final : public Extension {
   Monitor monitor_;
   PlateauOptions options_;
   double scale_ = 1;
-  std::int64_t cooldown_ = 0;  // number of next reports that do not count
+  std::int64_t cooldown_ = 0;  // so many of the next reports do not count
 };
 
 }  // namespace mn::extensions

@@ -32,14 +32,15 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
 
-/// Quotes a text for gnuplot: each single quote in it is doubled; no other character is special.
+/// Puts a text in quotes for gnuplot. Each single quote in the text is doubled; no other character is special.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + "'";
 }
 
-/// Makes a file in memory, for the stdin of a process. Unlike a pipe, a file never blocks or breaks.
+/// Makes a file in memory for a process to read as stdin. In contrast to a pipe, writing to a file never blocks, and
+/// does not fail if the process ends early.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -50,8 +51,8 @@ int memory_file(const std::string& text) {
   return fd;
 }
 
-/// Starts `program` with `input` as stdin, default signals, and no other open file, such as MPI's sockets. Returns the
-/// id of the process, or the negative errno.
+/// Starts `program` with the file `input` as stdin and with the default actions of signals. The process gets no other
+/// open file, such as MPI's sockets. Returns the id of the process, or a negative errno if the start fails.
 pid_t spawn(const std::string& program, int input) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -87,7 +88,8 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// If the curve has more points than a plot shows, drops every second point, and doubles the stride.
+/// Adds a point. If the curve then has more points than a plot shows, removes every second point, and doubles the
+/// stride.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -147,7 +149,8 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Logs the first of several failures in a row. Later plots are still tried: a full disk may have room again.
+/// Logs that a plot has failed, but only the first of several failures in a row. Later plots are still tried, because a
+/// full disk may have room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -167,14 +170,15 @@ void PlotReport::draw(const Trainer& trainer) {
   drawn_ = read_;
 }
 
-/// True if no gnuplot is running. If gnuplot has just finished, renames its plot to plot.png.
+/// Returns true if no gnuplot is running. If gnuplot has just finished, renames its plot to plot.png.
 bool PlotReport::reap(const Trainer& trainer) {
   if (child_ <= 0) return true;
   int status = 0;
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  // Without an exit status (ended < 0) another part of the program has waited, and the image shows the success.
+  // If `ended` < 0, there is no exit status, because another part of the program has waited for the process. In this
+  // case, the image file shows whether gnuplot succeeded.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
@@ -189,7 +193,8 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// After a resume, adds the points of earlier entries. Entries that are no longer in memory are read from the file.
+/// After a resume, adds the points of earlier entries of the log. Reads entries from the file if they are no longer in
+/// memory.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +
@@ -204,7 +209,7 @@ void PlotReport::initialize(Trainer& trainer) {
         if (entry.at("iteration") >= newest.front().at("iteration")) break;
         add(entry);
       }
-    } catch (const std::exception&) {  // the file can't be read: plot only the entries in memory
+    } catch (const std::exception&) {  // the file cannot be read: plot only the entries in memory
     }
   }
   for (const json& entry : newest) add(entry);

@@ -19,13 +19,13 @@ namespace mn::extensions {
 /// A panel of the plot: its title, and the names of the log's values in it.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
-/// Rank 0 draws once an epoch by default, after a report and at most every ten seconds, and at the end. A curve of more
-/// than 1000 points is thinned. The title names the program, the output folder, and the start time. gnuplot runs beside
-/// training, and training never waits for it: a plot is skipped while gnuplot still draws the previous one. Without
-/// gnuplot there is one warning and no plot.
+/// Rank 0 draws the plot after a report, once an epoch by default and at most every ten seconds, and at the end. If a
+/// curve has more than 1000 points, only some of the points are drawn. The title names the program, the output folder,
+/// and the start time. Training never waits for gnuplot: while gnuplot still draws a plot, the next plot is skipped. If
+/// gnuplot is not installed, there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension. `x` names the value of the log on the x axis;
+  /// `log` belongs to the same trainer, and must outlive this extension. `x` names the log's value on the x axis.
   /// `program` is the command that runs gnuplot.
   explicit PlotReport(const LogReport& log,
                       std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
@@ -38,25 +38,25 @@ class PlotReport final : public Extension {
   [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
-  /// Waits at most a few seconds for the last plot.
+  /// Waits at most a few seconds until gnuplot has drawn the last plot.
   void finalize(Trainer& trainer) override;
 
   /// Adds the points of an entry of the log.
   void add(const nlohmann::json& entry);
   /// Adds the points of all new entries of the log.
   void add_new();
-  /// Returns the gnuplot commands that draw all points into the PNG file `png`. Empty if there are no points.
+  /// Returns the gnuplot commands that draw all points into the PNG file `png`. Empty if there is no point.
   [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The points of a curve that are kept: every `stride`-th point, and the last one.
+  /// The points that are kept of a curve: every `stride`-th point, and the last point.
   struct Curve {
     std::vector<std::pair<double, double>> points;
     std::pair<double, double> last;
     std::int64_t stride = 1;
-    std::int64_t count = 0;  // number of added points
+    std::int64_t count = 0;  // number of points added so far
 
     void add(double x, double y);
     [[nodiscard]] std::string text() const;
@@ -71,12 +71,12 @@ class PlotReport final : public Extension {
   std::vector<PlotPanel> panels_;
   std::string x_;
   std::string program_;
-  std::string title_;                    // of the whole plot, from initialize() on
-  std::map<std::string, Curve> curves_;  // by value of the log
+  std::string title_;                    // title of the whole plot, from initialize() on
+  std::map<std::string, Curve> curves_;  // curves, by the name of the log's value
   pid_t child_ = -1;
-  Clock::time_point begun_ = {};  // start of the last plot
-  std::int64_t read_ = 0;         // number of entries read from the log
-  std::int64_t drawn_ = 0;        // number of entries in the last plot
+  Clock::time_point begun_ = {};  // when the last plot was begun
+  std::int64_t read_ = 0;         // number of log entries read so far
+  std::int64_t drawn_ = 0;        // number of log entries in the last plot
   bool has_failed_ = false;
   bool enabled_ = true;
 };

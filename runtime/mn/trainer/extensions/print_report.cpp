@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 10;
 
-/// A number with at most six digits, or with fewer if it would be wider than its column.
+/// Formats a number with at most six digits, or with fewer digits if it would otherwise be wider than its column.
 std::string value_text(const nlohmann::json& value, std::size_t width) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
@@ -34,7 +34,7 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // Erases everything below the cursor, where a progress bar would be stale.
+  // The control code "\033[J" erases everything below the cursor, because an old progress bar may be there.
   std::printf("%s%s\n", stdout_columns() > 0 ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }
@@ -65,7 +65,8 @@ void PrintReport::initialize(Trainer& trainer) {
   if (when_ == Header::kAtStart && trainer.is_root()) print(header());
 }
 
-/// Adds the columns that no earlier entry has had. Returns true if there are any.
+/// Adds the columns of values that are in `entry` but were in no earlier entry. Returns true if there are any such
+/// columns.
 bool PrintReport::take_columns(const nlohmann::json& entry) {
   std::vector<std::string> shown;
   for (const std::string& column : columns_) {

@@ -12,13 +12,13 @@
 
 namespace mn::extensions {
 
-/// Prints one line for each new entry of the log, under one header.
+/// Prints one line for each new entry of the log, below one header.
 class PrintReport final : public Extension {
  public:
   /// When the header is printed, and with which columns.
   enum class Header {
     kAtStart,   ///< before training, with all columns
-    kOfEntries  ///< with the columns that entries have had; before the first entry, and before one with a new column
+    kOfEntries  ///< with the columns of all entries so far; printed again if an entry has a new column
   };
 
   /// `log` belongs to the same trainer, and must outlive this extension. `columns` are names of values in the log.
@@ -32,9 +32,9 @@ class PrintReport final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// Returns the line of one entry, padded to the header's columns. A column is blank if the entry lacks its value.
+  /// Returns the line of one entry, aligned with the header. A column is blank if the entry lacks the column's value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
-  /// The names of the columns in the latest header.
+  /// Returns the latest header, that is, the names of its columns.
   [[nodiscard]] std::string header() const;
 
  private:
@@ -44,7 +44,7 @@ class PrintReport final : public Extension {
   std::vector<std::string> columns_;
   Header when_;
   std::vector<std::string> shown_;  // columns of the latest header, in the order of columns_
-  std::int64_t printed_ = 0;        // number of printed entries
+  std::int64_t printed_ = 0;        // number of entries printed so far
 };
 
 }  // namespace mn::extensions

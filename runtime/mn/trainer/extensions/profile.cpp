@@ -23,7 +23,7 @@ json metadata(const char* what, int rank, int lane, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
 }
 
-/// Converts spans to events of the trace format. Times are in microseconds after `zero`.
+/// Converts spans to events of Chrome's trace format. The times of events are in microseconds after `zero`.
 json events_of(const std::vector<Trace::Span>& spans, Trace::Clock::time_point zero, int rank,
                const std::string& host) {
   const auto microseconds = [](Trace::Clock::duration time) {

@@ -22,12 +22,12 @@ namespace mn::extensions {
 
 class AppendedFile;
 
-/// profile.jsonl has a line for each step, a JSON object: "iteration", and for each rank "data_s", "compute_s",
-/// "communication_s" and "bytes" (StepTimes). After a resume, lines are appended.
+/// profile.jsonl has a JSON object in one line for each step: "iteration", and for each rank "data_s", "compute_s",
+/// "communication_s" and "bytes" (StepTimes). After a resume, new lines are appended to the file.
 ///
 /// trace.json shows the first kTracedSteps steps of this process in Chrome's trace format (chrome://tracing, Perfetto):
-/// a process for each rank with the rows compute, communication and data. The ranks' clocks start at zero together,
-/// after a barrier.
+/// Each rank is shown as a process with the rows compute, communication and data. The clocks of all ranks start at zero
+/// together, after a barrier.
 ///
 /// The trainer and its optimizer must share a Trace; without one, initialize() throws ArgumentError. Ranks exchange
 /// their records after each window of kWindow steps.
@@ -40,8 +40,8 @@ class Profile final : public Extension {
   ~Profile() override;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
-  /// Runs before validations, because a run that resumes after an interrupted validation no longer knows the times of
-  /// the step.
+  /// The priority makes this extension run before validations. If a validation is interrupted, the resumed run no
+  /// longer knows the times of the step.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
@@ -56,7 +56,7 @@ class Profile final : public Extension {
   bool tracing_ = true;
   std::vector<StepTimes> steps_;        // times of the steps in the current window
   std::unique_ptr<AppendedFile> file_;  // rank 0's profile.jsonl
-  std::string trace_;                   // text of trace.json, if a write has failed
+  std::string trace_;                   // text of trace.json, kept if a write has failed
   bool has_failed_ = false;
   bool has_trace_failed_ = false;
 };

@@ -19,16 +19,17 @@ namespace mn::extensions {
 namespace {
 
 constexpr double kRedrawPeriod_s = 0.2;
-constexpr int kMaxMarks = 50;    // characters of a bar
-constexpr int kUsualWidth = 80;  // of a terminal that tells no size
+constexpr int kMaxMarks = 50;    // number of characters of a bar
+constexpr int kUsualWidth = 80;  // columns of a terminal that does not tell its size
 
-/// Returns the columns of a terminal; 0 if `file` is no terminal, or a terminal that tells no size.
+/// Returns the number of columns of the terminal `file`. Returns 0 if `file` is no terminal, or if the terminal does
+/// not tell its size.
 int columns_of(int file) {
   winsize size = {};
   return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// Makes a line, which ends before the last column, because some terminals begin a new line after it.
+/// Makes a line of at most `width` − 1 columns, because some terminals begin a new line after the last column.
 std::string line_of(const std::string& text, int width) {
   return text.substr(0, static_cast<std::size_t>(std::max(width - 1, 1))) + "\033[K\n";
 }
@@ -36,7 +37,7 @@ std::string line_of(const std::string& text, int width) {
 bool fits(const std::string& text, int width) { return std::ssize(text) < width; }
 
 std::string bar(const char* label, double fraction, int width) {
-  constexpr int kRest = 22;  // label, brackets, percentage and the last column
+  constexpr int kRest = 22;  // columns for label, brackets, percentage and the last column
   const int marks = std::clamp(width - kRest, 0, kMaxMarks);
   const int done = static_cast<int>(std::floor(fraction * marks));
   char line[160];
@@ -45,7 +46,8 @@ std::string bar(const char* label, double fraction, int width) {
   return line_of(line, width);
 }
 
-/// The line with iteration, epoch and loss. On a narrow terminal the loss is left out first, then the iteration.
+/// Returns the line with iteration, epoch and loss. If the terminal is narrow, first the loss is left out, then the
+/// iteration.
 std::string progress_line(const ProgressBar::View& view, int width) {
   std::string epochs = std::to_string(static_cast<std::int64_t>(std::floor(view.epoch_detail))) + " epoch";
   if (view.epochs > 0) epochs += " / " + std::to_string(view.epochs) + " epochs";
@@ -58,7 +60,8 @@ std::string progress_line(const ProgressBar::View& view, int width) {
   return line_of(fits(line + text, width) ? line + text : line, width);
 }
 
-/// The line with speed and time to finish. On a narrow terminal the time comes first, then as much as fits.
+/// Returns the line with the speed and the time to finish. If the terminal is narrow, the line begins with the time,
+/// and has as much of the rest as fits.
 std::string speed_line(const ProgressBar::View& view, int width) {
   if (view.speed <= 0) return line_of("", width);
   char text[160];
@@ -86,8 +89,8 @@ std::string speed_line(const ProgressBar::View& view, int width) {
 int stdout_columns() {
   if (isatty(STDOUT_FILENO) == 0) return 0;
   if (const int columns = columns_of(STDOUT_FILENO); columns > 0) return columns;
-  // Open MPI's ranks have pseudo-terminals without a size, even if the output of mpiexec goes to a file. Such a
-  // terminal counts only if the parent process has a terminal.
+  // With Open MPI, ranks have pseudo-terminals that tell no size, even if the output of mpiexec goes to a file.
+  // Therefore, a terminal without a size counts only if the parent process has a terminal.
   std::error_code none;
   const std::string output = "/proc/" + std::to_string(getppid()) + "/fd/1";
   const auto parents = std::filesystem::read_symlink(output, none).string();
@@ -116,7 +119,8 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// Returns the latest loss; of a GPU the loss that the last call began to copy, so that no call waits for the GPU.
+/// Returns the latest loss. On a GPU, returns the loss that the previous call began to copy, so that no call waits for
+/// the GPU.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

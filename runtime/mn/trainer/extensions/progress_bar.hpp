@@ -13,17 +13,17 @@
 
 namespace mn::extensions {
 
-/// Returns the columns of the terminal that this process's standard output reaches, directly or through mpiexec; 0 if
-/// standard output reaches no terminal.
+/// Returns the number of columns of the terminal to which this process writes its standard output, directly or through
+/// mpiexec. Returns 0 if the standard output goes to no terminal.
 [[nodiscard]] int stdout_columns();
 
-/// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
-/// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a
-/// second. On a GPU, a redraw shows the loss that was the latest at the previous redraw, so that no step waits for a
-/// loss.
+/// If rank 0's standard output is a terminal, rank 0 draws two bars, for the whole training and for the current epoch.
+/// Below the bars it shows its loss of the latest minibatch, the speed in steps and samples, and the estimated time to
+/// finish. The terminal is redrawn a few times a second. On a GPU, each redraw shows the loss that was the latest loss
+/// at the previous redraw, so that no step waits for a loss.
 class ProgressBar final : public Extension {
  public:
-  /// `details` say what the speed counts, such as images.
+  /// `details` says what the speed counts, for instance images.
   explicit ProgressBar(RunDetails details = {});
 
   [[nodiscard]] std::string name() const override { return "ProgressBar"; }
@@ -32,20 +32,20 @@ class ProgressBar final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// The numbers that the bars show.
+  /// The values that the four lines show.
   struct View {
     double total = 0;                 ///< fraction of the training that is done
-    double epoch_detail = 0;          ///< epochs that are done, with the fraction of the present epoch
+    double epoch_detail = 0;          ///< completed epochs, plus the fraction of the current epoch
     std::int64_t iteration = 0;       ///< iterations that are done
-    std::int64_t epochs = 0;          ///< limit; 0: none
+    std::int64_t epochs = 0;          ///< epochs of the whole training; 0: no limit
     double speed = 0;                 ///< iterations per second; 0: not known yet
-    double units_per_second = 0;      ///< over all ranks; 0: not known
+    double units_per_second = 0;      ///< units of all ranks per second; 0: not known
     std::string unit = "samples";     ///< what units_per_second counts
-    std::optional<double> loss = {};  ///< of the latest minibatch
+    std::optional<double> loss = {};  ///< loss of the latest minibatch
     double seconds_left = 0;          ///< estimated time to the end of training
   };
-  /// Returns the four lines for a state of training, on a terminal of `width` columns. No line reaches the last column.
-  /// A narrow terminal keeps percentages, epoch and remaining time, and loses loss and speed.
+  /// Returns the four lines that show `view` on a terminal of `width` columns. No line reaches the last column. On a
+  /// narrow terminal, loss and speed are left out; percentages, epoch and remaining time stay.
   [[nodiscard]] static std::string render(const View& view, int width = 80);
 
  private:
@@ -60,7 +60,7 @@ class ProgressBar final : public Extension {
   Clock::time_point last_ = {};
   std::int64_t first_iteration_ = 0;
   double first_progress_ = 0;
-  at::Tensor loss_;    // of the latest minibatch, on its device
+  at::Tensor loss_;    // loss of the latest minibatch, on its device
   at::Tensor copied_;  // the loss at the previous redraw, on the CPU
 };
 

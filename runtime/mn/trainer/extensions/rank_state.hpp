@@ -13,33 +13,35 @@
 
 namespace mn::extensions {
 
-/// Keeps tensors that differ by rank, such as the hidden state that an LSTM carries from minibatch to minibatch. Each
-/// rank saves its own tensors in each checkpoint, and Trainer::resume() assigns them.
+/// Keeps tensors that differ from rank to rank, such as the hidden state that an LSTM carries from minibatch to
+/// minibatch. Each rank saves its own tensors in each checkpoint, and Trainer::resume() restores them.
 ///
 ///   at::Tensor hidden, cell;  // [layers, this rank's streams, units]
 ///   trainer.extend(std::make_unique<RankState>(
 ///       "lstm", RankState::Tensors{{"hidden", &hidden}, {"cell", &cell}}, RankState::divide_along(1)));
 class RankState final : public Extension {
  public:
-  /// The program's tensors, with their names in the checkpoint. The tensors must outlive the trainer's calls.
+  /// Pointers to the program's tensors, with the names of the tensors in the checkpoint. The tensors must outlive the
+  /// trainer.
   using Tensors = std::vector<std::pair<std::string, at::Tensor*>>;
-  /// A function that makes the tensors of rank comm.rank(), if more or fewer ranks have saved the checkpoint than run
-  /// now. saved[r] has the tensors that rank r has saved. Not collective, but called on every rank.
+  /// A function that makes the tensors of rank comm.rank() if the checkpoint was saved by more or fewer ranks than run
+  /// now. saved[r] has the tensors of rank r in the checkpoint. The function is called on every rank, but must make no
+  /// collective calls.
   using Map = std::function<NamedTensors(const std::vector<NamedTensors>& saved, const Communicator& comm)>;
 
-  /// `name` is the key in checkpoints. If there is no `map`, and more or fewer ranks have saved the checkpoint,
-  /// resume() throws the same DataError on every rank.
+  /// `name` is the key of the state in checkpoints. If `map` is empty, and the checkpoint was saved by more or fewer
+  /// ranks than run now, resume() throws the same DataError on every rank.
   RankState(std::string name, Tensors tensors, Map map = {});
-  /// Returns a Map that joins the tensors of all saved ranks along `dimension`, in rank order, and divides them equally
-  /// between the present ranks. The Map throws the same DataError on every rank if the joined length is not a multiple
-  /// of the number of ranks.
+  /// Returns a Map for tensors that may be joined. The Map joins the tensors of all saved ranks along `dimension`, in
+  /// rank order, and divides the result equally between the present ranks. It throws the same DataError on every rank
+  /// if the length of the result is not a multiple of the number of ranks.
   [[nodiscard]] static Map divide_along(std::int64_t dimension);
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] NamedTensors rank_tensors() const override;
-  /// Assigns each saved tensor to the program's tensor of this name, on the device where that tensor was. A tensor that
-  /// the checkpoint does not have stays as it is.
+  /// Assigns each saved tensor to the program's tensor of the same name, on the device of the program's tensor. If the
+  /// checkpoint lacks a tensor, the program's tensor stays as it is.
   void load_rank_tensors(const NamedTensors& tensors) override;
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 

@@ -46,7 +46,8 @@ void copy_back(const NamedTensors& from, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
 }
 
-/// Returns the slope at place i as numpy.gradient() does: a central difference, one-sided at both ends.
+/// Returns the slope of `values` at index i, as numpy.gradient() does: a central difference, except at both ends, where
+/// the difference is one-sided.
 double slope(std::span<const double> values, std::size_t i) {
   const std::size_t before = i == 0 ? 0 : i - 1, after = std::min(i + 1, values.size() - 1);
   return (values[after] - values[before]) / static_cast<double>(after - before);
@@ -54,7 +55,8 @@ double slope(std::span<const double> values, std::size_t i) {
 
 }  // namespace
 
-/// The state of the training before the search, which restore() brings back (invariant 3).
+/// The state of the training before the search. Invariant 3: restore() brings this state back when the search has
+/// ended.
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
       : model(copies_of(named_tensors(trainer.model()))),
@@ -71,7 +73,7 @@ struct RateFinder::Before {
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
       MultiNodeOptimizer& optimizer = *trainer.optimizers()[i].optimizer;
       optimizer.zero_grad();
-      optimizer.actual().state().clear();  // drops moments, because the search began without any
+      optimizer.actual().state().clear();  // removes moments: there were none before the search
       optimizer.load_state(optimizers[i].state);
       optimizer.load_rank_state(optimizers[i].rank_state);
       for (std::size_t g = 0; g < optimizers[i].rates.size(); ++g) {
@@ -128,7 +130,7 @@ void RateFinder::add(double rate, double loss) {
   smoothed_.push_back(smoothed);
 }
 
-/// Returns why the search ends now; an empty text while it goes on.
+/// Returns why the search ends now. Empty if the search goes on.
 std::string RateFinder::reason_to_end() const {
   const std::string at_rate = " at the learning rate " + nlohmann::json(rates_.back()).dump();
   if (!std::isfinite(losses_.back())) return "the loss is not finite" + at_rate;
@@ -142,7 +144,8 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // The proposal is before the least loss: where the loss falls again after a jump, the rate would ruin a training.
+  // The proposed rate is looked for only before the least loss. Behind it, the loss may jump up and fall fast again, at
+  // a rate that would ruin a training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

@@ -17,7 +17,8 @@
 namespace mn::extensions {
 namespace {
 
-/// The VALUE of the first line "NAME : VALUE" with this name in a file of the kernel; empty if there is none.
+/// In a file of the kernel with lines of the form "NAME : VALUE", returns the VALUE of the first line that has the name
+/// `name`. Empty if there is no such line.
 std::string value_of(const std::filesystem::path& path, std::string_view name) {
   InFile file(path);
   for (std::string line; std::getline(file, line);) {

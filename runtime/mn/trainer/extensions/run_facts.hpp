@@ -1,4 +1,4 @@
-/// The sizes and limits of a run, for the first line on the terminal, run.jsonl and report.html.
+/// The sizes and limits of a run. They are shown in the first line on the terminal, in run.jsonl and in report.html.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace mn::extensions {
 /// Facts about a run that only the program knows.
 struct RunDetails {
   std::string unit = "samples";                  ///< what is counted each second: "images", "tokens", …
-  double units_per_sample = 1;                   ///< such as the tokens of a sample
+  double units_per_sample = 1;                   ///< for instance the tokens of a sample
   std::map<std::string, std::string> used = {};  ///< by option: the value used for a choice such as "auto"
 };
 
-/// The sizes and limits of a run. 0 means that a size is unknown, or that there is no limit.
+/// The sizes and limits of a run. 0 means that a size is unknown, or that a limit does not exist.
 struct RunFacts {
-  int ranks = 1;                     ///< of the communicator
-  int nodes = 1;                     ///< on which these ranks run
+  int ranks = 1;                     ///< ranks that train
+  int nodes = 1;                     ///< nodes on which these ranks run
   std::string device;                ///< model of rank 0's device, "AMD EPYC 7763 64-Core Processor"
   std::int64_t parameters = 0;       ///< elements of all parameters
   std::int64_t trained = 0;          ///< elements of the parameters with requires_grad
   std::int64_t samples = 0;          ///< samples of an epoch, over all ranks
-  std::int64_t steps_per_epoch = 0;  ///< updates
+  std::int64_t steps_per_epoch = 0;  ///< updates in an epoch
   std::int64_t global_batch = 0;     ///< samples of an update, over all ranks
-  std::int64_t epochs = 0;           ///< after which training ends
-  std::int64_t iterations = 0;       ///< after which training ends
+  std::int64_t epochs = 0;           ///< epochs after which training ends
+  std::int64_t iterations = 0;       ///< iterations after which training ends
 };
 
 /// Returns the facts of a trainer's run. Call it after Trainer::resume(). Local.
@@ -38,12 +38,13 @@ struct RunFacts {
 /// Returns the object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".
 [[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
 
-/// Describes a run in a line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global
-/// batch 200, 20 epochs, 89610 parameters". Leaves out what is not known.
+/// Describes a run in one line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch,
+/// global batch 200, 20 epochs, 89610 parameters". Unknown sizes are left out.
 [[nodiscard]] std::string plan_of(const RunFacts& facts, const std::string& unit);
 
-/// Returns the model of a device: of a CPU from /proc/cpuinfo, of a GPU from NVIDIA's files in /proc. Returns "CPU" or
-/// "GPU" if there is no such file. Files are looked up below the folder `root`.
+/// Returns the name of the model of a device. The name of a CPU comes from /proc/cpuinfo, and the name of a GPU from
+/// NVIDIA's files in /proc. Returns "CPU" or "GPU" if there is no such file. Files are looked up below the folder
+/// `root`.
 [[nodiscard]] std::string device_model(bool is_gpu, const std::string& root = "/");
 
 }  // namespace mn::extensions

@@ -26,7 +26,8 @@ json command_line() {
   return arguments;
 }
 
-/// Collective: collects the warnings that all ranks have logged since the last call, and on rank 0 adds them to `line`.
+/// Collective: collects the warnings that all ranks have logged since the previous call. On rank 0, adds them to
+/// `line`.
 void add_warnings(Trainer& trainer, json& line) {
   Communicator& comm = trainer.communicator();
   json own = json::array();
@@ -64,7 +65,7 @@ void RunRecord::initialize(Trainer& trainer) {
           {"run", to_json(facts_of(trainer), details_)}});
 }
 
-/// Adds to `line` how long validations and checkpoints have taken since the line before.
+/// Adds to `line` how long validations and checkpoints have taken since the previous line of the file.
 void RunRecord::add_pauses(const Trainer& trainer, json& line) {
   const ExtensionTimes before = std::exchange(pauses_, trainer.extension_times());
   line["validation_s"] = pauses_.validation_s - before.validation_s;

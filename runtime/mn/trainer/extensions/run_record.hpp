@@ -16,7 +16,7 @@ namespace mn::extensions {
 
 class AppendedFile;
 
-/// Rank 0 appends; a resumed run continues the file. Lines, by "event":
+/// Rank 0 appends lines to the file; a resumed run continues the file. "event" in a line says what the line is about:
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device, run (RunFacts)
 ///   report  time, iteration, epoch (with its fraction), validation_s and checkpoint_s (rank 0's ExtensionTimes since
 ///           the previous line), and lists by rank: data_s, compute_s, communication_s, mean times of
@@ -26,8 +26,8 @@ class AppendedFile;
 ///   end     time, iteration, elapsed_s, why, validation_s, checkpoint_s; after an error time, iteration, error; absent
 ///           if the run was killed
 ///
-/// The lines report and end also have "warnings", if ranks logged any since the previous line: a list of their texts.
-/// Writes a line for each entry of the log. Collective in the same iterations as the log.
+/// If ranks have logged warnings since the previous line, the lines "report" and "end" also have "warnings", a list of
+/// the texts. There is a line "report" for each entry of the log. Collective in the same iterations as the log.
 class RunRecord final : public Extension {
  public:
   /// `log` belongs to the same trainer, and must outlive this extension. `details` describe the run for report.html.
@@ -48,11 +48,11 @@ class RunRecord final : public Extension {
   const LogReport& log_;
   RunDetails details_;
   std::unique_ptr<AppendedFile> file_;  // on rank 0
-  std::int64_t reported_ = 0;           // number of the log's entries that were read
+  std::int64_t reported_ = 0;           // number of log entries read so far
   std::int64_t iteration_ = 0;          // iteration of the last report
   StepTimes times_;                     // times up to the last report
   ExtensionTimes pauses_;               // times of extensions up to the last line
-  LoaderStats loader_;                  // loader's statistics up to the last report
+  LoaderStats loader_;                  // the loader's statistics up to the last report
   bool has_failed_ = false;
 };
 

@@ -11,28 +11,29 @@
 
 namespace mn::extensions {
 
-/// Calls a function of the program once an epoch by default. The function adds images and texts. Rank 0 writes them to
-/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, and report.html shows them, the newest first. If there
-/// is a TensorBoard, rank 0 also adds them there. If a write fails, rank 0 logs a warning.
+/// Calls a function of the program, once an epoch by default. The function adds images and texts. Rank 0 writes the
+/// images to OUT/images/TAG-ITERATION.png and the texts to OUT/texts/TAG-ITERATION.txt. report.html shows both, the
+/// newest first. If the trainer has a TensorBoard, rank 0 also adds images and texts to the TensorBoard. If a write
+/// fails, rank 0 logs a warning.
 ///
 ///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
 ///     samples.image("digits", mn::image_grid(generator->forward(noise)));
 ///   }));
 class Samples final : public Extension {
  public:
-  /// Makes samples and adds them. All ranks call it, so it may make collective calls; only rank 0's samples are
-  /// written. The function should draw no random numbers from libtorch's generators: each number drawn changes the
-  /// random numbers of the training.
+  /// A function that makes samples and adds them by image() and text(). All ranks call the function, so it may make
+  /// collective calls; only rank 0's samples are written. The function should draw no random numbers from libtorch's
+  /// generators, because each number drawn changes the random numbers of the training.
   using Make = std::function<void(Samples&)>;
 
-  /// `board` belongs to the same trainer, and must outlive this extension. If it is null, there is no TensorBoard.
-  /// Throws ArgumentError if `make` is empty.
+  /// `board` belongs to the same trainer, and must outlive this extension. If `board` is null, nothing is added to a
+  /// TensorBoard. Throws ArgumentError if `make` is empty.
   explicit Samples(Make make, TensorBoard* board = nullptr);
 
-  /// Called by `make`: adds an image of a form that write_png() takes. Throws ArgumentError if `tag` cannot be a file's
-  /// name.
+  /// Called by `make`: adds an image. The image must have a form that write_png() accepts. Throws ArgumentError if
+  /// `tag` cannot be the name of a file.
   void image(const std::string& tag, const at::Tensor& image);
-  /// Called by `make`: adds a text.
+  /// Called by `make`: adds a text under the name `tag`.
   void text(const std::string& tag, const std::string& text);
 
   [[nodiscard]] std::string name() const override { return "Samples"; }

@@ -12,8 +12,8 @@
 namespace mn::extensions {
 namespace {
 
-constexpr double kTrainingPerStall = 99;        // seconds of training for each second lost to a save
-constexpr std::int64_t kRetryIterations = 100;  // iterations after a failed save until the next
+constexpr double kTrainingPerStall = 99;        // seconds of training for each second that training waited for a save
+constexpr std::int64_t kRetryIterations = 100;  // number of iterations from a failed save to the next save
 
 }  // namespace
 
@@ -27,7 +27,8 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// next_after() divides by the iterations since the save began, and is called after at least one.
+/// next_after() divides by the number of iterations since the save began. Therefore next_after() is called only if at
+/// least one iteration has passed.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);
@@ -52,7 +53,7 @@ void Snapshot::remove_old(const std::filesystem::path& out) {
   try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); });
 }
 
-/// Collective: returns the iteration of the next save. Rank 0's clock decides for all ranks.
+/// Collective: returns the iteration in which the next save begins. Rank 0's clock decides for all ranks.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
   const auto steps = static_cast<double>(trainer.iteration() - begun_at_);
   const double stalled_s = trainer.checkpointer().stalled_s() - stalled_before_s_;
@@ -63,7 +64,7 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// The last checkpoint is the result of the training; a failure to save it is an error.
+/// The last checkpoint is the result of the training, so a failure to save this checkpoint is an error.
 void Snapshot::finalize(Trainer& trainer) {
   Checkpointer& checkpointer = trainer.checkpointer();
   if (!checkpointer.is_saved()) save(trainer);
@@ -81,17 +82,18 @@ void BestSnapshot::initialize(Trainer& trainer) {
 
 void BestSnapshot::run(Trainer& trainer) {
   const bool is_over = save_.expired();
-  if (before_ && is_over) {  // the save failed: the best saved report counts again
+  if (before_ && is_over) {  // the save has failed: the best saved report counts as the best again
     load_state(state());
   }
   if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
   const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
-  trainer.checkpointer().finish();  // the save of the best checkpoint before
+  trainer.checkpointer().finish();  // waits for the save of the previous best checkpoint
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  // The trainer drops the callback when the save is over, even if the save has failed; then save_ expires.
+  // The trainer holds `save` in a callback, and deletes the callback when the save is over, even if the save has
+  // failed. Therefore save_ expires when the save is over.
   const auto save = std::make_shared<bool>();
   save_ = save;
   trainer.checkpointer().save_in_background([this, save] { before_.reset(); },
@@ -103,7 +105,7 @@ void BestSnapshot::finalize(Trainer& trainer) {
   if (!is_marked_) mark(trainer.out());
 }
 
-/// Sets the link to the best checkpoint. Called on rank 0, perhaps on the thread of the save.
+/// Sets the link to the best checkpoint. Called on rank 0, perhaps on the thread that saves.
 void BestSnapshot::mark(const std::filesystem::path& out) {
   is_marked_ = false;
   try_to_write(has_failed_, [&] {

@@ -16,15 +16,16 @@
 namespace mn::extensions {
 
 /// Writes OUT/ckpt/step-N in the background, once an epoch unless extend() gives another trigger, and at the end of
-/// training. Then removes old checkpoints. It keeps the `keep` checkpoints with the most iterations, the best
-/// checkpoint and pinned checkpoints. Checkpoints of an abandoned run with later iterations are renamed to old_step-N.
-/// Runs after the other short extensions, because a checkpoint holds their states. Extensions that may take long run
-/// after Snapshot, and again after a resume. Trainer::resume() reads the checkpoints.
+/// training. After each save, removes old checkpoints: the `keep` checkpoints with the most iterations, the best
+/// checkpoint and pinned checkpoints stay. If a run was abandoned and has left checkpoints of later iterations, these
+/// are renamed to old_step-N. Snapshot runs after all short extensions, because a checkpoint holds their states.
+/// Extensions that may take long run after Snapshot, so they run again after a resume. Trainer::resume() reads the
+/// checkpoints.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError if `keep` is 0. With `continuous`, the trigger must be each iteration. A save then begins when
-  /// the previous one is complete, and when training has gone on for 99 times as long as the previous save has stalled
-  /// it.
+  /// Throws UsageError if `keep` is 0. If `continuous` is true, the trigger must fire in each iteration, and saves
+  /// follow each other as fast as they may: a save begins when the previous save is complete, and when training has
+  /// gone on for 99 times as long as the previous save has stalled the training.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -45,23 +46,24 @@ class Snapshot final : public Extension {
   std::size_t keep_;
   bool continuous_;
   bool has_failed_ = false;       // whether the last removal of old checkpoints failed; used by the removing thread
-  bool is_committed_ = false;     // continuous: the last save is complete, next_ not yet set
-  std::int64_t next_ = 0;         // continuous: no save before this iteration
-  std::int64_t begun_at_ = 0;     // iteration of the last save
-  Clock::time_point begun_ = {};  // time of the last save
-  double stalled_before_s_ = 0;   // Checkpointer::stalled_s() at the begin of the last save
+  bool is_committed_ = false;     // if continuous: the last save is complete, next_ not yet set
+  std::int64_t next_ = 0;         // if continuous: no save begins before this iteration
+  std::int64_t begun_at_ = 0;     // iteration in which the last save began
+  Clock::time_point begun_ = {};  // when the last save began
+  double stalled_before_s_ = 0;   // Checkpointer::stalled_s() when the last save began
 };
 
-/// Writes a checkpoint whenever a report has the best monitored value so far; OUT/snapshot_best is a link to the best
-/// checkpoint, and Trainer::resume() and load_model() accept the link. Old checkpoints are removed, but never the best.
+/// Writes a checkpoint whenever a report has the best monitored value so far. OUT/snapshot_best is a link to the best
+/// checkpoint; Trainer::resume() and load_model() accept this link. Old checkpoints are removed, but never the best
+/// checkpoint.
 ///
 /// Looks for a new report in every iteration. Let the log report in the iteration that computes the value, so that the
 /// saved weights are the weights of the report. Add the extension after the log and before Snapshot. All checkpoints
-/// then record which checkpoint is the best so far, and a training that resumes from a checkpoint sets the link
-/// accordingly.
+/// then record which checkpoint is the best so far. If a training resumes from a checkpoint, the link is set to the
+/// checkpoint that was the best at that time.
 class BestSnapshot final : public Extension {
  public:
-  /// `monitor` follows the value. The `keep` newest checkpoints stay, as in Snapshot.
+  /// `monitor` follows the value that decides. The `keep` newest checkpoints stay, as in Snapshot.
   explicit BestSnapshot(Monitor monitor, std::size_t keep = 3) : monitor_(std::move(monitor)), keep_(keep) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
@@ -78,8 +80,8 @@ class BestSnapshot final : public Extension {
   Monitor monitor_;
   std::size_t keep_;
   std::optional<std::int64_t> best_;   // iteration of the best report
-  std::optional<std::string> before_;  // state() before the best report, until a checkpoint has it
-  std::weak_ptr<bool> save_;           // expires when that save is over
+  std::optional<std::string> before_;  // state() before the best report, until a checkpoint has the report
+  std::weak_ptr<bool> save_;           // expires when the save of the best checkpoint is over
   bool is_marked_ = true;              // rank 0: whether the link leads to the best checkpoint
   bool has_failed_ = false;
 };

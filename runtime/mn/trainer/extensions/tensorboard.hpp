@@ -1,4 +1,4 @@
-/// Writes OUT/tensorboard: the log for TensorBoard (`tensorboard --logdir OUT`).
+/// Writes the log for TensorBoard, into the folder OUT/tensorboard (`tensorboard --logdir OUT` shows it).
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace mn::extensions {
 class EventFile;
 
 /// Rank 0 writes every number of each report as a scalar, once an epoch by default, and at the end. A resumed run
-/// replaces the steps after its checkpoint. It also replaces the checkpoint's own step if this extension was pending in
-/// the checkpoint.
+/// replaces the steps after its checkpoint. If this extension was pending in the checkpoint, the run also replaces the
+/// checkpoint's own step.
 class TensorBoard final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `text` is Markdown that TensorBoard shows
-  /// beside the curves.
+  /// `log` belongs to the same trainer, and must outlive this extension. `text` is a text in Markdown that TensorBoard
+  /// shows beside the curves.
   explicit TensorBoard(const LogReport& log, std::string text = "");
   ~TensorBoard() override;
 
@@ -31,14 +31,14 @@ class TensorBoard final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// For a job's own extensions, after initialize(): adds an image. `encoded` is the content of a PNG or JPEG file;
-  /// `height` and `width` are in pixels. Only rank 0 writes.
+  /// For a job's own extensions; call it after initialize(). Adds an image. `encoded` is the content of a PNG or JPEG
+  /// file; `height` and `width` are in pixels. Only rank 0 writes.
   void add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded, std::int64_t height,
                  std::int64_t width);
-  /// For a job's own extensions, after initialize(): adds a text in Markdown. Only rank 0 writes.
+  /// For a job's own extensions; call it after initialize(). Adds a text in Markdown. Only rank 0 writes.
   void add_text(const Trainer& trainer, const std::string& tag, const std::string& text);
-  /// For a job's own extensions, after initialize(): adds a histogram of a tensor's finite values. The tensor may be on
-  /// any device. If it has no finite value, the call adds nothing. Only rank 0 writes.
+  /// For a job's own extensions; call it after initialize(). Adds a histogram of the finite values of a tensor, which
+  /// may be on any device. If the tensor has no finite value, nothing is added. Only rank 0 writes.
   void add_histogram(const Trainer& trainer, const std::string& tag, const at::Tensor& values);
 
  private:
@@ -47,7 +47,7 @@ class TensorBoard final : public Extension {
   const LogReport& log_;
   std::string text_;
   std::unique_ptr<EventFile> file_;  // on rank 0
-  std::int64_t written_ = 0;         // number of written entries
+  std::int64_t written_ = 0;         // number of log entries written so far
   bool has_failed_ = false;
 };
 

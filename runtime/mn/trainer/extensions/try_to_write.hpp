@@ -1,4 +1,5 @@
-/// Writes output files that are less important than checkpoints: a full disk must not end a training.
+/// Writes output files that are less important than a training. If a write fails, because the disk is full for
+/// instance, the training goes on.
 #pragma once
 
 #include <exception>
@@ -9,8 +10,8 @@
 
 namespace mn::extensions {
 
-/// Calls `write`. Of several exceptions in a row, the first one is logged as a warning. `has_failed` stores whether the
-/// last call has failed; returns the opposite.
+/// Calls `write`, and returns false if `write` throws. Of several exceptions in a row, only the first is logged, as a
+/// warning. `has_failed` stores, from call to call, whether the last call has failed.
 template <class Write>
 bool try_to_write(bool& has_failed, const Write& write) {
   try {
@@ -22,7 +23,7 @@ bool try_to_write(bool& has_failed, const Write& write) {
   return !has_failed;
 }
 
-/// Called at the end: if the last write has failed, calls `write` once more. An exception is logged as a warning.
+/// Called at the end. If the last write has failed, calls `write` once more. If `write` throws again, logs a warning.
 template <class Write>
 void complete(bool& has_failed, const Write& write) {
   if (!has_failed) return;

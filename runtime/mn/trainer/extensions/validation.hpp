@@ -9,10 +9,10 @@
 
 namespace mn::extensions {
 
-/// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as
-/// "validation/main/NAME". If the extension has a name of its own, the metrics begin with this name instead of
-/// "validation". If a signal or the time limit asks for the end, the validation ends between two minibatches, without a
-/// report. A resumed training then begins with the validation.
+/// Runs an Evaluator once an epoch by default, and at the end of training. Reports the metrics as
+/// "validation/main/NAME". If the extension gets another name, this name takes the place of "validation". If a signal
+/// or the time limit asks for the end of training, the validation ends between two minibatches, without a report. A
+/// resumed training then begins with this validation.
 class Validation final : public Extension {
  public:
   /// `evaluator` must return the same metrics on all ranks, as create_multi_node_evaluator() ensures. Throws

@@ -44,7 +44,8 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// The dtype of an average: float32 for 16-bit parameters, because 16 bits would round small changes away.
+/// Returns the dtype of an average of `parameter`. For a 16-bit parameter, this is float32, because rounding to 16 bits
+/// would lose small changes.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }
@@ -64,11 +65,11 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
       "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
 }
 
-/// The tensors to average, by their names in the trainer's model: first the floating-point parameters of the averaged
-/// module, each once, then its running statistics.
+/// Returns the tensors to average, by their names in the trainer's model: the floating-point parameters of the averaged
+/// module, each once, and after them its running statistics.
 NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
   const torch::nn::Module& module = module_ ? std::as_const(*module_) : model;
-  std::set<const c10::TensorImpl*> wanted;  // tied weights have several names
+  std::set<const c10::TensorImpl*> wanted;  // each tensor once, because tied weights have several names
   for (const at::Tensor& each : parameters_of(module)) wanted.insert(each.unsafeGetTensorImpl());
   for (const auto& [name, buffer] : running_statistics(module)) wanted.insert(buffer.unsafeGetTensorImpl());
   const auto take = [&](NamedTensors tensors) {
@@ -85,7 +86,7 @@ NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
 
 void WeightAverage::initialize(Trainer& trainer) {
   for (const auto& [name, optimizer] : trainer.optimizers()) check_optimizer(optimizer->local());
-  if (!parameters_.empty() && loaded_.empty()) return;  // a second run of the same trainer continues the average
+  if (!parameters_.empty() && loaded_.empty()) return;  // at a second run of the same trainer, the average goes on
   trainer_ = &trainer;
   names_.clear();
   parameters_.clear();
@@ -94,7 +95,8 @@ void WeightAverage::initialize(Trainer& trainer) {
     names_.push_back(name);
     parameters_.push_back(tensor);
     const auto found = loaded_.find(name);
-    // If the checkpoint has no average of this shape, the average begins with the tensor's present value.
+    // If the checkpoint has no average with the shape of this tensor, the average begins with the tensor's present
+    // value.
     const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
     const at::Tensor& first = fits ? std::as_const(found->second) : tensor;
     averages_.push_back(first.detach().to(tensor.device(), average_type(tensor), false, /*copy=*/true));
@@ -106,7 +108,7 @@ void WeightAverage::initialize(Trainer& trainer) {
 void WeightAverage::run(Trainer& trainer) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
-  // With the full decay, the initial weights would count as much as 1 / (1 − decay) steps.
+  // The decay begins small. With the full decay, the initial weights would count as much as 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   std::vector<at::Tensor> weights = parameters_;
   for (at::Tensor& each : weights) {
@@ -158,7 +160,8 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // The parameter keeps its memory, to which the optimizer and the buffer of gradients refer.
+    // The average is copied into the parameter's memory, because the optimizer and the buffer of gradients refer to
+    // this memory.
     parameters_[i].detach().copy_(averages_[i]);
     if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
       averages_[i].copy_(weights);

@@ -16,21 +16,24 @@
 
 namespace mn::extensions {
 
-/// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
-/// updates, so that the initial weights count little in short trainings, too (as in TensorFlow's
-/// ExponentialMovingAverage; Polyak and Juditsky 1992). The running statistics of normalization layers are averaged in
-/// the same way, because statistics belong to weights; no other buffers are averaged. Checkpoints hold the average
-/// beside the weights. Averaged weights are equal on every rank. Local SGD is therefore excluded: its ranks have
-/// different weights. Averaged statistics become equal on every rank when they are evaluated, and when
-/// AllreducePersistent runs. Cost: one pass over the parameters in each iteration, and the memory of one copy. The copy
-/// of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never change; it averages
-/// their float32 masters, if an optimizer keeps masters (master_weights.hpp).
+/// After each iteration, average ← d · average + (1 − d) · weights. After t updates, d = min(decay, (1 + t) / (10 +
+/// t)), so that the initial weights count little even in short trainings (as in TensorFlow's ExponentialMovingAverage;
+/// Polyak and Juditsky 1992). The running statistics of normalization layers are averaged in the same way, because
+/// statistics belong to weights; all other buffers are not averaged. Checkpoints hold the average beside the weights.
+///
+/// Averaged weights are equal on every rank. Local SGD is therefore excluded, because its ranks have different weights.
+/// Averaged statistics become equal on every rank when they are evaluated, and when AllreducePersistent runs.
+///
+/// Cost: one pass over the parameters in each iteration, and memory for one copy of them. The average of 16-bit
+/// parameters is in float32, because in 16 bits an average with decay 0.999 would never change. If an optimizer keeps
+/// float32 masters of 16-bit parameters (master_weights.hpp), the masters are averaged.
 class WeightAverage final : public Extension {
  public:
-  /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. If a trainer has several
-  /// averages, give each its own name (ExtendOptions::name). Throws UsageError unless 0 < decay < 1.
+  /// Averages the trainer's model. If `module`, a part of the model such as a GAN's generator, is given, averages only
+  /// this part. If a trainer has several averages, give each average its own name (ExtendOptions::name). Throws
+  /// UsageError unless 0 < decay < 1.
   explicit WeightAverage(double decay, std::shared_ptr<torch::nn::Module> module = nullptr);
-  /// Throws UsageError if the optimizer makes local steps.
+  /// Throws UsageError if `makes_local_steps`, that is, if the optimizer makes local steps.
   static void check_optimizer(bool makes_local_steps);
 
   [[nodiscard]] std::string name() const override { return kWeightAverage; }
@@ -42,19 +45,21 @@ class WeightAverage final : public Extension {
   [[nodiscard]] NamedTensors tensors() const override;
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
   void load_tensors(const NamedTensors& tensors) override { loaded_ = {tensors.begin(), tensors.end()}; }
-  /// Returns the averages of running statistics, which differ from rank to rank.
+  /// Returns the averages of the running statistics, because these averages differ from rank to rank.
   [[nodiscard]] NamedTensors rank_tensors() const override;
   void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
-  /// On all ranks, takes rank 0's averages of running statistics, just as a resume takes rank 0's buffers.
+  /// Every rank takes rank 0's averages of the running statistics, because a resume also gives every rank rank 0's
+  /// buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
-  /// Makes the averages of running statistics equal on all ranks, because load_model() takes rank 0's.
+  /// Makes the averages of the running statistics equal on all ranks, because load_model() loads only rank 0's
+  /// averages.
   void average_kept_statistics(Trainer& trainer) override;
 
-  /// Local. Exchanges the model's weights and statistics for their averages, or the averages for the weights. Call it
-  /// only after training has begun.
+  /// Local. Exchanges the model's weights and statistics with their averages. A second call exchanges them back. Call
+  /// it only after training has begun.
   void swap();
-  /// Collective: averages the running statistics over ranks, by average_buffers(). Call it while the model has the
-  /// averages.
+  /// Collective: averages the running statistics over the ranks by average_buffers(). Call it only while the averages
+  /// are in the model.
   void average_statistics() const;
 
  private:
@@ -72,7 +77,7 @@ class WeightAverage final : public Extension {
   std::int64_t updates_ = 0;
 };
 
-/// While an AveragedWeights lives, the model has the averages instead of its weights and statistics.
+/// While an object of this class lives, the model has the averages in place of its weights and statistics.
 class AveragedWeights {
  public:
   /// `average` must outlive this object.
@@ -85,8 +90,8 @@ class AveragedWeights {
   WeightAverage& average_;
 };
 
-/// Makes an evaluator that evaluates, by `actual`, the averaged weights. `average` must outlive the result. Collective
-/// evaluations first call average_statistics().
+/// Makes an evaluator that puts the averaged weights into the model and then evaluates by `actual`. `average` must
+/// outlive the result. A collective evaluation first calls average_statistics().
 [[nodiscard]] std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual,
                                                                    WeightAverage& average);
 

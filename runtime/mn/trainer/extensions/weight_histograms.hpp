@@ -8,8 +8,8 @@
 
 namespace mn::extensions {
 
-/// Rank 0 writes a histogram of each parameter, "weights/NAME", once an epoch by default. Costs one pass over the
-/// parameters. Values that are not finite do not count.
+/// Rank 0 writes a histogram of each parameter, under the name "weights/NAME", once an epoch by default. The cost is
+/// one pass over the parameters. Values that are not finite do not count.
 class WeightHistograms final : public Extension {
  public:
   /// `board` belongs to the same trainer, and must outlive this extension.
