@@ -1,4 +1,4 @@
-/// All headers for a training program of your own, which links with mn::mn (training.hpp).
+/// Includes all headers that a training program of your own needs (training.hpp). Link the program with mn::mn.
 #pragma once
 
 #include <mn/app/batches.hpp>

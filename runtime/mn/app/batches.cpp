@@ -17,8 +17,8 @@
 namespace mn::app {
 namespace {
 
-/// Says how training draws samples so that samples of each class come equally often. Only rank 0's samples are read,
-/// because other ranks may have none.
+/// Returns how training draws samples so that each class is drawn equally often. Reads only rank 0's samples, because
+/// other ranks may have none.
 DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   nlohmann::json classes;
   const auto read = [&] {
@@ -32,8 +32,7 @@ DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   return {.weights = balanced_weights(whole_numbers<std::int64_t>(comm.bcast_obj(classes)))};
 }
 
-/// One of the datasets in the value of an option. The text for it has the form NAME or NAME@FILE.txt, and may end with
-/// :SHARE.
+/// One dataset among those that an option names. Its text is NAME or NAME@FILE.txt; ":SHARE" may follow.
 struct NamedDataset {
   std::string name;
   std::string subset = {};           ///< file with the numbers of samples; empty: all samples
@@ -51,8 +50,8 @@ NamedDataset named_dataset(std::string text) {
     }
   }
   const std::size_t at = text.rfind('@');
-  // Take "@" as a separator only if the text ends with ".txt", because the name of a folder may also have an "@", as in
-  // /home/user@site/data.
+  // Take "@" as a separator only if the text ends with ".txt", because the name of a folder may also contain an "@",
+  // for example /home/user@site/data.
   if (at != std::string::npos && text.ends_with(".txt")) {
     named.subset = text.substr(at + 1);
     text.resize(at);
@@ -128,8 +127,8 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
                                        Communicator& comm, LoaderOptions how) {
   how.batchsize = common.batchsize;
   how.device = comm.device();
-  // Without shuffling, each rank reads its own part of the dataset. Evaluation needs no common order of the samples,
-  // and with the common stored order every rank would read every shard.
+  // Without shuffling, each rank reads its own part of the dataset. Evaluation needs no order that all ranks share, and
+  // in the stored order of the whole dataset every rank would read every shard.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   if (!how.by_part && !how.draws) how.draws = draws_of(*part, common, comm);
   return std::make_shared<DataLoader>(part, std::move(how));

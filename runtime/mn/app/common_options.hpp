@@ -11,13 +11,16 @@ namespace mn::app {
 
 inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< most samples of a minibatch on one rank
 
-/// Value of --checkpoint-every for checkpoints as often as possible while they take at most a hundredth of the time.
+/// Value of --checkpoint-every: writes checkpoints as often as possible, but training waits for them during at most a
+/// hundredth of the time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
-/// Value of --precision for weights and their gradients in bfloat16, with float32 masters in the optimizer.
+/// Value of --precision: weights and their gradients are in bfloat16, and the optimizer keeps float32 masters of the
+/// weights.
 inline constexpr const char* kNarrowWeights = "bf16-parameters";
 
-/// The options of every job (--help). A job with more options derives from this class, and may set other defaults.
+/// The options that every job has (--help shows them). A job with more options derives from this class, and may set
+/// other defaults.
 struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
   std::int64_t accumulate = 1;          ///< minibatches of an update
@@ -34,18 +37,18 @@ struct CommonOptions : UpdateOptions {
   std::int64_t seed = 0;                ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";       ///< tf32, bf16, fp16, kNarrowWeights
   std::string cuda_graph = "off";       ///< TrainerOptions::cuda_graph; on, auto
-  bool deterministic = false;           ///< every run has equal bits
+  bool deterministic = false;           ///< two equal runs give equal bits
   std::string checkpoint_every = "1e";  ///< Interval::parse, kContinuousCheckpoints or "none"
   std::int64_t keep = 3;                ///< number of newest checkpoints to keep
-  std::string val_every;                ///< Interval::parse; empty: with each report
+  std::string val_every;                ///< period of validations (Interval::parse); empty: with each report
   std::string overlap = "auto";         ///< on, off
-  std::int64_t overlap_ctas = 0;        ///< NcclLimits::max_ctas of reductions during backward
+  std::int64_t overlap_ctas = 0;        ///< NcclLimits::max_ctas for reductions during backward
   bool double_buffering = false;        ///< OptimizerOptions::double_buffering
   std::string compress = "none";        ///< a name for parse_compression()
   double compress_density = CompressionOptions().density;               ///< density of topk
   std::int64_t compress_rank = CompressionOptions().rank;               ///< rank of powersgd
   std::int64_t local_steps = 1;                                         ///< OptimizerOptions::local_steps
-  std::int64_t check_parameters = OptimizerOptions().check_parameters;  ///< updates between comparisons; 0: never
+  std::int64_t check_parameters = OptimizerOptions().check_parameters;  ///< updates between parameter checks; 0: never
   double outer_momentum = 0;                                            ///< OptimizerOptions::outer_momentum
   std::string hang = "abort";                    ///< action for a rank without progress; report, off
   bool profile = false;                          ///< write profile.jsonl and trace.json
@@ -62,10 +65,10 @@ struct CommonOptions : UpdateOptions {
   bool initmodel_partial = false;                ///< load only the matching weights of initmodel
   std::string evaluate;                          ///< file with weights to validate; empty: train
   std::string find_lr;                           ///< search for a learning rate: "FIRST,LAST,STEPS"; empty: train
-  bool one_batch = false;                        ///< one update and one minibatch of validation
+  bool one_batch = false;                        ///< make one update and validate one minibatch, as a trial
 };
 
-/// Whether training depends on --monitor.
+/// True if training depends on the value that --monitor names.
 [[nodiscard]] inline bool uses_monitor(const CommonOptions& common) {
   return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
 }

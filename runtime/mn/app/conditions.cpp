@@ -10,13 +10,15 @@
 namespace mn::app {
 namespace {
 
-/// Options of updates and of the gradients' way, in a training and in a search for the learning rate.
+/// Options about updates and about how gradients get from rank to rank. They have an effect in a training and in a
+/// search for the learning rate.
 constexpr std::string_view kOfUpdates =
     "accumulate balance optimizer momentum beta1 beta2 weight-decay decay-all group clip-norm overlap compress "
     "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters "
     "overlap-ctas";
 
-/// Options of the learning rate, of the length of a training, and of its reports and checkpoints.
+/// Options about the learning rate, the length of a training, its reports and its checkpoints. They have an effect only
+/// in a training.
 constexpr std::string_view kOfTraining =
     "epoch iterations lr schedule warmup warmup-iterations min-lr plateau-factor plateau-patience plateau-cooldown ema "
     "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile tensorboard";
@@ -26,19 +28,19 @@ void add_each(std::vector<Options::Condition>& conditions, std::string_view name
   for (const std::string_view name : split(names, ' ')) conditions.push_back({std::string(name), holds, otherwise});
 }
 
-/// Whether a group of --group has a schedule or a warm-up of its own. parse_groups() has checked the groups.
+/// True if a --group has a schedule or a warm-up of its own.
 bool has_group_schedule(const CommonOptions& common) {
   return std::ranges::any_of(parse_groups(common.groups),
                              [](const Group& group) { return group.warmup || !group.schedule.empty(); });
 }
 
-/// What --find-lr and --evaluate leave without an effect.
+/// Adds conditions for the options that have no effect with --find-lr or with --evaluate.
 void add_other_work(std::vector<Options::Condition>& conditions, const CommonOptions& common) {
   const auto trains = [&common] { return common.find_lr.empty(); };
   const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
   add_each(conditions, kOfTraining, trains, searching);
   add_each(conditions, "one-batch", trains, searching);
-  // Batch scripts always give --resume auto, which a search ignores.
+  // --resume auto is no error, because batch scripts always give it. A search ignores it.
   conditions.push_back({"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; }, searching});
   conditions.push_back({"group", [&common] { return common.find_lr.empty() || !has_group_schedule(common); },
                         "by a schedule or a warmup " + searching});

@@ -1,4 +1,4 @@
-/// Conditions under which the common options have an effect.
+/// Lists conditions under which the common options have an effect.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,13 @@
 
 namespace mn::app {
 
-/// The conditions of all common options except UpdateOptions, whose own conditions are in update.cpp. `common` must
-/// outlive the result.
+/// Returns the conditions of all common options. The conditions of UpdateOptions are not among them; they are in
+/// update.cpp. `common` must outlive the result.
 [[nodiscard]] std::vector<Options::Condition> effects_of(const CommonOptions& common);
 
-/// For Options::add_conditions(): conditions of the common options that only a training uses. `trains` is true if the
-/// job trains; `otherwise` ends the line "--epoch has no effect …" if not, such as "with --generate, …".
+/// For Options::add_conditions(): returns the conditions of the common options that only a training uses. `trains`
+/// returns true if the job trains. If the job does not train, `otherwise` ends the line "--epoch has no effect …", for
+/// instance with "with --generate, …".
 [[nodiscard]] std::vector<Options::Condition> training_conditions(const std::function<bool()>& trains,
                                                                   const std::string& otherwise);
 

@@ -20,13 +20,13 @@ namespace {
 
 namespace ext = mn::extensions;
 
-/// Returns the value for --lr that gives the first group of parameters the learning rate `found`.
+/// Returns the value for --lr with which the first group of parameters gets the learning rate `found`.
 double option_for(double found, Trainer& trainer, const CommonOptions& common) {
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const double first = optimizer.param_groups().front().options().get_lr();
   const double unscaled = first > 0 ? found / first * base_rate(optimizer, parse_groups(common.groups)) : found;
   if (common.lr_samples == 0) return unscaled;
-  const std::int64_t samples = common.batchsize * common.accumulate * trainer.communicator().size();  // of an update
+  const std::int64_t samples = common.batchsize * common.accumulate * trainer.communicator().size();  // in an update
   return scale_learning_rate(unscaled, common.lr_samples, samples);
 }
 

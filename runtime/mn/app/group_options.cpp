@@ -21,7 +21,7 @@ constexpr const char* kForm =
   throw UsageError("--group \"" + text + "\": " + why + "; the form is " + kForm);
 }
 
-/// Parses a finite number ≥ 0. No value if `text` is anything else.
+/// Parses a finite number ≥ 0. No value if `text` is not such a number.
 std::optional<double> number_in(std::string_view text) {
   const auto number = parse_number<double>(text);
   return number && std::isfinite(*number) && *number >= 0 ? number : std::nullopt;
@@ -51,7 +51,7 @@ bool take(Group& group, std::string_view name, std::string_view value) {
   return is_whole && (name == "rate" || name == "decay" || name == "warmup" || name == "freeze");
 }
 
-/// Throws UsageError if a setting of the group has no effect beside the other settings.
+/// Throws UsageError if one setting of the group makes another setting useless.
 void check_effects(const Group& group, const std::string& text, const std::set<std::string_view>& given) {
   if (group.schedule == "onecycle" && group.warmup) throw_malformed(text, "onecycle rises by itself, without warmup");
   if (group.frozen == FrozenEpochs::kForever && given.size() > 1) {
@@ -63,7 +63,7 @@ void check_effects(const Group& group, const std::string& text, const std::set<s
 Group parse_group(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   Group group;
-  std::set<std::string_view> given;  // names of the settings
+  std::set<std::string_view> given;  // names of the settings so far
   group.rule.pattern = text.substr(0, colon);
   if (colon == std::string::npos || colon == 0) throw_malformed(text, "it has no pattern or no settings");
   for (std::string_view setting : split(std::string_view(text).substr(colon + 1), ',')) {

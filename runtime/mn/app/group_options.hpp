@@ -1,4 +1,4 @@
-/// Parses --group, which gives settings to the parameters whose names match a pattern.
+/// Parses the option --group. It gives settings to the parameters whose names match a pattern.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mn::app {
 
-/// The value of one option --group, "PATTERN:SETTING,…".
+/// The value "PATTERN:SETTING,…" of one option --group.
 struct Group {
   GroupRule rule;                           ///< pattern; "rate=F", "decay=X"
   std::optional<std::int64_t> frozen = {};  ///< "freeze=N": epochs; "freeze": kForever
@@ -19,14 +19,15 @@ struct Group {
   std::optional<double> warmup = {};        ///< "warmup=N": epochs in which the rate of the group's own schedule rises
 };
 
-/// Parses the texts of all --group options. Throws UsageError if a text has another form, or repeats a pattern.
+/// Parses the values of all --group options. Throws UsageError if a value has another form, or if two values have equal
+/// patterns.
 [[nodiscard]] std::vector<Group> parse_groups(const std::vector<std::string>& texts);
 
 /// Returns the rules of the groups in the form that parameter_groups() takes.
 [[nodiscard]] std::vector<GroupRule> rules_of(const std::vector<Group>& groups);
 
-/// Returns the groups that have "freeze" or "freeze=N", each with the number of epochs during which the group is
-/// frozen.
+/// Returns the groups that have the setting "freeze" or "freeze=N", each with the number of epochs during which the
+/// group is frozen.
 [[nodiscard]] std::vector<extensions::FrozenEpochs> frozen_epochs(const std::vector<Group>& groups);
 
 }  // namespace mn::app

@@ -6,8 +6,8 @@
 namespace mn::app {
 namespace {
 
-/// Makes the schedule of a group that has "schedule=NAME" or "warmup=N". The schedule covers the epochs that remain
-/// when the group begins to train.
+/// Makes the schedule of a group that has "schedule=NAME" or "warmup=N". The schedule begins when the group begins to
+/// train, and covers all remaining epochs.
 Schedule own_schedule(const Group& group, const UpdateOptions& update, double rate, const TrainingSize& size) {
   const std::int64_t start = group.frozen.value_or(0);
   if (start >= size.epochs) return constant_schedule(0);  // the group is frozen during the whole training
@@ -21,8 +21,8 @@ Schedule own_schedule(const Group& group, const UpdateOptions& update, double ra
   return starting_at(start * size.updates, scaled_schedule(group.rule.rate, make_schedule(own, rate, rest)));
 }
 
-/// Makes a group's schedule from the common one: the rate is 0 while the group is frozen, then the common rate times
-/// the group's factor.
+/// Makes a group's schedule from the common schedule. While the group is frozen, the rate is 0; afterwards it is the
+/// common rate times the group's factor.
 Schedule common_schedule(const Group& group, const Schedule& common, const TrainingSize& size) {
   const std::int64_t frozen = std::min(group.frozen.value_or(0), size.epochs + 1) * size.updates;
   return [factor = group.rule.rate, frozen, common](std::int64_t iteration) {
@@ -30,7 +30,8 @@ Schedule common_schedule(const Group& group, const Schedule& common, const Train
   };
 }
 
-/// Finds the group with the pattern `name`. Null if there is none, because the parameters belong to no --group.
+/// Returns the group whose pattern is `name`. Null if there is no such group, because the parameters then belong to no
+/// --group.
 const Group* group_of(const std::string& name, const std::vector<Group>& groups) {
   const auto found = std::ranges::find_if(groups, [&](const Group& each) { return each.rule.pattern == name; });
   return found == groups.end() ? nullptr : &*found;

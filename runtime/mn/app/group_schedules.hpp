@@ -12,14 +12,14 @@
 
 namespace mn::app {
 
-/// Returns the learning rate of an optimizer without the factors of --group. The optimizer's parameter groups must be
-/// those of make_optimizer().
+/// Returns the learning rate that the optimizer would have without the factors of --group. The optimizer must have the
+/// parameter groups that make_optimizer() has made.
 [[nodiscard]] double base_rate(MultiNodeOptimizer& optimizer, const std::vector<Group>& groups);
 
 /// Makes the schedule of each group of parameters. `names` is the result of group_names(). `common` is the schedule of
-/// --schedule, and `rate` is the learning rate without factors of --group. The rate of a frozen group is 0. A schedule
-/// of a group's own begins when the group's frozen epochs end, and lasts until the end of training. `lowered`, if
-/// given, changes the schedules that follow --schedule, and not the schedule of a group with "schedule=NAME".
+/// --schedule, and `rate` is the learning rate without the factors of --group. While a group is frozen, its rate is 0.
+/// A schedule of a group's own begins when the group's frozen epochs end, and lasts until the end of training. If the
+/// function `lowered` is given, it changes all schedules except those of groups with "schedule=NAME".
 [[nodiscard]] std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
                                                     const Schedule& common, double rate, const TrainingSize& size,
                                                     const std::function<Schedule(Schedule)>& lowered = {});

@@ -16,9 +16,10 @@ namespace {
 
 constexpr const char* kTraining = "main/";
 
-/// Checks the value of --monitor against `names`, the reported values. Throws UsageError if `monitor` seems to be a
-/// misspelling of one of the names, or has neither the form "main/VALUE" nor "VALIDATION/main/VALUE". Accepts every
-/// other unknown name, because a later minibatch may report such a value.
+/// Checks whether `monitor`, the value of --monitor, can be one of `names`, the reported values. Throws UsageError if
+/// `monitor` seems to misspell one of the names, or if it has neither the form "main/VALUE" nor
+/// "VALIDATION/main/VALUE". Accepts every other unknown name, because a later minibatch may report a value of this
+/// name.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
@@ -37,7 +38,7 @@ void check_validated_value(const CommonOptions& common, const std::string& name,
   const NamedTensors random = random_state(comm.device());
   nlohmann::json own = nlohmann::json::array();
   for (const auto& [metric, value] : evaluator.evaluate_local().mean()) own.push_back(name + "/main/" + metric);
-  // Undo the evaluation, because training must see the same samples and random numbers with and without --monitor.
+  // Undo the evaluation, because with and without --monitor, training must see the same samples and random numbers.
   iterator.load_state(state);
   set_random_state(random, comm.device());
   std::set<std::string> names;

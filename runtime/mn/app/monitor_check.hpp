@@ -12,24 +12,25 @@
 
 namespace mn::app {
 
-/// Checks --monitor by evaluating one minibatch of this rank. `evaluator` reports its values under `name`. Throws an
-/// equal UsageError on every rank if --monitor names none of the values and is misspelled or malformed; a later
-/// minibatch may report any other name. Collective. Afterwards restores `iterator`, from which the evaluator reads, and
-/// the state of the random numbers.
+/// Collective: checks --monitor by evaluating one minibatch of this rank. `evaluator` reports its values under `name`.
+/// Throws an equal UsageError on every rank if --monitor names none of the reported values, and is misspelled or
+/// malformed. Any other name is accepted, because a later minibatch may report a value of this name. Afterwards
+/// restores the state of the random numbers and of `iterator`, from which the evaluator reads.
 void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
                            Iterator& iterator, Communicator& comm);
 
-/// Checks --monitor after the first iteration. Throws an equal UsageError on every rank if --monitor names no reported
-/// value and is misspelled or malformed; a later minibatch may report any other name.
+/// Checks --monitor after the first iteration. Throws an equal UsageError on every rank if --monitor names none of the
+/// reported values, and is misspelled or malformed. Any other name is accepted, because a later minibatch may report a
+/// value of this name.
 class MonitoredValue final : public Extension {
  public:
-  /// `monitor` is the value of --monitor. `validations` are the names of the validations that use the loss function. If
+  /// `monitor` is the value of --monitor. `validations` has the names of the validations that use the loss function: if
   /// the loss function reports "main/VALUE", a validation called NAME reports "NAME/main/VALUE".
   MonitoredValue(std::string monitor, std::vector<std::string> validations)
       : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
 
   [[nodiscard]] std::string name() const override { return "MonitoredValue"; }
-  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // runs before the log takes the values
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // before the log takes the values
   void run(Trainer& trainer) override;
 
  private:

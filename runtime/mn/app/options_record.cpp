@@ -15,7 +15,7 @@
 namespace mn::app {
 namespace {
 
-/// Options that a resumed run may change without a message, because they do not change what is trained.
+/// Options that a resumed run may change without a message, because the options do not change how the network trains.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
 

@@ -11,13 +11,14 @@
 
 namespace mn::app {
 
-/// Stores the options in checkpoints, except options about folders and devices. When training resumes with other
-/// options than the checkpoint's, rank 0 logs the differences.
+/// Stores the options in checkpoints, except options about folders and devices. If a training resumes with options that
+/// differ from the checkpoint's options, rank 0 logs the differences.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
 
-  /// Rank 0 writes OUT/config.ini. If the write fails, rank 0 logs a warning, and tries again at the end of training.
+  /// Rank 0 writes the options to OUT/config.ini. If the write fails, rank 0 logs a warning, and tries again at the end
+  /// of training.
   void write(const Trainer& trainer);
 
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
@@ -35,7 +36,7 @@ class OptionsRecord final : public Extension {
   nlohmann::json earlier_ = nlohmann::json::object();
 };
 
-/// Stores the metadata of the network in checkpoints, so that load_metadata() can read the metadata.
+/// Stores the metadata of the network in checkpoints. load_metadata() reads the metadata from a checkpoint.
 class MetadataRecord final : public Extension {
  public:
   explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
@@ -43,7 +44,7 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return metadata_; }
-  /// Throws DataError if an entry of the metadata has another value in the checkpoint than in this training.
+  /// Throws DataError if the checkpoint and this training have different values for an entry of the metadata.
   void load_state(const nlohmann::json& state) override;
 
  private:

@@ -35,8 +35,9 @@ void write_page(const std::filesystem::path& out) {
   write_file(out / "report.html", make_report({std::filesystem::proximate(out)}));
 }
 
-/// Writes the page OUT/report.html after reports and at the end of training. Between two writes after reports at least
-/// kPeriod passes, and so much time that the writes take at most a hundredth of the training time.
+/// Writes the page OUT/report.html after reports and at the end of training. After a write, the next report's page is
+/// written only if kPeriod has passed, and if enough time has passed that writing takes at most a hundredth of the
+/// time.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
@@ -63,8 +64,8 @@ class ReportPage final : public Extension {
   bool has_failed_ = false;
 };
 
-/// Notes a bad end of the job in OUT/run.jsonl and OUT/report.html, on the rank that reports the end, if this rank
-/// reaches OUT.
+/// If the job ends badly, notes this end in OUT/run.jsonl and OUT/report.html. The rank that reports the end does so,
+/// but only if it can reach the folder OUT.
 class EndRecord final : public Extension {
  public:
   EndRecord() = default;
@@ -104,13 +105,13 @@ class EndRecord final : public Extension {
   std::shared_ptr<std::atomic<std::int64_t>> iteration_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The names of the values in the log that the table and the plot show.
+/// The values of the log that the table and the plot show, by their names.
 struct ShownValues {
   std::vector<std::string> columns = {"epoch"};
   std::vector<ext::PlotPanel> panels;
 };
 
-/// Chooses the loss and the value `metric`, both of training and of each validation.
+/// Chooses the values to show: the loss and `metric`, of the training and of each validation.
 ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
   if (validations.empty()) validations.emplace_back("validation");
   ShownValues shown;
@@ -124,7 +125,7 @@ ShownValues shown_values(const std::string& metric, std::vector<std::string> val
   return shown;
 }
 
-/// The text of OUT/config.ini; empty if the program gives neither options nor settings.
+/// Returns the text of OUT/config.ini. Empty if the program gives neither options nor settings.
 std::string ini_of(const RecordOptions& options) {
   if (options.options != nullptr) return options.options->ini();
   if (options.settings.empty()) return "";
@@ -142,7 +143,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
     std::fflush(stdout);
     if (const std::string ini = ini_of(options); !ini.empty()) write_file(trainer.out() / "config.ini", ini);
   }
-  // The extensions below hold a reference to the log. The reference stays valid, because the trainer owns the log, too.
+  // The extensions below hold references to the log. The references stay valid, because the trainer owns the log, too.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = options.period});
   const Interval always(1, IntervalUnit::kIteration);  // for extensions that look for a new report in every iteration
   const ShownValues shown = shown_values(options.metric, options.validations);
@@ -163,7 +164,7 @@ void write_report(const Trainer& trainer) {
   try {
     write_page(trainer.out());
   } catch (const std::exception& error) {
-    // The training has succeeded, so a failed write of the page is only a warning.
+    // The training has succeeded, so if the page cannot be written, this is only a warning.
     log_warning(std::string("no report.html: ") + error.what());
   }
 }

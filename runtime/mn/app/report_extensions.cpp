@@ -38,7 +38,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
   std::function<Schedule(Schedule)> lowered;
-  // Plateau lowers the rates of the schedule and does not replace the schedule, so the schedule's warm-up still
+  // Plateau multiplies the rates of the schedule and does not replace the schedule, so the schedule's warm-up still
   // applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor,
@@ -68,7 +68,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log, 0), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
-    // With --checkpoint-every auto, the Snapshot runs in each iteration, because it checks each time whether the
+    // With --checkpoint-every auto, the Snapshot runs in each iteration, because each time it checks whether the
     // previous save has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
@@ -76,7 +76,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   }
 }
 
-/// Returns the contents of OUT/config.ini on rank 0, and an empty text on other ranks.
+/// Returns the text of OUT/config.ini on rank 0, and an empty text on all other ranks.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
@@ -84,7 +84,8 @@ std::string options_as_markdown(const Trainer& trainer) {
   return text;
 }
 
-/// Returns the values that the job uses in place of "auto" or a default, by the name of the option.
+/// Some options have the value "auto" or a default that is computed. Returns, by the option's name, the value that the
+/// job uses.
 std::map<std::string, std::string> used_values(const Trainer& trainer) {
   OutText rate;
   rate << trainer.optimizer().param_groups().front().options().get_lr();
@@ -117,7 +118,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
   if (options.norms > 0) trainer.extend(std::make_unique<ext::Norms>(options.norms));
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
-  const ext::Validation* validated = nullptr;  // the validation that runs after all the others
+  const ext::Validation* validated = nullptr;  // the validation that runs last
   for (auto& [name, evaluator] : evaluators) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator), name), {.trigger = validation});
   }

@@ -20,20 +20,21 @@ namespace mn::app {
 /// Returns the period of a job's validations: the value of --val-every or, without it, `report`.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
-/// An evaluator and its name. The values are reported as "NAME/main/…", for instance the loss as "NAME/main/loss".
+/// An evaluator and its name. The log has the evaluator's values as "NAME/main/…", for instance the loss as
+/// "NAME/main/loss".
 struct NamedEvaluator {
   std::string name;                      ///< "validation", or "validation/SET" for a set with a name
   std::unique_ptr<Evaluator> evaluator;  ///< not null
 };
 
 /// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table,
-/// plot, run record, progress bar, profile, early stop and checkpoints. Returns the extension for averaged weights,
-/// which the trainer owns. Null without --ema.
+/// plot, run record, progress bar, profile, early stop and checkpoints. Returns the extension that averages weights;
+/// the trainer owns the extension. Null without --ema.
 ///
 /// The log and the evaluators run at `period`. With --val-every, the evaluators run at the period of --val-every
 /// instead, and a report follows each validation. The rates of --schedule are computed from the learning rate that the
-/// optimizer has at this call. Table and plot show `metric` beside the loss. record_run() gets `details` and adds log,
-/// table, plot, page and progress bar.
+/// optimizer has at this call. The table and the plot show `metric` beside the loss. `details` are passed to
+/// record_run(), which adds log, table, plot, report.html and progress bar.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
                                        std::vector<NamedEvaluator> evaluators, Interval period,
                                        const std::string& metric = "accuracy", extensions::RunDetails details = {});

@@ -91,8 +91,8 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
-/// Chooses the folder in which ranks write their last calls when the job ends badly, and removes the files of an
-/// earlier job. Does nothing if MN_CALLS is set, because MN_CALLS chooses the folder.
+/// Sets the folder in which ranks write their last calls if the job ends badly, and removes the files of an earlier job
+/// from this folder. If MN_CALLS is set, does nothing, because MN_CALLS already sets the folder.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
   if (comm.rank() == 0) {
@@ -102,8 +102,8 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
   set_calls_folder(folder.string());
 }
 
-/// Returns the folder of --out. With --find-lr or --one-batch, returns a subfolder, because a trial must not change a
-/// training in the folder of --out.
+/// Returns the output folder: the folder of --out. With --find-lr or --one-batch, returns a subfolder of it, because a
+/// trial must not change a training in the folder of --out.
 std::filesystem::path output_folder(const CommonOptions& common) {
   const std::filesystem::path out = common.out;
   if (!common.find_lr.empty()) return out / "find-lr";
@@ -164,7 +164,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
                             .out = output_folder(common),
                             .checkpoint_on_signal = true,
                             .trace = how.trace};
-  if (!common.find_lr.empty()) {  // a search ends by its number of updates, and saves nothing
+  if (!common.find_lr.empty()) {  // a search has its own limit of updates, and saves nothing
     options.epochs = 0;
     options.iterations = rate_search_options(common.find_lr).steps;
     options.checkpoint_on_signal = false;
@@ -176,7 +176,7 @@ Better monitored_direction(const CommonOptions& common) {
   extensions::check_monitored(common.monitor);
   if (common.monitor_better == "lower") return Better::kLower;
   if (common.monitor_better == "higher") return Better::kHigher;
-  // Without --monitor-better, words in the value's name decide ("loss": lower is better).
+  // Without --monitor-better, the name of the monitored value decides; for "loss", for instance, lower is better.
   if (const auto known = better_of(common.monitor)) return *known;
   throw UsageError("--monitor " + common.monitor +
                    ": its name does not say whether lower or higher values are better: correct it, or give "
@@ -235,7 +235,8 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
-  // Check all options before long work, and before collective calls. A rank with wrong options would miss the calls.
+  // Check all options before long work and before the first collective call, because a rank that throws later would be
+  // missing in a call.
   const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
   if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
@@ -243,13 +244,13 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (!common.find_lr.empty()) (void)rate_search_options(common.find_lr);
   check_options(optimizer_options(common));
   if (common.ema > 0) extensions::WeightAverage::check_optimizer(common.local_steps > 1);
-  CommunicatorOptions wanted;  // without a device in it, a rank takes its own GPU, or the CPU if the node has no GPU
+  CommunicatorOptions wanted;  // by default, a rank takes its GPU, or the CPU if the node has no GPU
   if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
   auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);
   if (common.device == "cuda" && comm->device().type != DeviceType::kCuda) {
     throw UsageError("--device cuda: there is no GPU in reach of the ranks");
   }
-  // Log the absence of a GPU only if MN_DEVICE is set, because otherwise create_communicator() logs it.
+  // Log the absence of a GPU only if MN_DEVICE is set, because otherwise create_communicator() has logged it.
   const bool found_none = common.device == "auto" && environment("MN_DEVICE");
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
@@ -260,8 +261,8 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
-  // Each rank has its own random seed, so that each rank draws different dropout masks. The initial weights are
-  // broadcast from rank 0, so they equal the weights of a single process with this seed.
+  // Each rank has a random seed of its own, so that ranks draw different dropout masks. The initial weights are
+  // broadcast from rank 0, so they equal the weights of a single process with the same --seed.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }
@@ -274,7 +275,7 @@ void set_precision(const std::string& precision) {
 void set_deterministic(bool on) {
   at::globalContext().setDeterministicAlgorithms(on, false);
   at::globalContext().setDeterministicCuDNN(on);
-  at::globalContext().setBenchmarkCuDNN(!on);  // a benchmark may select other kernels in every run
+  at::globalContext().setBenchmarkCuDNN(!on);  // a benchmark may choose different kernels in every run
 }
 
 std::optional<c10::ScalarType> autocast_type(const std::string& precision) {

@@ -43,7 +43,8 @@ void print_banner(const CommonOptions& common, const Training& training, const C
             << rule << std::endl;
 }
 
-/// Returns all validation sets. The first one is the main set, to which "validation/main/…" in --monitor refers.
+/// Returns all validation sets. The first set is the main set: "validation/main/…" in --monitor means a value of this
+/// set.
 std::vector<ValidationSet> sets_of(const Training& training) {
   std::vector<ValidationSet> sets;
   if (training.validation) sets.push_back({"", training.validation});
@@ -51,10 +52,11 @@ std::vector<ValidationSet> sets_of(const Training& training) {
   return sets;
 }
 
-/// Returns the name under which the values of a validation set are reported.
+/// Returns the name under which the log has the values of a validation set.
 std::string name_of(const ValidationSet& set) { return set.name.empty() ? "validation" : "validation/" + set.name; }
 
-/// Replaces "validation/main/…" in --monitor by the name of the main set's value, if the main set has a name.
+/// If the main set has a name, replaces "validation/main/…" in --monitor by the name under which the log has this value
+/// of the main set.
 void resolve_monitor(CommonOptions& common, const Training& training) {
   const std::vector<ValidationSet> sets = sets_of(training);
   constexpr std::string_view kMain = "validation/main/";
@@ -80,8 +82,8 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Makes an evaluator of this rank's minibatches of a validation set. The evaluator takes at most `most` minibatches,
-/// or all if `most` is 0.
+/// Makes an evaluator of this rank's minibatches of a validation set. If `most` is not 0, the evaluator takes at most
+/// `most` minibatches; otherwise it takes all.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const ValidationSet& set, const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -103,8 +105,8 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
   return evaluators;
 }
 
-/// Checks --monitor if it begins with "validation/" or "main/". Any other value may come from an extension of the job;
-/// its name is not known before the extension's first report.
+/// Checks --monitor if it begins with "validation/" or "main/". Any other value may come from an extension of the job,
+/// and its name is not known before the extension's first report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const std::vector<ValidationSet> sets = sets_of(training);
@@ -124,8 +126,8 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
   }
 }
 
-/// Adds an extension that averages the running statistics over the ranks before validations and before checkpoints of a
-/// fixed period, because the statistics differ between ranks.
+/// Adds an extension that averages the running statistics over the ranks, because the statistics differ from rank to
+/// rank. It runs before validations, and before checkpoints that have a fixed period.
 void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
   const auto& also = training.averaged_buffers;
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
@@ -155,7 +157,7 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
-/// Collective: loads the weights of --evaluate and evaluates them. Rank 0 prints the metrics.
+/// Collective: loads the weights in the file of --evaluate, and validates them. Rank 0 prints the metrics.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
                   Communicator& comm) {
   load_model(options.evaluate, model, comm);
@@ -170,15 +172,15 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   return 0;
 }
 
-/// Trains, and afterwards writes the weights and the report. If a write of the last checkpoint or of the weights fails,
-/// the error is thrown at the end, so that the other files are still written.
+/// Trains, and afterwards writes the weights and the report. If the last checkpoint or the weights cannot be written,
+/// throws the error only at the end, so that the other files are still written.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
   try {
     status = trainer.run();
   } catch (const SaveError&) {
-    if (trainer.end_reason().empty()) throw;  // the error came before the end of training
+    if (trainer.end_reason().empty()) throw;  // the error came before training had ended
     unsaved = std::current_exception();
   }
   if (status == 0) {
@@ -189,14 +191,14 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
       if (!unsaved) unsaved = std::current_exception();
     }
   }
-  write_report(trainer);  // also after an interruption; written last, because the weights need the disk's room more
+  write_report(trainer);  // even after an interruption; last, because the weights need the disk's room more
   if (unsaved) std::rethrow_exception(unsaved);
   return status;
 }
 
-/// Freezes the groups of --group with "freeze", and returns the extension that freezes and unfreezes groups during
-/// training. Null if no group is frozen. Call it before the optimizer is made, so that the optimizer has no memory for
-/// gradients of frozen parameters.
+/// Freezes the parameters of each --group with "freeze". Returns the extension that freezes and unfreezes groups during
+/// training. Null if no group is frozen. Call this function before the optimizer is made, so that the optimizer needs
+/// no memory for gradients of frozen parameters.
 std::unique_ptr<extensions::Freezing> freeze_groups(const CommonOptions& common, torch::nn::Module& model) {
   std::vector<extensions::FrozenEpochs> frozen = frozen_epochs(parse_groups(common.groups));
   if (frozen.empty()) return nullptr;
@@ -238,7 +240,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   extensions::WeightAverage* average =
       add_reports(trainer, common, std::move(evaluators), period, training.metric,
                   {.unit = training.unit, .units_per_sample = training.units_per_sample});
-  // Resume after all extensions are added, because resume() loads their states.
+  // Resume after all extensions are added, because resume() loads the states of extensions.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

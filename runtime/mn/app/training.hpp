@@ -1,4 +1,4 @@
-/// Defines run_training(), which is the main() of a training program that has only a model, a loss and samples.
+/// Defines run_training(). It does the work of main() for a training program that only has a model, a loss and samples.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@
 
 namespace mn::app {
 
-/// An extension that the job adds to the trainer.
+/// An extension of the job, which run_training() adds to the trainer.
 struct ExtensionToAdd {
   std::unique_ptr<Extension> extension;  ///< not null
-  ExtendOptions options = {};            ///< for Trainer::extend()
+  ExtendOptions options = {};            ///< passed to Trainer::extend()
 };
 
 /// The description of a training job. A job needs a model, minibatches and a loss; all other members are optional.
@@ -31,28 +31,30 @@ struct Training {
   std::shared_ptr<Iterator> train = {};       ///< minibatches, as train_batches() makes them
   std::shared_ptr<Iterator> validation = {};  ///< null: no validation, unless there are `validations`
   /// Several validation sets, as validation_sets() makes them. Each set has its own values in the log. The table, the
-  /// plot and "--monitor validation/main/…" refer to `validation`, or to the first of these sets if `validation` is
-  /// null.
+  /// plot and "--monitor validation/main/…" show values of `validation` or, if `validation` is null, of the first of
+  /// these sets.
   std::vector<ValidationSet> validations = {};
   ComputeLoss loss = {};                              ///< runs with the autocast of --precision
   EvaluateBatch evaluate = {};                        ///< runs with the same autocast; empty: `loss` evaluates
-  double rate = 0;                                    ///< learning rate; 0: --lr, or default_rate()
+  double rate = 0;                                    ///< learning rate; 0: the value of --lr, or default_rate()
   Interval report_every = {1, IntervalUnit::kEpoch};  ///< period of validations and reports
   std::string metric = "accuracy";                    ///< metric of `loss` that table and plot show beside the loss
   std::string unit = "samples";                       ///< unit of the speed: "images", "tokens", …
   double units_per_sample = 1;                        ///< units in a sample, for example the number of tokens
   std::vector<std::string> banner = {};               ///< lines that the job prints above the table
   std::vector<ExtensionToAdd> extensions = {};        ///< extensions of the job; see extend()
-  /// The names of buffers that are averaged in addition to the running statistics; see average_buffers().
+  /// Names of further buffers. They are averaged over the ranks together with the running statistics; see
+  /// average_buffers().
   std::vector<std::string> averaged_buffers = {};
-  /// Facts about the network, such as its sizes. OUT/model.safetensors and the checkpoints store them, and
-  /// load_metadata() reads them. Resuming from a checkpoint whose metadata differs throws.
+  /// Facts about the network, such as its sizes. OUT/model.safetensors and the checkpoints store these facts, and
+  /// load_metadata() reads them. If a training resumes from a checkpoint with different metadata, an error is thrown.
   Metadata metadata = {};
-  /// A function that run_training() calls on every rank instead of training. The model is on its device by then, with
-  /// the weights of --initmodel. The function returns the exit status. Empty: run_training() trains.
+  /// A function that run_training() calls on every rank in place of training. At the call, the model is on its device,
+  /// and has the weights of --initmodel. The function returns the exit status. If the function is empty, run_training()
+  /// trains.
   std::function<int()> instead = {};
 
-  /// Registers an extension for the trainer. Returns the extension, so that `loss` can use it.
+  /// Adds an extension to the list `extensions`. Returns a reference to the extension, so that `loss` can use it.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -61,9 +63,9 @@ struct Training {
   }
 };
 
-/// Makes the model, the minibatches and the loss. run_training() calls this function after parsing the options.
-/// Collective. libtorch's random numbers are seeded with --seed and the rank. Later run_training() broadcasts rank 0's
-/// parameters.
+/// A function that makes the model, the minibatches and the loss. run_training() calls this function after parsing the
+/// options. Collective. Before the call, libtorch's random numbers are seeded with --seed and the rank. After the call,
+/// run_training() broadcasts rank 0's parameters.
 using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>;
 
 /// Does the work of main() for training programs: adds the common options to `options`, parses the command line, starts

@@ -20,13 +20,13 @@ namespace mn::app {
 namespace {
 
 bool starts_at_zero(const UpdateOptions& update) {
-  // LARS and LAMB are for large minibatches, in which the rate of a small minibatch is no safe start of the warm-up.
-  // Without lr_samples no such rate is known.
+  // The warm-up starts at the rate 0 in two cases. LARS and LAMB are for large minibatches, for which even the rate of
+  // a small minibatch is no safe start. Without lr_samples, the rate of a small minibatch is unknown.
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// Says which parameters the weight decay acts on. LARS and LAMB get all parameters, because they treat biases and
-/// normalizations themselves.
+/// Returns which parameters get weight decay. LARS and LAMB get all parameters, because these optimizers themselves
+/// treat biases and normalizations differently.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
   return update.decay_all || decides ? Decay::kAll : Decay::kWeights;
@@ -49,14 +49,14 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
-/// Whether any parameter is decayed, by --weight-decay or by --group. parse_groups() has checked the groups.
+/// True if --weight-decay or a --group gives weight decay to any parameter.
 bool has_decay(const UpdateOptions& update) {
   return update.weight_decay > 0 || std::ranges::any_of(parse_groups(update.groups), [](const Group& group) {
            return group.rule.weight_decay.value_or(0) > 0;
          });
 }
 
-/// Returns the options that have an effect only with certain optimizers or schedules, each with its condition.
+/// Returns conditions for the options that have an effect only with certain optimizers or schedules.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
     return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };
