@@ -20,11 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// One recorded call: one line of a rank's file.
+/// One call that a rank has recorded, that is, one line of the rank's file.
 struct Call {
   std::string name;
   std::int64_t record;
-  std::int64_t number;  ///< number of the collective call in its group; 0: a message
+  std::int64_t number;  ///< number of the collective call in its communicator; 0: a message
   std::int64_t count;
   std::string dtype;
   std::int64_t peer;
@@ -32,10 +32,10 @@ struct Call {
   bool running;
 };
 
-/// A communicator. The records name it by two numbers, leader and ordinal (GroupName).
+/// A communicator, called a group here. The records identify a group by two numbers, leader and ordinal (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// A rank of a communicator (group), with the rank's calls in this communicator.
+/// A rank of a group, with the calls that the rank has made in this group.
 struct Member {
   std::int64_t job_rank = 0;  ///< rank in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records
@@ -55,7 +55,7 @@ void read_rank(const fs::path& path, Job& job) {
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string where = path.string() + ", line " + std::to_string(++number);
-    if (lines.eof()) break;  // the last line was cut off when the process ended
+    if (lines.eof()) break;  // a last line without an end was cut off when the process ended
     const json each = parse_json(line, where);
     read_json(where, [&] {
       if (rank < 0) {
@@ -121,7 +121,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// Describes what a rank does instead of a call of the group that the rank has not entered.
+/// A rank has not entered a call of its group. Describes what the rank does instead.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {
@@ -134,17 +134,17 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// The number of the last collective call in the records of a rank.
+/// Returns the number of the last collective call that a rank has recorded.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);
   return last;
 }
 
-/// Describes the collective call `number` of a group: the waiting ranks and the missing ranks.
+/// Describes the collective call `number` of a group: which ranks wait in the call, and which ranks are missing.
 std::string describe(const Job& job, const Group& group, std::int64_t number) {
-  std::map<std::string, std::vector<std::int64_t>> waiting;  // ranks by the text of the call in which they wait
-  std::map<std::string, std::vector<std::int64_t>> lacking;  // ranks by the text of what they do instead
+  std::map<std::string, std::vector<std::int64_t>> waiting;  // waiting ranks, by the text of their call
+  std::map<std::string, std::vector<std::int64_t>> lacking;  // missing ranks, by the text of what they do instead
   std::vector<std::int64_t> gone;
   std::int64_t since = job.written_us;
   const auto& members = job.ranks.at(group);
@@ -156,7 +156,7 @@ std::string describe(const Job& job, const Group& group, std::int64_t number) {
     }
     const auto call = std::ranges::find(member->second.calls, number, &Call::number);
     if (call == member->second.calls.end()) {
-      if (last_number(member->second) > number) continue;  // the call has ended; a later one took its record
+      if (last_number(member->second) > number) continue;  // the call has ended; a later call has its record
       lacking[instead(job, member->second)].push_back(member->second.job_rank);
     } else if (call->running) {
       waiting[described(*call)].push_back(member->second.job_rank);

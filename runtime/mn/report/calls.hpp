@@ -1,4 +1,5 @@
-/// Finds out from the ranks' records of their last calls (comm/calls/flight_recorder.hpp) who waits for whom.
+/// Finds out which ranks wait for which ranks. Reads the files in which ranks have recorded their last calls
+/// (comm/calls/flight_recorder.hpp).
 #pragma once
 
 #include <filesystem>
@@ -6,11 +7,11 @@
 
 namespace mn {
 
-/// Not collective: returns a line for each call in which ranks wait: its name, number and elements, how long ranks have
-/// waited, and what the missing ranks do; and a line for each rank that waits for a message. If no rank is in a call, a
-/// single line says so. Reads FOLDER/rank-*.jsonl, or FOLDER/calls/rank-*.jsonl if FOLDER is a job's --out. A rank
-/// without a file, or with an empty one, has left no record. Throws DataError if no rank has left a record, or if a
-/// file is damaged before its last line.
+/// Not collective. Returns a text with one line for each call in which ranks wait, and one line for each rank that
+/// waits for a message. The line of a call has its name, number and elements, how long ranks have waited, and what the
+/// missing ranks do. If no rank is in a call, the text is a single line that says so. Reads FOLDER/rank-*.jsonl, or
+/// FOLDER/calls/rank-*.jsonl if FOLDER is the --out of a job. If a rank has no file, or an empty file, it has left no
+/// record. Throws DataError if no rank has left a record, or if a file is damaged before its last line.
 [[nodiscard]] std::string describe_calls(const std::filesystem::path& folder);
 
 }  // namespace mn

@@ -13,18 +13,18 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr std::size_t kMaxPoints = 500;    // largest number of points of a curve; a page shows no more
+constexpr std::size_t kMaxPoints = 500;    // a page shows at most so many points of a curve
 constexpr std::size_t kSmoothedFrom = 40;  // curves with fewer points get no moving average
-constexpr double kLogFrom = 5;             // largest / smallest value from which the axis is logarithmic
+constexpr double kLogFrom = 5;             // the axis is logarithmic if largest / smallest value exceeds this
 
-constexpr double kWidth = 560, kHeight = 300;  // of a chart, in pixels
+constexpr double kWidth = 560, kHeight = 300;  // size of a chart, in pixels
 constexpr double kLeft = 56, kRight = 14, kTop = 12, kBottom = 40;
 
-/// The axes of a chart: their ranges, their numbers, and the place of a value on the page in pixels.
+/// The axes of a chart: their ranges, the numbers beside them, and where a value lies on the page, in pixels.
 class Axes {
  public:
-  /// Axes for all points of `curves`; there must be at least one point. If `log`, the y axis is logarithmic, and all y
-  /// must be > 0.
+  /// Makes axes that show all points of `curves`. There must be at least one point. If `log` is true, the y axis is
+  /// logarithmic, and all y must be > 0.
   Axes(const std::vector<Curve>& curves, bool log) : log_(log) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     x_ = y_ = {kInfinity, -kInfinity};
@@ -45,7 +45,7 @@ class Axes {
     return kHeight - kBottom - (scaled(y) - y_.least) / (y_.most - y_.least) * height;
   }
 
-  /// Draws the grid, the axes and their numbers and labels.
+  /// Draws the grid, the axes, the numbers beside the axes, and the label `x_label`.
   void draw(std::ostream& svg, const std::string& x_label) const {
     const double floor = kHeight - kBottom;
     for (const double y : y_ticks()) {
@@ -54,7 +54,7 @@ class Axes {
     }
     const bool is_short = x_.most - x_.least < 2;
     for (const double x : ticks(x_)) {
-      if (x != std::floor(x) && !is_short) continue;  // a long axis shows whole epochs or iterations only
+      if (x != std::floor(x) && !is_short) continue;  // a long axis shows only whole epochs or iterations
       svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x)
           << "</text>";
     }
@@ -76,7 +76,8 @@ class Axes {
     range = {range.least - margin, range.most + margin};
   }
 
-  /// The numbers beside an axis: the three to seven multiples of 1, 2 or 5 times a power of ten in the range.
+  /// Returns the numbers to show beside an axis: in the range, all multiples of a step. The step is 1, 2 or 5 times a
+  /// power of ten, chosen so that there are about three to seven numbers.
   static std::vector<double> ticks(const Range& range) {
     const double wanted = (range.most - range.least) / 7;
     const double power = std::pow(10, std::floor(std::log10(wanted)));
@@ -86,7 +87,7 @@ class Axes {
     }
     std::vector<double> values;
     for (double number = std::ceil(range.least / step); number * step <= range.most; ++number) {
-      values.push_back(number * step);  // adding up steps would miss 0 by rounding
+      values.push_back(number * step);  // not a sum of steps, because rounding would miss 0
     }
     return values;
   }
@@ -95,7 +96,7 @@ class Axes {
     if (!log_) return ticks(y_);
     const double least = std::pow(10, y_.least), most = std::pow(10, y_.most);
     std::vector<double> values;
-    const bool is_long = y_.most - y_.least > 3;  // powers of ten are enough then
+    const bool is_long = y_.most - y_.least > 3;  // then powers of ten are enough
     for (double power = std::floor(y_.least); power <= y_.most; ++power) {
       for (const double factor : {1.0, 2.0, 5.0}) {
         const double value = factor * std::pow(10, power);
@@ -107,11 +108,11 @@ class Axes {
 
   bool log_;
   Range x_;
-  Range y_;  // range of y, or of its logarithm
+  Range y_;  // range of y; if log_, of its logarithm
 };
 
-/// The curves as they are drawn: without NaN and infinity, which the page lists among its findings, and with only some
-/// points of a long curve, to keep the page small.
+/// Returns the curves as the page draws them. NaN and infinity are removed, because the page names them in its
+/// findings. Long curves have only some of their points, to keep the page small.
 std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   std::vector<Curve> shown = curves;
   for (Curve& curve : shown) {
@@ -128,7 +129,7 @@ std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   return shown;
 }
 
-/// Whether the curve goes up and down too often to show a trend.
+/// True if the curve goes up and down so often that no trend can be seen.
 bool is_noisy(const Points& points) {
   std::size_t turns = 0;
   for (std::size_t i = 2; i < points.size(); ++i) {
@@ -149,7 +150,8 @@ std::string color_of(const Curve& curve) {
   return std::to_string(curve.color == kGray ? kGray : curve.color % kColors);
 }
 
-/// The points of a curve for the page's script, "x,y,X,Y;…": x and y in pixels, X and Y as texts.
+/// Returns the points of a curve as a text for the page's script, "x,y,X,Y;…". For each point, x and y are its place in
+/// pixels, and X and Y are the texts of its values.
 std::string values_of(const Axes& axes, const Curve& curve) {
   OutText text;
   text.precision(5);

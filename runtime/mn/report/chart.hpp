@@ -1,4 +1,4 @@
-/// Draws curves as SVG, which also holds their values for the page's script.
+/// Draws curves as SVG. The SVG also holds the values of the curves, for the page's script.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ inline constexpr int kGray = kColors;  ///< color of less important curves
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< (x, y), in ascending order of x
-  int color = 0;                                  ///< index of the style's color, modulo kColors; or kGray
+  int color = 0;                                  ///< index of one of the style's colors, modulo kColors; or kGray
   bool dashed = false;
-  bool smooth = false;    ///< also draws a moving average if the curve has many points and much noise
-  std::string run = {};   ///< the curve is highlighted together with the row of this run in a table
-  std::string mark = {};  ///< text at the point `marked`, which gets a ring
+  bool smooth = false;    ///< if the curve has many points and much noise, also draw a moving average
+  std::string run = {};   ///< run of the curve: its row in the table is highlighted together with the curve
+  std::string mark = {};  ///< text at the point `marked`, around which there is a ring
   std::optional<std::pair<double, double>> marked = {};
 };
 
@@ -33,7 +33,8 @@ struct Chart {
 /// Draws a chart with axes, a legend and a title, as an HTML figure. Empty if no curve has a finite point.
 [[nodiscard]] std::string draw_chart(const Chart& chart);
 
-/// The moving average of a curve. Newer points count more, and the average begins at the first points, not at 0.
+/// Returns the moving average of a curve. Newer points count more. The average begins at the first points of the curve,
+/// not at 0.
 [[nodiscard]] std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace mn::report

@@ -19,15 +19,16 @@
 namespace mn::report {
 namespace {
 
-constexpr std::size_t kMaxOptions = 6;  // most options that get a column of the table
+constexpr std::size_t kMaxOptions = 6;  // most options that get a column in the table
 constexpr const char* kLosses[] = {"validation/main/loss", "main/loss"};
 
 bool any_has(const std::vector<Run>& runs, const std::string& metric) {
   return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
 }
 
-/// The metric by which runs are sorted; empty if none has one. If some runs lack it, because their validation sets have
-/// other names, the name of the main validation set's value.
+/// Returns the metric by which the runs are sorted. Empty if no run has a metric for this. If some runs lack the metric
+/// because their validation sets have other names, returns the metric's name for the main validation set
+/// (common_name()).
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const std::string metric = main_metric(run);
@@ -38,14 +39,14 @@ std::string shared_metric(const std::vector<Run>& runs) {
   return "";
 }
 
-/// Whether the metric `a` is the metric `b` in every run.
+/// True if in every run, the names `a` and `b` mean the same value of the log.
 bool are_same(const std::vector<Run>& runs, const std::string& a, const std::string& b) {
   return std::ranges::all_of(runs, [&](const Run& run) { return logged_name(run, a) == logged_name(run, b); });
 }
 
 int color_of(std::size_t place) { return place < kColors ? static_cast<int>(place) : kGray; }
 
-/// If the names of all runs begin with equal folders, removes the folders from the names.
+/// If the names of all runs begin with the same folders, removes these folders from the names.
 void shorten_names(std::vector<Run>& runs) {
   while (true) {
     const auto slash = runs.front().name.find('/');
@@ -59,8 +60,8 @@ void shorten_names(std::vector<Run>& runs) {
 
 struct Cell {
   std::string text;
-  std::string key = {};   ///< number by which the column is sorted; empty: it is sorted by text
-  std::string kind = {};  ///< class of the cell
+  std::string key = {};   ///< number by which the column is sorted; empty: sorted by `text`
+  std::string kind = {};  ///< CSS class of the cell
 };
 
 Cell number_cell(double value, const std::string& text, const std::string& kind = "") {
@@ -70,7 +71,7 @@ Cell number_cell(double value, const std::string& text, const std::string& kind 
   return {text, key.str(), "number " + kind};
 }
 
-/// Makes a table cell with the run's best value of the metric. `kind` names the style of the cell.
+/// Makes a table cell with the best value that the metric has in the run. `kind` is the CSS class of the cell.
 Cell metric_cell(const Run& run, const std::string& metric, const std::string& kind = "") {
   const auto values = values_of(run, metric);
   return values ? number_cell(values->best, short_number(values->best), kind) : Cell{"", "", "number"};
@@ -102,7 +103,7 @@ std::string html_of(const Cell& cell) {
          escape_html(cell.text) + "</td>";
 }
 
-/// The columns of the table. Each has a head, and a cell for each run.
+/// Returns the columns of the table: for each column, its head and a cell for each run.
 std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vector<Run>& runs, double now) {
   std::vector<std::pair<std::string, std::vector<Cell>>> columns;
   const auto add = [&](const std::string& head, const auto& cell) {
@@ -136,7 +137,8 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
   return columns;
 }
 
-/// A line under the table with the names of options that differ between the runs, but have no column.
+/// Returns the line under the table. It names the options that differ between the runs, but have no column in the
+/// table.
 std::string other_options(const std::vector<Run>& runs) {
   const auto options = differing_options(runs);
   if (options.size() <= kMaxOptions) return "";
@@ -170,7 +172,8 @@ Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::strin
           .run = run.name};
 }
 
-/// A chart with the metric's curve of each run. The curve of the best run is drawn last, so it lies on top.
+/// Draws a chart with the metric's curve of each run. The curve of the best run is drawn last, so that it lies above
+/// all other curves.
 std::string overlay(const std::vector<Run>& runs, const std::string& metric, bool by_epoch) {
   Chart chart{.title = shown_name(runs, metric),
               .x_label = by_epoch ? "epoch" : "iteration",

@@ -1,4 +1,4 @@
-/// Compares several runs by a table, and by curves in one chart.
+/// Compares several runs in a table, and by their curves in one chart.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace mn::report {
 
-/// Sorts the runs by the main metric of the first run that has one: the best run comes first, runs without the metric
-/// come last. If the names of all runs begin with equal folders, removes the folders from the names.
+/// Sorts the runs by the main metric of the first run that has a main metric. The best run comes first; runs without
+/// the metric come last. If the names of all runs begin with the same folders, removes these folders from the names.
 [[nodiscard]] std::vector<Run> ranked(std::vector<Run> runs);
 
-/// The table and the curves of runs in the order of ranked(). The best runs have colors, all others are gray.
+/// Returns HTML with the table and the curves of `runs`, which must be in the order of ranked(). The best runs have
+/// colors, and all other runs are gray.
 [[nodiscard]] std::string compare(const std::vector<Run>& runs, double now);
 
 }  // namespace mn::report

@@ -14,16 +14,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kResultAtStake = 2;  // cost of a finding about the result: above all costs in time
+constexpr double kResultAtStake = 2;  // cost if the result may be wrong: higher than all costs in time
 constexpr const char* kStraggler = "straggler: ";
 
-/// Why ranks wait for minibatches. Each row has the name of the time in run.jsonl, a cause in words, and a remedy.
+/// The possible causes why ranks wait for minibatches. Each row has the name of a time in run.jsonl, the cause in
+/// words, and a remedy.
 constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
     {{"storage_s", "reading from the storage", "copy the data to the nodes"},
      {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
      {"copy_s", "copies to the device", "send smaller samples, such as uint8 images"},
      {"queue_s", "minibatches that had not been begun", "raise LoaderOptions::prefetch_bytes or prefetch"}}};
-constexpr std::size_t kStorage = 0, kCopy = 2;  // rows of kDataCauses
+constexpr std::size_t kStorage = 0, kCopy = 2;  // two rows of kDataCauses
 
 void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   for (const json& entry : run.log) {
@@ -38,7 +39,7 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   }
 }
 
-/// Overfitting: adds a finding if the validation loss has risen while the training loss has not.
+/// If the validation loss has risen while the training loss has not, adds a finding about overfitting.
 void find_overfitting(const Run& run, std::vector<Finding>& findings) {
   constexpr const char* kLoss = "validation/main/loss";
   const auto validated = values_of(run, kLoss), trained = values_of(run, "main/loss");
@@ -94,12 +95,12 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
     advice = "the handover of finished minibatches: give each rank more cores, or make minibatches larger (" +
              advised(run, "batchsize", "LoaderOptions::batchsize") + ")";
   }
-  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
+  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator has recorded no causes
   findings.push_back({share, "ranks waited for minibatches for " + percent(share) + " of the time",
                       is_known ? percent(causes[main] / waited) + " of that for " + advice : ""});
 }
 
-/// Adds a finding for each part of the time, such as validation, that is larger than usual.
+/// Adds a finding for each part of the run's time, such as validation, that is larger than usual.
 void find_costs(const Run& run, std::vector<Finding>& findings) {
   const TimeParts parts = time_parts(run);
   double whole = 0;
@@ -111,7 +112,7 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
     if (share >= least)
       findings.push_back({share, std::string(what) + " took " + percent(share) + " of the time", advice});
   };
-  if (find_straggler(run).share <= 0) {  // with a straggler, the ranks wait for it
+  if (find_straggler(run).share <= 0) {  // if there is a straggler, the ranks wait for it
     add(kCommunication, 0.2, "communication and waiting for other ranks",
         "larger minibatches (" + advised(run, "batchsize", "LoaderOptions::batchsize") + ", " +
             advised(run, "accumulate", "TrainerOptions::accumulate") + "), " +
@@ -123,7 +124,8 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
       "write fewer: " + (saves.empty() ? "the trigger of Snapshot, or Snapshot(keep, true)" : saves + ", or auto"));
 }
 
-/// Adds a finding for each text, with the ranks that logged it; find_straggler_cost() reports stragglers.
+/// Adds a finding for each text of a warning, with the ranks that have logged it. Warnings about stragglers are left
+/// out, because find_straggler_cost() reports stragglers.
 void find_warnings(const Run& run, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<std::string>> ranks_by_text;
   std::vector<std::string> order;
@@ -153,7 +155,7 @@ State state_of(const Run& run, double now) {
   }
   const double silence_s = now - run.last_time.value_or(0), usual_s = kPauses * run.longest_pause_s;
   if (silence_s >= std::max(kMinLost_s, usual_s)) return State::kLost;
-  const bool has_reported = usual_s > 0;  // otherwise the usual time between reports is unknown
+  const bool has_reported = usual_s > 0;  // otherwise the usual time between two reports is unknown
   return has_reported && silence_s >= std::max(kMinQuiet_s, usual_s) ? State::kQuiet : State::kRunning;
 }
 

@@ -1,4 +1,4 @@
-/// Finds problems of a run, for instance NaN, overfitting or a slow rank.
+/// Finds problems of a run, for instance NaN in the loss, overfitting, or a slow rank.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace mn::report {
 
 struct Finding {
-  double cost = 0;     ///< share of the time that is lost; above 1: the result may be wrong
-  std::string title;   ///< the fact, one short sentence
-  std::string advice;  ///< what to do, or more about it; may be empty
+  double cost = 0;     ///< share of the time that the problem costs; above 1: the result may be wrong
+  std::string title;   ///< the problem, in one short sentence
+  std::string advice;  ///< what to do, or more about the problem; may be empty
 };
 
-/// How a run stands.
+/// Whether a run has ended, and how; or whether it still runs.
 enum class State {
   kFinished,  ///< ended as planned
   kFailed,    ///< ended with an error
@@ -24,13 +24,13 @@ enum class State {
   kLost       ///< did not record an end, and wrote nothing for long
 };
 
-/// Finds out how a run stands. `now` is the time in seconds since 1970.
+/// Returns the state of a run. `now` is the time in seconds since 1970.
 [[nodiscard]] State state_of(const Run& run, double now);
 
-/// Describes a run whose state is kQuiet, for instance "no report for 3 min 20 s".
+/// Describes, for a run in the state kQuiet, how long it has been quiet, for instance "no report for 3 min 20 s".
 [[nodiscard]] std::string quiet_text(const Run& run, double now);
 
-/// The findings of a run, the most costly first. The ranks' warnings come last.
+/// Returns the findings about a run. The problem that costs most comes first. Warnings of the ranks come last.
 [[nodiscard]] std::vector<Finding> findings_of(const Run& run, double now);
 
 }  // namespace mn::report

@@ -13,10 +13,10 @@
 namespace mn::report {
 namespace {
 
-/// When the run was last started, for instance "2026-11-25 08:00 UTC". Empty if there is no run.jsonl.
+/// Returns when the run was last started, for instance "2026-11-25 08:00 UTC". Empty if there is no run.jsonl.
 std::string started(const Run& run) { return run.started ? utc_text(*run.started, "%Y-%m-%d %H:%M UTC") : ""; }
 
-/// The hosts of the run, for instance "n1" or "n1 and 3 more".
+/// Returns the hosts of the run, for instance "n1" or "n1 and 3 more".
 std::string hosts_of(const Run& run) {
   const std::set<std::string> hosts(run.hosts.begin(), run.hosts.end());
   if (hosts.empty()) return "";
@@ -35,7 +35,7 @@ double last_epoch(const Run& run) {
   return epoch != run.log.back().end() && epoch->is_number() ? epoch->get<double>() : 0;
 }
 
-/// How much of the training is done, 0 to 1. 0 if the length of the training is not known.
+/// Returns which fraction of the training is done, from 0 to 1. Returns 0 if the length of the training is not known.
 double progress_of(const Run& run) {
   double done = 0;
   if (run.facts.epochs > 0) done = last_epoch(run) / static_cast<double>(run.facts.epochs);
@@ -45,7 +45,8 @@ double progress_of(const Run& run) {
   return std::min(done, 1.0);
 }
 
-/// A tile: a box with one value of the run. `is_main` marks the tile that shows how good the run is.
+/// Makes a tile, that is, a box with one value of the run. If `is_main`, the tile shows how good the run is, and looks
+/// different.
 std::string tile(const std::string& name, const std::string& value, const std::string& note, bool is_main = false) {
   return "<div class='tile" + std::string(is_main ? " main" : "") + "'><p>" + escape_html(name) +
          "</p><p class='value'>" + escape_html(value) + "</p><p>" + escape_html(note) + "</p></div>\n";

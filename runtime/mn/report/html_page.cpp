@@ -88,7 +88,8 @@ img { max-width: 100%; image-rendering: pixelated; border-radius: 4px; display: 
   td.wide { width: 50%; } .legend { font-size: 13px; } }
 )";
 
-/// The CSS classes of each color: c for lines, m for marks, l for lines of a legend, p and k for parts of bars.
+/// Returns the CSS classes of each color. The first letter of a class says what has the color: c lines, m marks, l
+/// lines of a legend, p parts of bars, k parts of bars in a legend.
 std::string color_classes() {
   OutText text;
   for (int i = 0; i <= kGray; ++i) {

@@ -25,12 +25,13 @@ namespace {
 
 using namespace report;
 
-constexpr int kRefresh_s = 20;  // seconds until a browser reloads the page of a running run
+constexpr int kRefresh_s = 20;  // while a run goes on, a browser reloads its page after this time
 
-/// The title of the chart that has a metric: "loss" for "validation/main/loss" and for "main/loss".
+/// Returns the title of the chart that shows a metric, for instance "loss" for "validation/main/loss" and for
+/// "main/loss".
 std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
 
-/// Draws the curves of training and validation in one chart, with a ring around the best value of each validation set.
+/// Draws the curves of training and validation in one chart. A ring marks the best value of each validation set.
 std::string draw(const Run& run, const std::vector<std::string>& metrics, const std::string& title, bool by_epoch) {
   Chart chart{.title = title,
               .x_label = by_epoch ? "epoch" : "iteration",
@@ -53,12 +54,13 @@ std::string draw(const Run& run, const std::vector<std::string>& metrics, const 
   return draw_chart(chart);
 }
 
-/// The charts of the loss and of the main metric. A click shows the charts of all other metrics that change.
+/// Draws the charts of the loss and of the main metric. A click shows the charts of all other metrics whose values
+/// change.
 std::string curves_of(const Run& run) {
   const bool by_epoch = count_epochs({run});
   std::map<std::string, std::vector<std::string>> charts;
   for (const std::string& metric : metrics_of(run)) {
-    const bool is_alone = is_constant({run}, metric) || !values_of(run, metric);  // the table of values is enough then
+    const bool is_alone = is_constant({run}, metric) || !values_of(run, metric);  // then the table of values is enough
     if (!is_alone) charts[chart_of(metric)].push_back(metric);
   }
   std::string main, others;

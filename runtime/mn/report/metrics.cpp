@@ -18,7 +18,7 @@ constexpr std::string_view kValidated = "validation/";
 constexpr std::string_view kOfMain = "/main/";  // between a validation set and the name of its value
 constexpr double kMiB = 1 << 20;
 
-/// The page shows a metric's value in the log times this factor.
+/// Returns the factor by which the page multiplies the log's values of a metric.
 double scale_of(const Run& run, const std::string& metric) {
   if (metric == kSpeed) return run.facts.units_per_sample;
   return metric.find(kBytes) == std::string::npos ? 1 : 1 / kMiB;
@@ -31,8 +31,9 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
-/// Returns how the main validation set's values begin: "validation/", or "validation/SET/" if all sets have names. SET
-/// is the first set in --val, else the first one by name.
+/// Returns with which text the names of the main validation set's values begin: "validation/", or "validation/SET/" if
+/// all sets have names. SET is then the first set in --val or, if the log lacks this set, the first set in alphabetical
+/// order.
 std::string main_validation(const Run& run) {
   std::set<std::string> validations;
   for (const std::string& name : metrics_of(run)) {

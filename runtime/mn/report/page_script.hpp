@@ -1,10 +1,10 @@
-/// The script of a page. A page also works without the script, but lacks the three functions below.
+/// The script of a page. Without the script, a page still works, but lacks the three functions listed below.
 #pragma once
 
 namespace mn::report {
 
-/// (1) Shows the curves' values at the pointer's x. (2) Highlights a run's row in the table and the run's curves
-/// together. (3) Sorts the table by a column after a click on its head.
+/// The script does three things. It shows the values of the curves at the pointer's x. It highlights the row of a run
+/// in the table together with the curves of the run. It sorts the table by a column after a click on the column's head.
 inline constexpr const char* kPageScript = R"(
 'use strict';
 const pixelWidth = 560, tipRows = 9;

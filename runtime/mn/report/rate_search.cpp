@@ -15,7 +15,7 @@
 namespace mn::report {
 namespace {
 
-/// Makes a curve of `values` over the logarithms of `rates`. Values that are not finite are left out.
+/// Makes a curve of `values` over the logarithms of `rates`. Leaves out values that are not finite.
 Curve curve_over_rates(std::string name, const nlohmann::json& rates, const nlohmann::json& values, int color) {
   Curve curve{.name = std::move(name), .points = {}, .color = color};
   for (std::size_t i = 0; i < std::min(rates.size(), values.size()); ++i) {

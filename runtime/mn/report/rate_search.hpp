@@ -1,4 +1,4 @@
-/// Draws the result of a search for the learning rate.
+/// Shows the result of a search for the learning rate.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace mn::report {
 
-/// A section with the proposed learning rate and a chart, from OUT/rate_search.json; empty if there is no such file.
-/// Throws DataError if the file is damaged.
+/// Returns a section of the page with the proposed learning rate and a chart, from OUT/rate_search.json. Empty if there
+/// is no such file. Throws DataError if the file is damaged.
 [[nodiscard]] std::string rate_search(const std::filesystem::path& out);
 
 }  // namespace mn::report

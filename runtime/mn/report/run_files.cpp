@@ -10,7 +10,7 @@
 
 namespace mn::report {
 
-/// Lets nlohmann::json read a Facts. A fact that the document lacks keeps its default.
+/// Lets nlohmann::json read an object of class Facts. If the JSON text lacks a fact, the fact keeps its default.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Facts, parameters, samples, global_batch, epochs, iterations, unit,
                                                 units_per_sample, device, mn, torch, used)
 
@@ -58,7 +58,7 @@ void read_options(Run& run, const fs::path& path) {
   }
 }
 
-/// Adds the times of a report line, which are means over the `steps` steps since the line before.
+/// Adds the times of a report line to the run. They are means over the `steps` steps since the previous line.
 void add_times(Run& run, json event, std::int64_t steps) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
@@ -70,7 +70,8 @@ void add_times(Run& run, json event, std::int64_t steps) {
   run.times.push_back(std::move(event));
 }
 
-/// A run that resumes at the checkpoint of `iteration` computes later iterations again: drops their records.
+/// Called for a run that resumes from the checkpoint of `iteration`. The run makes later iterations again, so drops the
+/// records of all later iterations.
 void drop_after(Run& run, std::int64_t iteration) {
   std::erase_if(run.times,
                 [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
@@ -92,7 +93,7 @@ void start(Run& run, const json& event, std::int64_t iteration) {
   run.total_s.reset();
 }
 
-/// Adds one line of run.jsonl to the run. `reached` is the iteration of the line before.
+/// Adds one line of run.jsonl to the run. `reached` is the iteration of the previous line.
 void add_event(Run& run, const json& event, std::int64_t& reached) {
   const auto kind = event.at("event").get<std::string>();
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
@@ -119,7 +120,8 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
   }
 }
 
-/// Reads run.jsonl. If the process was killed or the disk was full, a line may be incomplete; such lines are ignored.
+/// Reads run.jsonl. Incomplete lines are ignored, because a line may be incomplete if the process was killed or the
+/// disk was full.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
   std::int64_t reached = 0;
@@ -156,7 +158,7 @@ std::vector<std::string> metrics_of(const Run& run) {
   std::set<std::string> names;
   for (const json& entry : run.log) {
     for (const auto& [name, value] : entry.items()) {
-      if (value.is_number() || value.is_null()) names.insert(name);  // null: NaN or infinity, which JSON lacks
+      if (value.is_number() || value.is_null()) names.insert(name);  // JSON has null for NaN and infinity
     }
   }
   for (const char* other : {"epoch", "iteration", "elapsed_time"}) names.erase(other);

@@ -13,25 +13,26 @@
 
 namespace mn::report {
 
-/// The first line of a config.ini with settings that are no options of a command line.
+/// The first line of a config.ini whose settings are no command-line options.
 inline constexpr const char* kSettingsHeader = "# settings of the program";
 
-/// How many seconds rank 0 spent on validation and checkpoints, outside of steps, between two lines of run.jsonl.
+/// How many seconds rank 0 spent on validation and on checkpoints between two lines of run.jsonl.
 struct Pauses {
   std::int64_t iteration = 0;
   double validation_s = 0;
   double checkpoint_s = 0;
 };
 
-/// What "run" in the start line of run.jsonl says about a run. 0 and empty texts mean that a fact is unknown.
+/// The facts about a run in the object "run" of the start line in run.jsonl. A fact that is 0 or an empty text is
+/// unknown.
 struct Facts {
   std::int64_t parameters = 0;
   std::int64_t samples = 0;                 ///< training samples, over all ranks
-  std::int64_t global_batch = 0;            ///< samples of an update, over all ranks
-  std::int64_t epochs = 0;                  ///< after which training ends
-  std::int64_t iterations = 0;              ///< after which training ends
+  std::int64_t global_batch = 0;            ///< samples in an update, over all ranks
+  std::int64_t epochs = 0;                  ///< epochs after which training ends
+  std::int64_t iterations = 0;              ///< iterations after which training ends
   std::string unit = "samples";             ///< "images", "tokens"
-  double units_per_sample = 1;              ///< tokens of a sample
+  double units_per_sample = 1;              ///< units in a sample, for example tokens
   std::string device;                       ///< model of the device
   std::string mn, torch;                    ///< versions of mn and torch
   std::map<std::string, std::string> used;  ///< values that the run used for options such as "auto"
@@ -39,10 +40,10 @@ struct Facts {
 
 struct Run {
   std::filesystem::path folder;
-  std::string name;                            ///< name of the folder
-  std::vector<nlohmann::json> log;             ///< OUT/log; empty before the first report
-  std::map<std::string, std::string> options;  ///< config.ini; several values of an option in one text
-  std::map<std::string, std::string> changed;  ///< defaults of the options with other values
+  std::string name;                            ///< name of the run's folder
+  std::vector<nlohmann::json> log;             ///< entries of OUT/log; empty before the first report
+  std::map<std::string, std::string> options;  ///< from config.ini; if an option has several values, in one text
+  std::map<std::string, std::string> changed;  ///< default values of the options that have other values
   std::set<std::string> idle;                  ///< options without an effect in this run
   bool has_options = false;                    ///< whether config.ini has options of a command line
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
@@ -56,38 +57,41 @@ struct Run {
   std::int64_t resumes = 0;
   bool ended = false;
   std::string why;                        ///< reason of the end
-  std::string error;                      ///< reason of a bad end; empty: none, or unknown
+  std::string error;                      ///< reason of a bad end; empty: no bad end, or unknown
   std::map<std::int64_t, double> epochs;  ///< epoch by iteration, from the reports with an epoch
   std::vector<std::string> warnings;      ///< warnings of all ranks; a repeated text appears once
-  /// The report lines of run.jsonl that have times. Lines that a resumed run has replaced are left out. "steps" in a
-  /// line is the number of iterations since the line before.
+  /// The report lines of run.jsonl that have times. Lines that a resumed run has replaced are left out. In each line,
+  /// "steps" is the number of iterations since the previous line.
   std::vector<nlohmann::json> times;
   std::vector<Pauses> pauses;  ///< pauses of all lines, except lines that a resume has replaced
 };
 
-/// Reads the files in the folder `out`. If both log and run.jsonl are missing, if the log is damaged, or if a complete
-/// line of run.jsonl is damaged, throws a DataError that names the file. Before the first report a run has no log.
+/// Reads the files in the folder `out`. Before the first report, a run has no log. Throws a DataError that names the
+/// file if both log and run.jsonl are missing, if the log is damaged, or if a complete line of run.jsonl is damaged.
 [[nodiscard]] Run read_run(const std::filesystem::path& out);
 
-/// The names of all numbers in the log, except epoch, iteration and elapsed_time.
+/// Returns the names of all numbers in the log, except epoch, iteration and elapsed_time.
 [[nodiscard]] std::vector<std::string> metrics_of(const Run& run);
 
-/// The epoch of a log entry, with its fraction. No value if run.jsonl does not have the epoch.
+/// Returns the epoch of a log entry, with its fraction. No value if run.jsonl does not have this epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// In a report line, times such as "data_s" have a value for each rank. Returns the sum of one of them over the ranks.
+/// A report line has, under a name such as "data_s", a list with the time of each rank. Returns the sum of the list
+/// called `part`.
 [[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// Seconds of training so far, by the end of the run or else by the newest entry of the log; 0 if there is none.
+/// Returns the seconds of training so far, from the line about the end of the run or, if there is none, from the newest
+/// entry of the log. Returns 0 if there is neither.
 [[nodiscard]] double elapsed_s(const Run& run);
 
-/// The name of the program, for instance "mnist". Empty if there is no run.jsonl.
+/// Returns the name of the program, for instance "mnist". Empty if there is no run.jsonl.
 [[nodiscard]] std::string job_of(const Run& run);
 
-/// How to change a run: "--NAME" if the program has this option, otherwise by `call`.
+/// Returns how the user can change a setting: the text "--NAME" if the program has this option, otherwise `call`, the
+/// name of a class or function.
 [[nodiscard]] std::string advised(const Run& run, const std::string& option, const std::string& call);
 
-/// The value that the run has used for an option. Empty if the option is unknown.
+/// Returns the value that the run has used for an option. Empty if the option is unknown.
 [[nodiscard]] std::string used_value(const Run& run, const std::string& option);
 
 }  // namespace mn::report

@@ -31,8 +31,8 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// The tag and the iteration, without leading zeros, in a file's name TAG-ITERATION.png. Without an iteration, the
-/// whole name is the tag.
+/// Divides the name TAG-ITERATION.png of a file into the tag and the iteration, without leading zeros. If the name has
+/// no iteration, the whole name is the tag.
 std::pair<std::string, std::string> parts_of(const fs::path& file) {
   const std::string name = file.stem().string();
   const auto dash = name.find_last_not_of("0123456789");
@@ -40,7 +40,8 @@ std::pair<std::string, std::string> parts_of(const fs::path& file) {
   return {name.substr(0, dash), name.substr(std::min(name.find_first_not_of('0', dash + 1), name.size() - 1))};
 }
 
-/// The files with one of the endings `kinds` by tag (their name without the iteration), the newest first.
+/// Returns the files in `folder` that have one of the endings `kinds`. They are grouped by tag, that is, by their name
+/// without the iteration; in each group, the newest file is first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;
@@ -71,7 +72,7 @@ std::string text(const fs::path& file) {
   const auto is_inside = [&] {
     return shown < all.size() && (static_cast<unsigned char>(all[shown]) & 0xC0U) == 0x80U;
   };
-  while (shown > 0 && is_inside()) --shown;  // never ends within a character of several bytes
+  while (shown > 0 && is_inside()) --shown;  // moves back, so as not to cut a character of several bytes
   return figure(file, "<pre>" + escape_html(all.substr(0, shown)) + (shown < all.size() ? "…" : "") + "</pre>");
 }
 

@@ -1,4 +1,4 @@
-/// Images and texts that a run wrote beside its reports.
+/// Shows the images and texts that a run has written beside its reports.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mn::report {
 
-/// HTML with the images of OUT/images (*.png, *.jpg) and the texts of OUT/texts (*.txt) in it: a row for each NAME of
-/// files NAME-ITERATION.png, the newest first. Empty if there are no files.
+/// Returns HTML that contains the images of OUT/images (*.png, *.jpg) and the texts of OUT/texts (*.txt). All files
+/// called NAME-ITERATION.png with the same NAME are in one row, the newest file first. Empty if there are no files.
 [[nodiscard]] std::string samples_of(const Run& run);
 
 }  // namespace mn::report

@@ -84,7 +84,7 @@ std::vector<std::string> differing_options(const std::vector<Run>& runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
   names.erase("out");                                          // `out` names the rows of a comparison already
-  std::vector<std::pair<std::string, std::size_t>> differing;  // names, with the number of values
+  std::vector<std::pair<std::string, std::size_t>> differing;  // names of options, each with its number of values
   for (const std::string& name : names) {
     std::set<std::string> values;
     for (const Run& run : runs) {

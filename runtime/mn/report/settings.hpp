@@ -8,15 +8,17 @@
 
 namespace mn::report {
 
-/// A section with the run's command, sizes, versions and options: first the options that differ from their defaults,
-/// with the values that the run has used; after a click all others. Options without an effect are only named.
+/// Returns a section with the run's command, sizes, versions and options. First come the options that differ from their
+/// defaults, with the values that the run has used. A click shows all other options. Of options without an effect, only
+/// the names are shown.
 [[nodiscard]] std::string settings_of(const Run& run);
 
-/// The options whose values differ between the runs that have them, except `out`: first those that some run has set,
-/// then those at their defaults, last those without an effect in all runs; in each group by the number of values.
+/// Returns the options whose values differ between the runs that have them, except `out`. First come the options that
+/// some run has set, then options that all runs have left at their defaults, last the options without an effect in all
+/// runs. In each of these groups, options with more different values come first.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
-/// A table of all metrics in the log: last value, best value, and the epoch of the best value.
+/// Makes a table of all metrics in the log, with the last value, the best value, and the epoch of the best value.
 [[nodiscard]] std::string values_table(const Run& run);
 
 }  // namespace mn::report

@@ -18,7 +18,8 @@ constexpr std::array<const char*, 3> kStepParts = {"compute_s", "data_s", "commu
 
 double total_of(std::span<const double> parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-/// Draws a bar of colored parts. A part of `whole` seconds would fill the width.
+/// Draws a bar of colored parts. `parts` has the seconds of each part. A part of `whole` seconds would fill the whole
+/// width.
 std::string bar(std::span<const double> parts, double whole) {
   OutText html;
   html.precision(4);
@@ -37,7 +38,8 @@ std::string bar_row(const std::string& label, std::span<const double> parts, dou
          duration_text(total_of(parts)) + "</td></tr>\n";
 }
 
-/// The names of the parts that took time. If `with_shares`, with each part's share of the whole time.
+/// Makes a legend with the names of the parts that took time. If `with_shares`, adds each part's share of the whole
+/// time.
 std::string legend(const TimeParts& parts, bool with_shares) {
   const double whole = total_of(parts);
   std::string html = "<p class='legend parts'>";
@@ -50,7 +52,7 @@ std::string legend(const TimeParts& parts, bool with_shares) {
   return html + "</p>";
 }
 
-/// For each rank, the seconds of computing, of waiting for data and of communication.
+/// Returns, for each rank, three numbers of seconds: for computing, for waiting for data, and for communication.
 std::vector<std::array<double, 3>> times_by_rank(const Run& run) {
   std::vector<std::array<double, 3>> ranks;
   for (const json& line : run.times) {

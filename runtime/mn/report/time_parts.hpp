@@ -1,4 +1,4 @@
-/// Divides the time of a run into parts, such as computing and communication, and draws them as bars.
+/// Divides the time of a run into parts, such as computing and communication, and draws the parts as bars.
 #pragma once
 
 #include <array>
@@ -14,29 +14,30 @@ enum Part { kCompute, kData, kCommunication, kValidation, kCheckpoint, kOther, k
 inline constexpr std::array<const char*, kParts> kPartNames = {
     "computing", "waiting for data", "communication and waiting for ranks", "validation", "checkpoints", "other"};
 
-/// The seconds of each part. For the first three parts they are means over the ranks.
+/// The seconds of each part. The first three parts are means over the ranks.
 using TimeParts = std::array<double, kParts>;
 
-/// Divides the time of training; all parts are 0 if run.jsonl has no times. kOther belongs to no other part.
+/// Divides the training time into parts. All parts are 0 if run.jsonl has no times. kOther is the time that belongs to
+/// none of the other parts.
 [[nodiscard]] TimeParts time_parts(const Run& run);
 
-/// A slow rank. The other ranks have waited for it.
+/// A slow rank, for which all other ranks have waited.
 struct Straggler {
   std::size_t rank = 0;
-  double share = 0;         ///< share of the steps' time that the other ranks lost
-  double ratio = 1;         ///< its time for a step / the median rank's time, in reports in which it was slow
+  double share = 0;         ///< share of the steps' time that the other ranks lost by waiting
+  double ratio = 1;         ///< its time for a step / the median rank's time, in the reports in which it was slow
   std::size_t reports = 0;  ///< number of reports in which it was the slowest rank
 };
 
-/// Finds the slow rank that has cost the most time. If it was slow in fewer than half of the reports, or cost less than
-/// 2 % of the time, returns rank 0 with a share of 0.
+/// Finds the slow rank that has cost the most time. If this rank was slow in fewer than half of the reports, or has
+/// cost less than 2 % of the time, returns rank 0 with a share of 0.
 [[nodiscard]] Straggler find_straggler(const Run& run);
 
-/// A bar with the parts of the run's time, and a legend with seconds and shares. Empty if there are no times.
+/// Draws a bar with the parts of the run's time, and a legend with seconds and shares. Empty if run.jsonl has no times.
 [[nodiscard]] std::string time_bar(const Run& run);
-/// A bar for each run, to compare their times. Empty if no run has times.
+/// Draws a bar for each run, so that their times can be compared. Empty if no run has times.
 [[nodiscard]] std::string time_bars(const std::vector<Run>& runs);
-/// A bar for the steps of each rank. Empty if there is only one rank.
+/// Draws, for each rank, a bar for the time of its steps. Empty if there is only one rank.
 [[nodiscard]] std::string rank_bars(const Run& run);
 
 }  // namespace mn::report
