@@ -10,10 +10,10 @@ namespace mn::jobs {
 namespace {
 
 constexpr int kSide = 32;
-constexpr int kMargin = 4;  // largest shift of an image, in pixels; pixels that the shift uncovers are black
+constexpr int kMargin = 4;  // largest shift of an image, in pixels; uncovered pixels become black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// The random variation of one image. The default values leave the image unchanged.
+/// How an image is varied at random. The default values leave the image unchanged.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -27,7 +27,7 @@ Shift random_shift(const RawBatch& batch, std::int64_t index) {
   return {x, y, random.below(2) == 1};
 }
 
-/// Shifts an image of {3, 32, 32} bytes, and normalizes it to floats.
+/// Shifts an image of 3 × 32 × 32 bytes, and converts it to normalized floats.
 void copy_shifted(const std::uint8_t* pixels, const Shift& shift, float* out) {
   for (std::size_t c = 0; c < 3; ++c, pixels += kSide * kSide) {
     for (int y = 0; y < kSide; ++y) {
@@ -55,7 +55,7 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// Makes the pipeline for image files. If `vary`, a random crop shifts images by up to kMargin pixels.
+/// Makes the pipeline that decodes image files. If `vary` is true, a random crop shifts images by up to kMargin pixels.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,
@@ -63,7 +63,7 @@ ImagePipeline file_pipeline(bool vary, Device device) {
   return image_pipeline(crop, kNormalization, data::PixelLayout::kNchw, {}, device);
 }
 
-/// The training or the validation part of the data.
+/// The data for training or the data for validation.
 struct Part {
   std::shared_ptr<DataLoader> batches;
   std::int64_t num_classes;

@@ -1,4 +1,4 @@
-/// CIFAR's images: shards of arrays from `mnshard cifar`, or shards of image files.
+/// Opens CIFAR's images: shards of arrays that `mnshard cifar` has made, or shards of image files.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-/// jobs/cifar: ResNet-18 and VGG16 on CIFAR-10 or CIFAR-100, after ChainerMN's CIFAR example.
+/// jobs/cifar: trains ResNet-18 or VGG16 on CIFAR-10 or CIFAR-100, like ChainerMN's CIFAR example.
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>

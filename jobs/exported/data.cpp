@@ -19,7 +19,7 @@ std::string shape_text(const Shape& shape) {
   return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
-/// Returns a transform that makes an input of the model from the images in the first field.
+/// Returns a transform that makes an input of the model from the images in the first field of the samples.
 Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
@@ -34,7 +34,8 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
                          data::PixelLayout::kNchw);
 }
 
-/// Makes an input of the model from a field of arrays. `wanted` is the shape of a sample that the input takes.
+/// Returns a transform that makes an input of the model from a field of arrays. `wanted` is the shape that one sample
+/// must have for this input.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);
@@ -43,7 +44,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
                         ", but --model takes " + shape_text(wanted) + " for " + input.name,
                     true);
   }
-  shape->insert(shape->begin(), -1);  // the dimension that counts samples
+  shape->insert(shape->begin(), -1);  // this dimension counts the samples
   const bool is_unit = field.dtype == DType::kUInt8 && field.num_classes == 0 && c10::isFloatingType(input.dtype);
   return [position, is_unit, dtype = input.dtype, shape = *shape](const RawBatch& batch, std::vector<SampleError>&) {
     std::vector<std::int64_t> sizes = shape;
@@ -53,7 +54,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
   };
 }
 
-/// Returns a transform that makes all fields of a minibatch: the model's inputs in order, then the labels.
+/// Returns a transform that makes all fields of a minibatch: first the model's inputs in their order, then the labels.
 Transform all_inputs(const std::string& option, const ExportedOptions& options, const SampleSpec& spec,
                      const Fields& fields, const std::vector<ExportedInput>& inputs) {
   std::vector<Transform> transforms;
@@ -74,7 +75,8 @@ Transform all_inputs(const std::string& option, const ExportedOptions& options, 
   };
 }
 
-/// Throws UsageError if a minibatch can have a number of samples for which the model was not exported.
+/// A model may have been exported for certain numbers of samples only. Throws UsageError if a minibatch can have
+/// another number of samples.
 void check_samples(const std::string& option, const ExportedOptions& options, const std::vector<ExportedInput>& inputs,
                    const SubDataset& part) {
   for (const ExportedInput& input : inputs) {
@@ -95,14 +97,15 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// A rank's fewest samples in a step. An epoch's last two steps share the remaining samples evenly.
+/// Returns the smallest number of samples that a rank can have in a step. The last two steps of an epoch divide the
+/// remaining samples evenly, so they may be smaller than the others.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();
   return rest == 0 ? batchsize : (step + rest) / 2 / part.ranks();
 }
 
-/// Throws UsageError if a minibatch can be too small for the model's batch norms to train.
+/// Throws UsageError if a minibatch can have too few samples for the model's batch normalizations to train.
 void check_batch_norms(const ExportedOptions& options, const ExportedModule& model, const SubDataset& part) {
   const std::int64_t fewest = fewest_samples(part, options.batchsize);
   if (fewest >= model.fewest_samples()) return;

@@ -1,4 +1,4 @@
-/// The samples of jobs/exported.
+/// Opens the samples of jobs/exported.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,19 @@
 
 namespace mn::jobs {
 
-/// Opens the datasets that --train or --validation names. `names` is the option's value, and `option` its name without
-/// dashes. Collective. A minibatch has a field for each of the model's inputs, then the labels of --target label.
-/// Images are decoded and cropped to the size of the model's input. Arrays get the shape of the model's input; uint8
-/// values become floats from 0 to 1 unless the input takes integers. Throws the same DataError or UsageError on all
-/// ranks if the model cannot take the samples, or if --loss cannot compare the model's output with the targets.
+/// Collective: opens the datasets that --train or --validation names. `names` is the value of this option, and `option`
+/// is its name without dashes. A minibatch has a field for each of the model's inputs and, with --target label, a field
+/// with the labels. Images are decoded and cropped to the size of the model's input. Arrays get the shape of the
+/// model's input. Unless the input takes integers, uint8 values become floats from 0 to 1. Throws the same DataError or
+/// UsageError on all ranks if the model cannot take the samples, or if --loss cannot compare the model's output with
+/// the targets.
 [[nodiscard]] std::shared_ptr<DataLoader> open_samples(const std::string& option, const std::string& names,
                                                        const ExportedOptions& options, const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
 
-/// Returns the index of the model's output that --output names. Without --output, returns the index of the only output;
-/// with --loss output, the index of the output "loss". If there is no such output, throws a UsageError that lists the
-/// outputs.
+/// Returns the index of the model's output that --output names. If --output is not given, returns the index of the
+/// output "loss" with --loss output, and otherwise the index of the only output. If there is no such output, throws a
+/// UsageError that lists the outputs.
 [[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

@@ -8,7 +8,7 @@
 namespace mn::jobs {
 namespace {
 
-/// The names of fields or inputs, separated by commas.
+/// Returns the names of fields or inputs, separated by commas.
 template <class Named>
 std::string names_of(const std::vector<Named>& all) {
   return join(all, ", ", &Named::name);
@@ -28,7 +28,8 @@ std::size_t require_field(const std::string& option, const SampleSpec& spec, con
                   true);
 }
 
-/// The name of the field that --input gives to an input; empty if no --input names this input.
+/// Returns the name of the field that an --input gives to the model's input `input`. Empty if no --input names this
+/// input.
 std::string field_by_option(const ExportedOptions& options, const std::string& input) {
   for (const std::string& each : options.inputs) {
     const std::size_t sign = each.find('=');
@@ -69,7 +70,8 @@ std::size_t label_field(const std::string& option, const SampleSpec& spec, const
   throw DataError("--" + option + ": " + what + " among " + names_of(spec.fields) + ": give --label FIELD", true);
 }
 
-/// The running products of the sizes of `shape`, beginning with 1; sizes of 1 are left out. (2, 1, 3) gives 1, 2, 6.
+/// Returns the running products of the sizes of `shape`, beginning with 1. Sizes of 1 are left out. For example, (2, 1,
+/// 3) gives 1, 2, 6.
 std::vector<std::int64_t> counts_of(const Shape& shape) {
   std::vector<std::int64_t> counts = {1};
   for (const std::int64_t size : shape) {

@@ -1,4 +1,4 @@
-/// Finds the field of a sample for each input of a model.
+/// Finds, for each input of a model, the field of a sample that becomes this input.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,30 @@
 
 namespace mn::jobs {
 
-/// Indices of fields in a dataset's spec.
+/// Fields of a dataset, as indices in the dataset's spec.
 struct Fields {
-  std::vector<std::size_t> inputs;   ///< for each input of the model, its field
+  std::vector<std::size_t> inputs;   ///< for each input of the model, the index of its field
   std::optional<std::size_t> label;  ///< the field of --target label
 };
 
-/// Finds the fields by --input and --label. Without --input, an input takes the field with the input's name. If the
-/// model has a single input and no field has its name, the input takes the first field. Errors name the dataset by
-/// `option`. Throws UsageError or DataError that names the input and the fields.
+/// Finds the fields that --input and --label name. If no --input names a model's input, the input gets the field of the
+/// same name. If the model has only one input, and no field has its name, the input gets the first field. Throws a
+/// UsageError or DataError that names the input, the fields and, by `option`, the dataset.
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 
-/// The shape of a sample for input `i` of the model; −1 is any size. With --target next, a sample for the first input
-/// has one element more than the input takes, the last target.
+/// Returns the shape that a sample must have for input `i` of the model. −1 means any size. With --target next, the
+/// sample for the first input has one element more than the input takes, because the last element is only a target.
 [[nodiscard]] Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i,
                                  const ExportedOptions& options);
 
-/// The shape of a minibatch's targets, with −1 as the number of samples.
+/// Returns the shape of a minibatch's targets. Its first size, the number of samples, is −1.
 [[nodiscard]] Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedOptions& options,
                                  const Shape& input);
 
-/// The shape that arrays get for an input of shape `wanted`: sizes of 1 may come and go, and neighboring dimensions may
-/// merge or split, which keeps the order of elements. No value if the shapes differ in any other way.
+/// Returns the shape to which arrays of shape `shape` are changed for an input of shape `wanted`. The order of elements
+/// stays: sizes of 1 may be added or removed, and neighboring dimensions may be merged or split. No value if the shapes
+/// differ in any other way.
 [[nodiscard]] std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted);
 
 }  // namespace mn::jobs

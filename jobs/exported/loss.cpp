@@ -15,9 +15,9 @@ namespace {
 
 namespace F = torch::nn::functional;
 
-constexpr std::int64_t kIgnored = -100;  // cross_entropy ignores targets of this value by default
+constexpr std::int64_t kIgnored = -100;  // by default, cross_entropy ignores targets of this value
 
-/// Which dimension of an output counts classes.
+/// Which dimension of an output has a score for each class.
 enum class Classes {
   kSecond,  ///< [N, C, d…]
   kLast,    ///< [N, d…, C]
@@ -33,7 +33,7 @@ Shape without(Shape shape, std::size_t dimension) {
   return shape;
 }
 
-/// `shape` without its sizes of 1. The first size, the number of samples, always stays.
+/// Returns `shape` without its sizes of 1. The first size, the number of samples, always stays.
 Shape squeezed(const Shape& shape) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -46,12 +46,13 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// The shape without the channel of a mask with one channel; otherwise `target`.
+/// If `target` is the shape of a mask with one channel, returns the shape without the channel. Otherwise returns
+/// `target`.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
 
-/// All ways to compare an output with a target of these shapes. Unknown sizes match any size.
+/// Returns all ways to compare an output with a target of these shapes. An unknown size matches any size.
 std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape& output, const Shape& target) {
   std::vector<Classes> ways;
   if (output.size() < 2) return ways;
@@ -62,7 +63,7 @@ std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape
   const bool is_sure = is_list && is_known(output) && is_known(target);
   if (is_list && (!is_sure || output[0] == count_of(target))) ways.push_back(Classes::kRows);
   if (options.classes == "last" && output.size() == 2 && matches(without(output, 1), target)) {
-    ways.push_back(Classes::kSecond);  // then the second dimension is also the last
+    ways.push_back(Classes::kSecond);  // in this case, the second dimension is also the last
   }
   return ways;
 }
@@ -84,11 +85,12 @@ std::string not_one_number(const Shape& output) {
          " is not one number, such as a mean over the minibatch: --output names another one";
 }
 
-/// The number of labels that are not ignored. Throws a DataError that names a label without a class.
+/// Returns how many labels cross_entropy does not ignore. If a label is not one of the `classes` classes, throws a
+/// DataError that names the label.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));
-  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // waits once for both numbers
+  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // one wait for both numbers
   if (numbers[1].item<std::int64_t>() == 0) return numbers[0].item<double>();
   throw DataError("--loss cross_entropy: a label is " +
                   std::to_string(target.masked_select(is_wrong)[0].item<std::int64_t>()) + ", but the model's output " +
@@ -101,7 +103,7 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
   const double count = count_labels(target, output, scores.size(1));
-  if (count == 0) return {scores.sum() * 0, 0};  // cross_entropy's mean over no targets would be NaN
+  if (count == 0) return {scores.sum() * 0, 0};  // the mean over no targets would be NaN
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
 }

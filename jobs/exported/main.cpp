@@ -1,4 +1,4 @@
-/// jobs/exported trains, on any number of ranks, a model that Python has exported.
+/// jobs/exported: trains a model that Python has exported, on any number of ranks.
 #include <dlfcn.h>
 #include <torch/torch.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using mn::jobs::ExportedOptions;
 
-/// The libraries stay loaded, and add their operators to libtorch's dispatcher.
+/// Loads libraries that add operators to libtorch's dispatcher. The libraries stay loaded.
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
@@ -23,7 +23,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   }
 }
 
-/// Collective: rank 0 reads the files for all ranks. Every rank throws the same error if a file is wrong.
+/// Collective: rank 0 reads the files for all ranks. If a file is damaged, every rank throws the same error.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
   std::string bytes, evaluation;
   std::shared_ptr<mn::ExportedModule> model;

@@ -14,23 +14,24 @@ namespace mn::jobs {
 struct ExportedOptions : app::CommonOptions {
   ExportedOptions() { decay_all = true; }
   std::string model;
-  std::string evaluation_model;  ///< empty: the evaluation graph is derived from `model`
+  std::string evaluation_model;  ///< empty: the graph for evaluation is derived from `model`
   std::vector<std::string> operators;
   std::string train;
   std::string validation;           ///< empty: no validation
   std::vector<std::string> inputs;  ///< "INPUT=FIELD"
-  std::string output;               ///< empty: the only output
+  std::string output;               ///< empty: the model's only output
   std::string loss = "cross_entropy";
   std::string classes = "auto";
   std::string target = "label";
   std::string label;  ///< name of the label's field; empty: the second field, or the only field that is no input
   std::int64_t loaderjob = 0;
 
-  /// True if the loss compares the output with --target `name` (label, next or input); --loss output does not.
+  /// True if the loss compares the output with targets, and --target is `name` (label, next or input). With --loss
+  /// output there are no targets.
   [[nodiscard]] bool compares_with(std::string_view name) const { return loss != "output" && target == name; }
 };
 
-/// Declares the options of this job and their checks; the values in `given` are the defaults.
+/// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, ExportedOptions& given);
 
 }  // namespace mn::jobs

@@ -1,4 +1,4 @@
-/// Datasets whose samples are sequences of tokens, and the vocabulary of the tokens.
+/// Opens datasets whose samples are sequences of tokens, and the vocabulary of the tokens.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,17 @@ struct GptData {
   std::shared_ptr<DataLoader> train;
   std::vector<app::ValidationSet> val;
   Vocabulary vocabulary;
-  std::int64_t context;  ///< number of tokens of a sample, not counting the last target
+  std::int64_t context;  ///< number of tokens in a sample, without the last target
 };
 
-/// Reads a vocabulary. If `vocabulary` is empty, reads vocabulary.json beside the folder of the dataset `train`. An
-/// empty `train` means gpt/train. Collective. If the vocabulary can't be read, throws the same DataError on all ranks.
+/// Collective: reads a vocabulary. If `vocabulary` is empty, reads the file vocabulary.json beside the folder of the
+/// dataset `train`. If `train` is empty, gpt/train is meant. If the vocabulary cannot be read, throws the same
+/// DataError on all ranks.
 [[nodiscard]] Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm);
 
-/// Opens the datasets `train` and `val`, and the vocabulary as open_vocabulary() does. Collective. Empty names mean
-/// gpt/train and gpt/val. Throws the same DataError or UsageError on all ranks if training data, validation data and
-/// vocabulary do not match.
+/// Collective: opens the datasets `train` and `val`, and reads the vocabulary as open_vocabulary() does. If a name is
+/// empty, gpt/train or gpt/val is meant. Throws the same DataError or UsageError on all ranks if training data,
+/// validation data and vocabulary do not match.
 [[nodiscard]] GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 

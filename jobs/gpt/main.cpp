@@ -1,4 +1,4 @@
-/// jobs/gpt: a language model like GPT-2, trained on tokens from `mnshard tokens`.
+/// jobs/gpt: trains a language model like GPT-2, on tokens from `mnshard tokens`.
 #include <iostream>
 
 #include <torch/torch.h>
@@ -16,12 +16,13 @@ using mn::jobs::GptData;
 using mn::jobs::GptSettings;
 using mn::models::Gpt;
 
-/// The file with the initial weights or with the weights to evaluate; empty if the network begins with random weights.
+/// Returns the file with the initial weights or with the weights to evaluate. Empty if the network begins with random
+/// weights.
 const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// The tokens of `text` or, if it is empty, the vocabulary's end of text.
+/// Returns the tokens of `text`. If `text` is empty, returns the vocabulary's token for the end of a text.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());

@@ -8,7 +8,8 @@
 namespace mn::jobs {
 namespace {
 
-/// Options that have an effect only with --generate, only without it, or only in a training.
+/// Returns conditions for options that have an effect only with --generate, only without --generate, or only in a
+/// training.
 std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   const auto generates = [&given] { return given.generates; };
   const auto learns = [&given] { return !given.generates; };

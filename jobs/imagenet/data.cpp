@@ -15,7 +15,7 @@ namespace mn::jobs {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kPreamble = 10;  // magic, version, and length of the header as uint16 (version 1)
+constexpr std::size_t kPreamble = 10;  // bytes before the header in version 1: magic, version, header length
 
 std::size_t header_bytes(std::string_view bytes) {
   return static_cast<unsigned char>(bytes[8]) + 256U * static_cast<unsigned char>(bytes[9]);
@@ -36,7 +36,8 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if the classes differ. --val may lack the last classes, and a list may lack class names.
+/// Throws DataError if --train and --val have different classes. --val may lack the last classes, and either may lack
+/// the names of classes.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {

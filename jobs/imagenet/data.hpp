@@ -1,4 +1,4 @@
-/// The samples of jobs/imagenet.
+/// Opens the samples of jobs/imagenet.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct ImagenetData {
   std::int64_t num_classes = 0;
 };
 
-/// ChainerMN's mean image: a NumPy file.
+/// The mean image of ChainerMN's ImageNet example, from a NumPy file.
 struct MeanImage {
   int side = 0;
   std::vector<float> values;  ///< (3, side, side), 0 … 255
 };
 
-/// Parses a .npy file of float32 (3, side, side). If `bytes` is no such file, throws a DataError that begins with
-/// `source`. Every rank parses the same bytes, so all ranks throw or none does.
+/// Parses `bytes`, the content of a .npy file of float32 (3, side, side). If the content has any other form, throws a
+/// DataError that begins with `source`. Every rank parses the same bytes, so either all ranks throw or none throws.
 [[nodiscard]] MeanImage parse_mean_image(std::string_view bytes, const std::string& source);
 
-/// Opens the datasets of --train and --val. Collective. Throws the same DataError or UsageError on all ranks if data is
+/// Collective: opens the datasets of --train and --val. Throws the same DataError or UsageError on all ranks if data is
 /// missing, or if --train and --val do not match.
 [[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);
 

@@ -32,7 +32,7 @@ at::Tensor labels_of(const at::Tensor& target) { return target.dim() == 1 ? targ
 void add_accuracy(Summary& report, const at::Tensor& logits, const at::Tensor& target) {
   const at::NoGradGuard no_grad;
   const std::int64_t top = std::min(kTop, logits.size(1));
-  const at::Tensor best = std::get<1>(logits.topk(top, 1));  // (N, top), best first
+  const at::Tensor best = std::get<1>(logits.topk(top, 1));  // (N, top): the best classes, best first
   const at::Tensor hits = best.eq(target.unsqueeze(1)).to(at::kDouble).sum(0) / target.size(0);
   const auto weight = static_cast<double>(target.size(0));
   report.add("accuracy", hits[0], weight);

@@ -42,16 +42,18 @@ struct ImagenetOptions : app::CommonOptions {
   double label_smoothing = 0;
 };
 
-/// Declares the options of this job and their checks; the values in `given` are the defaults.
+/// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, ImagenetOptions& given);
 
-/// The augmentation of --randaugment, --color-jitter and --random-erasing. Throws UsageError for wrong values.
+/// Returns the augmentation that --randaugment, --color-jitter and --random-erasing describe. Throws UsageError if a
+/// value is wrong.
 [[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
 
 /// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);
 
-/// The learning rate for updates of 256 samples: the value of --lr, or the default for the network and the optimizer.
+/// Returns the learning rate for updates of 256 samples: the value of --lr, or the default for the network and the
+/// optimizer.
 [[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPixels = 28 * 28;
 constexpr std::int64_t kClasses = 10;
 
-/// The path of `name` or `name`.gz in `folder`; empty if neither exists.
+/// Returns the path of the file `name` or, if it does not exist, of the file `name`.gz in `folder`. Empty if neither
+/// file exists.
 fs::path idx_file(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
     const fs::path path = folder / (name + suffix);
@@ -35,7 +36,7 @@ std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
   return read_idx_dataset(images, labels);
 }
 
-/// True if the folder has IDX files, false if it has shards. Throws DataError for any other folder.
+/// True if the folder has MNIST's IDX files, false if it has shards. Throws DataError for any other folder.
 bool holds_idx_files(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw DataError("--data: there is no folder " + folder.string());
   if (fs::is_directory(folder / "train") && fs::is_directory(folder / "val")) return false;
@@ -62,7 +63,7 @@ std::shared_ptr<DataLoader> load_part(const std::string& part, const std::shared
 MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train, val;
-  // Only rank 0 looks at folders, because otherwise a thousand ranks would send equal requests to the file system.
+  // Only rank 0 looks at folders, because otherwise a thousand ranks would send the same requests to the file system.
   on_root<DataError>(
       *comm,
       [&] {

@@ -1,4 +1,4 @@
-/// jobs/mnist: ChainerMN's MNIST example, a multilayer perceptron trained with Adam on any number of ranks.
+/// jobs/mnist: trains a multilayer perceptron with Adam on any number of ranks, like ChainerMN's MNIST example.
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
@@ -7,7 +7,7 @@
 
 namespace {
 
-/// Three linear layers l1, l2, l3 (784 → unit → unit → 10) with ReLU between them.
+/// A network of three linear layers l1, l2 and l3 (784 → unit → unit → 10), with ReLU after l1 and l2.
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(std::int64_t unit)
