@@ -85,7 +85,7 @@ class Checkpointer {
   /// Local. Called at the beginning of a run, before the extensions are initialized.
   void begin_run();
   /// Local. Called after the extensions were initialized. If saves are expected, and the output folder has checkpoints
-  /// of other runs, rank 0 logs them: the user may have forgotten --resume.
+  /// of other runs, rank 0 logs these checkpoints, because the user may have forgotten --resume.
   void log_other_runs() const;
   /// Called after each iteration. If expect_saves() was called, the first call begins to allocate memory for saves.
   void prepare();

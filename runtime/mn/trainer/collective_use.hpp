@@ -20,7 +20,7 @@
 
 namespace mn {
 
-/// Runs a function on minibatches, and finds out whether it makes collective calls.
+/// Runs a function on minibatches, and finds out whether the function makes collective calls.
 class CollectiveUse {
  public:
   /// Returns function(). On a rank without samples, the function is not called, and the result has no value. If `comm`

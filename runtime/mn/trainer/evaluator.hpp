@@ -67,7 +67,7 @@ class Evaluator {
 
 /// Returns the values of one minibatch that Aggregate needs, for instance scores and targets, or a maximum.
 using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;
-/// Computes metrics from the values of all minibatches.
+/// Computes metrics from the values that CalcLocal has returned for all minibatches.
 using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& values)>;
 
 /// Makes an evaluator for metrics that are no averages (ChainerMN's GenericMultiNodeEvaluator). evaluate() is

@@ -1,4 +1,5 @@
-/// Extensions, as in Chainer: work of a Trainer besides training, such as reports, evaluation, snapshots and plots.
+/// Defines extensions, as in Chainer. Extensions do a Trainer's work besides training, such as reports, evaluation,
+/// snapshots and plots.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Hooks for weight decay and clipping. They change gradients between the reduction and the update.
+// Defines the hooks for weight decay and clipping. The hooks change gradients between the reduction and the update.
 #include <mn/trainer/optimizer.hpp>
 
 #include <string>

@@ -43,7 +43,8 @@ class MultiNodeOptimizer;
 /// steps.
 class GraphedStep {
  public:
-  /// Makes a whole step, from zero_grad() to step(). Returns the tensors that the program reads after the step.
+  /// A function that makes a whole step, from zero_grad() to step(). It returns the tensors that the program reads
+  /// after the step.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
   /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
@@ -64,7 +65,7 @@ class GraphedStep {
   /// Throws UsageError if the step can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
                               const Step& step);
-  /// True while `step` is being recorded. Its operations then compute nothing. `step` may call this function.
+  /// True while `step` is being recorded. The operations of `step` then compute nothing. `step` may call this function.
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
   /// True if the last run() launched the graph.
   [[nodiscard]] bool has_launched() const noexcept { return has_launched_; }

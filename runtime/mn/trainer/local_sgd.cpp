@@ -114,7 +114,8 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // With momentum (SlowMo), an outer optimizer takes the mean change of the parameters as its gradient.
+    // The parameters move by the mean change. With momentum (SlowMo), they move by a velocity that sums up the mean
+    // changes.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(exact_factor(outer_momentum_)).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));

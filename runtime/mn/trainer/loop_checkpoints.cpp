@@ -35,7 +35,7 @@ struct OwnValue final : Extension {
 
 }  // namespace
 
-/// The parts of a training. With a Trainer, the Trainer would hold them.
+/// The parts of a training without a Trainer. In a training with a Trainer, the Trainer holds these parts.
 struct LoopCheckpoints::Impl {
   Impl(std::shared_ptr<Communicator> communicator, std::vector<NamedOptimizer> named, Iterator& iterator,
        torch::nn::Module& model, const fs::path& folder_path, std::size_t kept);
@@ -88,7 +88,7 @@ LoopCheckpoints::Impl::Impl(std::shared_ptr<Communicator> communicator, std::vec
 LoopCheckpoints::LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                                  torch::nn::Module& model, const fs::path& out, std::size_t keep)
     : LoopCheckpoints(std::move(comm),
-                      // This pointer owns nothing, because the optimizer belongs to the program.
+                      // The pointer does not own the optimizer, because the optimizer belongs to the program.
                       {{"main", std::shared_ptr<MultiNodeOptimizer>(std::shared_ptr<void>(), &optimizer)}}, iterator,
                       model, out, keep) {}
 

@@ -1,4 +1,4 @@
-/// The loss of a minibatch, and the type of loss functions.
+/// Defines the loss of a minibatch, and the type of loss functions.
 #pragma once
 
 #include <functional>

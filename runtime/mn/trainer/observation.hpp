@@ -26,7 +26,8 @@ class Observation {
   /// Sets a reported value, which must be the same on all ranks. It replaces an earlier value of the same name.
   void report(const std::string& name, double value) { reported_[name] = value; }
 
-  /// Adds a value, equal on all ranks, to the mean `name` of all values since the last take().
+  /// Adds a value that is equal on all ranks. take() will return, under `name`, the mean of all such values since the
+  /// last take().
   void report_mean(const std::string& name, double value) { reported_means_.add(name, value); }
 
   /// Reads losses and metrics. If they are on a GPU, waits until the GPU has computed them.

@@ -80,7 +80,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
-  reduction_->clear();  // before the reduction, in which ranks without a change may make new buffers
+  reduction_->clear();  // first, because ranks whose set does not change may make new buffers in this call
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
     change_set(/*before_step=*/true);

@@ -1,4 +1,4 @@
-/// The multi-node optimizer: a torch optimizer that steps on the mean gradient over all ranks.
+/// Defines the multi-node optimizer: a torch optimizer that updates parameters by the mean gradient over all ranks.
 #pragma once
 
 #include <cstdint>
@@ -189,15 +189,15 @@ class MultiNodeOptimizer {
   /// Local. Returns the scaler of losses. Null if OptimizerOptions::grad_scaler is not set.
   [[nodiscard]] const GradScaler* scaler() const noexcept { return scaler_.get(); }
 
-  /// Local. The torch optimizer that makes the updates.
+  /// Local. Returns the torch optimizer that makes the updates.
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
-  /// Local. The torch optimizer's groups of parameters.
+  /// Local. Returns the parameter groups of the torch optimizer.
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
   /// Local. Gives names to the parameter groups, in the order of the groups. The log then has the learning rate of a
   /// group as "lr/NAME". Several groups may have the same name, and names may be empty.
   void name_groups(std::vector<std::string> names) { group_names_ = std::move(names); }
-  /// Local. Returns the name that name_groups() gave the group. If no names were given, returns an empty name for the
-  /// first group, then "group1", "group2", …
+  /// Local. Returns the name that name_groups() gave the group. If name_groups() was not called, the first group has an
+  /// empty name, and the next groups are called "group1", "group2", …
   [[nodiscard]] std::string group_name(std::size_t group) const {
     if (group < group_names_.size()) return group_names_[group];
     return group == 0 ? "" : "group" + std::to_string(group);

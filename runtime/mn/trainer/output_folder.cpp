@@ -33,9 +33,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kTimeToSign = std::chrono::seconds(1);  // until a process that has locked the file has written its name
-constexpr auto kTimeToEnd = std::chrono::seconds(30);  // until a process of this job ends
-constexpr auto kTimeToDie = std::chrono::seconds(10);  // until a process of this host ends; it may outlive its launcher
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // longest wait until a process that has locked a file signs it
+constexpr auto kTimeToEnd = std::chrono::seconds(30);  // longest wait for the end of a process of this job
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // longest wait for the end of a process of this host
 constexpr const char* kAdvice = ": choose another output folder (--out)";
 constexpr std::uint64_t kMinBytes = 64 << 10;  // room for all files of a run except checkpoints
 
@@ -105,8 +105,8 @@ bool is_this_job(const json& owner) {
 /// True if the owner's process may still run. Called only if the file system does not support locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // A process of another host cannot be looked up. If it belongs to this job, it has ended, because this process began
-  // later. If it belongs to another job, it may still run.
+  // A process of another host cannot be looked up. If the process belongs to this job, it has ended, because this
+  // process began later. If the process belongs to another job, it may still run.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }

@@ -21,8 +21,8 @@ std::uint64_t hash_of(const at::Tensor& parameter) {
   return hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
 }
 
-/// Returns the ranks whose hash differs from the most frequent hash. If several hashes are equally frequent, the one of
-/// the lowest rank counts as the most frequent.
+/// Returns the ranks whose hash differs from the most frequent hash. If several hashes are equally frequent, the hash
+/// of the lowest rank counts as the most frequent.
 std::vector<std::size_t> different_ranks(const std::vector<std::uint64_t>& hashes) {
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t hash : hashes) ++counts[hash];

@@ -5,7 +5,7 @@
 namespace mn {
 namespace {
 
-constexpr double kPeriod_s = 0.1;  // so late, at most, are decisions by clocks and signals
+constexpr double kPeriod_s = 0.1;  // all ranks act on a clock or a signal at most this much later
 
 }  // namespace
 

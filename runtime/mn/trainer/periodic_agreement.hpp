@@ -1,4 +1,5 @@
-/// About every 0.1 s, the ranks exchange facts that only some ranks know, such as the time of a clock or a signal.
+/// About every 0.1 s, the ranks exchange facts that only some ranks know, such as a signal, or the time by rank 0's
+/// clock.
 ///
 /// An exchange in every iteration would cost too much, because it is a collective call. Instead, rank 0 measures how
 /// long iterations take, and in each exchange tells all ranks after how many iterations the next exchange comes.

@@ -1,4 +1,4 @@
-// How a training resumes from a checkpoint (training_state.hpp).
+// Restores a training from a checkpoint (training_state.hpp).
 #include <mn/trainer/training_state.hpp>
 
 #include <algorithm>

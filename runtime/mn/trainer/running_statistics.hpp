@@ -22,7 +22,7 @@ namespace mn {
 
 class Communicator;
 
-/// A buffer of the model that is averaged over all ranks. `buffer` shares the model's memory.
+/// A buffer of the model that is averaged over all ranks. `buffer` shares the memory of the model's buffer.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
   std::optional<std::size_t> mean = {};  ///< for a variance: index of its buffer of means in the list

@@ -23,8 +23,8 @@ class StepFaults {
   void keep_error_of(const std::function<void()>& check);
   /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective. If some ranks keep a fault, all ranks throw the fault of the lowest of them, and forget their own
-  /// faults.
+  /// Collective. If some ranks keep a fault, all ranks throw the fault of the lowest of these ranks, and forget their
+  /// own faults.
   void throw_first(Communicator& ranks);
 
  private:

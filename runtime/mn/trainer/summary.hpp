@@ -49,7 +49,7 @@ class Summary {
   /// Returns a copy of this object. Values that are still on a GPU are copied on the GPU, so that the copy shares no
   /// memory with this object.
   [[nodiscard]] Summary copied() const;
-  /// Adds all values of `other`. Their names get `prefix` at the beginning.
+  /// Adds all values of `other` to this object, with `prefix` before each name.
   void merge(const Summary& other, const std::string& prefix = "");
   /// Returns a number for each name: the weighted mean, the sum, the minimum or the maximum.
   [[nodiscard]] Metrics mean() const;
@@ -60,7 +60,7 @@ class Summary {
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
   /// Returns all values, for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces all values by those in `state`, a result of state().
+  /// Replaces all values by the values in `state`, a result of state().
   void load_state(const nlohmann::json& state);
 
  private:
@@ -70,7 +70,7 @@ class Summary {
     double value = 0;   // if a mean: the sum of weight × value
     double weight = 0;  // if a mean: the sum of the weights
   };
-  /// A value that is still on a GPU, and was not read yet.
+  /// A value that is still on a GPU, because nothing has read it yet.
   struct Value {
     Kind kind = Kind::kMean;
     std::string name;

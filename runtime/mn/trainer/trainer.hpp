@@ -109,9 +109,9 @@ class Trainer {
   /// Empty while training goes on.
   [[nodiscard]] std::string end_reason() const;
 
-  /// Writes a checkpoint to `path`, while training waits; see Checkpointer::save().
+  /// Writes a checkpoint to `path` while training waits. See Checkpointer::save().
   void save(const std::filesystem::path& path) { checkpointer_->save(path); }
-  /// Returns the object that writes checkpoints, also in the background.
+  /// Returns the object that writes checkpoints, while training waits or in the background.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
   /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto". "auto" means the newest
@@ -191,7 +191,8 @@ class Trainer {
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
   /// Returns how many iterations are completed, including those before a resume. Each iteration has one update.
   [[nodiscard]] std::int64_t iteration() const noexcept;
-  /// Returns how many iterations an epoch has: the iterator's steps, or fewer with TrainerOptions::accumulate.
+  /// Returns how many iterations an epoch has. This is the number of the iterator's steps, or fewer with
+  /// TrainerOptions::accumulate.
   [[nodiscard]] std::int64_t iterations_per_epoch() const;
   /// Returns how many epochs are completed, including those before a resume.
   [[nodiscard]] std::int64_t epoch() const noexcept;

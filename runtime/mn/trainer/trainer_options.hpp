@@ -46,10 +46,10 @@ struct TrainerOptions {
   CudaGraph cuda_graph = CudaGraph::kOff;
   /// Folder for the files of all extensions. The trainer makes the folder if it does not exist, and locks it.
   std::filesystem::path out = "result";
-  /// If true, all ranks finish the iteration and write a checkpoint when the job is about to end, and run() returns
-  /// kExitRequeue. This happens if any rank gets SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP, by which schedulers announce the
-  /// end of a job, and before the job's time limit (from Slurm or MN_END_TIME). If the same signal comes again, the
-  /// process ends at once.
+  /// If true, and the job is about to end, all ranks finish the iteration and write a checkpoint, and run() returns
+  /// kExitRequeue. A job is about to end in two cases: when any rank gets SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP, by which
+  /// schedulers announce the end, and shortly before the job's time limit (from Slurm or MN_END_TIME). If the same
+  /// signal comes again, the process ends at once.
   bool checkpoint_on_signal = false;
   /// If not null, this Trace records the phases of each step. Each step then waits for the device, so that its times
   /// include the device's work. Give the same Trace to the optimizer.

@@ -45,7 +45,7 @@ int Trainer::run() {
   const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
   signal_ = signal;
   begin_run();
-  note_iteration(iteration());  // before the scope: this run has made no step yet
+  note_iteration(iteration());  // before the ActivityScope, because this run has made no step yet
   const ActivityScope activity("training");
   if (extensions_->any_pending()) run_extensions();  // extensions due in the iteration of the checkpoint
   while (!is_over() && end_reason_ == kNoReason) {

@@ -1,4 +1,4 @@
-/// The parts of a training that Trainer, TrainingStep, TrainingState and Checkpointer share. Internal.
+/// The parts of a training. Trainer, TrainingStep, TrainingState and Checkpointer share them. Internal.
 #pragma once
 
 #include <chrono>

@@ -50,12 +50,12 @@ class TrainingStep {
     std::int64_t samples = 0;
     double weight = 0;
   };
-  /// What the loss function has returned for a minibatch.
+  /// The result of the loss function for a minibatch.
   struct ForwardResult {
     Loss loss;
     Summary metrics;
   };
-  /// What a recorded step returns. Invariant 4: each launch of graph_ overwrites these tensors.
+  /// The result of a recorded step. Invariant 4: each launch of graph_ overwrites these tensors.
   struct RecordedResult : ForwardResult {
     double weight;
   };

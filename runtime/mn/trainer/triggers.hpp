@@ -14,7 +14,7 @@ enum class IntervalUnit : std::uint8_t {
   kSecond      ///< seconds by rank 0's clock
 };
 
-/// A period of training, for instance {1, "epoch"}, {100, "iteration"} or {60, "second"}.
+/// The interval at which a trigger fires, for instance {1, "epoch"}, {100, "iteration"} or {60, "second"}.
 struct Interval {
   double every = 1;                          ///< the period, in `unit`; > 0
   IntervalUnit unit = IntervalUnit::kEpoch;  ///< unit of the period
