@@ -1,4 +1,4 @@
-/// Writes TensorBoard's event files: TFRecords that hold Events (tensorflow/core/util/event.proto).
+/// Writes the event files that TensorBoard reads: TFRecords that hold Events (tensorflow/core/util/event.proto).
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ class LearningRate final : public Extension {
   /// the first optimizer is meant. Each optimizer may have a LearningRate of its own.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
       : schedules_{std::move(schedule)}, optimizer_(std::move(optimizer)) {}
-  /// `schedules` has one schedule for each parameter group, in the order of the groups. The first iteration throws
-  /// ArgumentError if the optimizer has more or fewer groups.
+  /// `schedules` has one schedule for each parameter group, in the order of the groups. If the optimizer has more or
+  /// fewer groups, the first iteration throws ArgumentError.
   explicit LearningRate(std::vector<Schedule> schedules, std::string optimizer = "")
       : schedules_(std::move(schedules)), optimizer_(std::move(optimizer)), by_group_(true) {}
 

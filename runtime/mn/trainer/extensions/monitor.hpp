@@ -26,7 +26,7 @@ void check_monitored(const std::string& value);
 /// "acc", because the metric "auc" may be reported later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
-/// Follows one value of the log. All ranks see the same values, and get the same answers.
+/// Follows one value of the log. All ranks see equal values, so the functions return the same on all ranks.
 class Monitor {
  public:
   /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A new value

@@ -38,8 +38,8 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective: throws if `key` looks misspelled. If the metric is only missing, logs this fact, because an epoch may
-/// have no value of the metric.
+/// Collective: throws if `key` looks misspelled. If `key` is missing but resembles no reported name, only logs a
+/// warning, because an epoch may have no value of the metric.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;

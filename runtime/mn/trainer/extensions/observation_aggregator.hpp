@@ -1,4 +1,4 @@
-/// Computes one number from the values of all ranks, such as a maximum: ChainerMN's ObservationAggregator.
+/// Computes one number, such as a maximum, from the values of all ranks, like ChainerMN's ObservationAggregator.
 #pragma once
 
 #include <functional>

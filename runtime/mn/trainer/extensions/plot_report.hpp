@@ -1,4 +1,4 @@
-/// Draws OUT/plot.png: curves of the log, by gnuplot.
+/// Draws the curves of the log into OUT/plot.png, by gnuplot.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace mn::extensions {
 
-/// A panel of the plot: its title, and the names of the log's values in it.
+/// A panel of the plot: the title of the panel, and the names of the log's values that the panel shows.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
 /// Rank 0 draws the plot after a report, once an epoch by default and at most every ten seconds, and at the end. If a
@@ -43,7 +43,7 @@ class PlotReport final : public Extension {
 
   /// Adds the points of an entry of the log.
   void add(const nlohmann::json& entry);
-  /// Adds the points of all new entries of the log.
+  /// Adds the points of all entries that the log got since the last call.
   void add_new();
   /// Returns the gnuplot commands that draw all points into the PNG file `png`. Empty if there is no point.
   [[nodiscard]] std::string script(const std::string& png) const;

@@ -15,7 +15,7 @@ namespace mn::extensions {
 /// Prints one line for each new entry of the log, below one header.
 class PrintReport final : public Extension {
  public:
-  /// When the header is printed, and with which columns.
+  /// Says when the header is printed, and which columns the header has.
   enum class Header {
     kAtStart,   ///< before training, with all columns
     kOfEntries  ///< with the columns of all entries so far; printed again if an entry has a new column

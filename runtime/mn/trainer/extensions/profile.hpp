@@ -1,4 +1,5 @@
-/// Writes OUT/profile.jsonl and OUT/trace.json: how long each step took on each rank, and why.
+/// Writes OUT/profile.jsonl and OUT/trace.json. They show how long each step took on each rank, and which part of the
+/// step took the time.
 #pragma once
 
 #include <chrono>

@@ -144,8 +144,8 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // The proposed rate is looked for only before the least loss. Behind it, the loss may jump up and fall fast again, at
-  // a rate that would ruin a training.
+  // The proposed rate is looked for only before the least loss. After the least loss, the loss may jump up and fall
+  // fast again, at a rate that would ruin a training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

@@ -43,8 +43,8 @@ struct RateFinderOptions {
 /// Rank 0 writes OUT/rate_search.json, which report.html shows as a curve, and logs the proposal.
 class RateFinder final : public Extension {
  public:
-  /// `log` belongs to the same trainer, runs in each iteration, and must outlive this extension. Throws UsageError if
-  /// an option is out of its range.
+  /// `log` belongs to the same trainer, must run in each iteration, and must outlive this extension. Throws UsageError
+  /// if an option is out of its range.
   explicit RateFinder(const LogReport& log, const RateFinderOptions& options = {});
   ~RateFinder() override;
 

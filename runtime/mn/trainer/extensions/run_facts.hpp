@@ -11,7 +11,7 @@
 
 namespace mn::extensions {
 
-/// Facts about a run that only the program knows.
+/// Facts about a run that only the program knows, and not the Trainer.
 struct RunDetails {
   std::string unit = "samples";                  ///< what is counted each second: "images", "tokens", …
   double units_per_sample = 1;                   ///< for instance the tokens of a sample
@@ -35,7 +35,7 @@ struct RunFacts {
 /// Returns the facts of a trainer's run. Call it after Trainer::resume(). Local.
 [[nodiscard]] RunFacts facts_of(const Trainer& trainer);
 
-/// Returns the object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".
+/// Returns the JSON object that run.jsonl has under "run": the facts, the details, and the versions of mn and torch.
 [[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
 
 /// Describes a run in one line, for instance "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch,

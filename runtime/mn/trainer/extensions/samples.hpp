@@ -1,4 +1,4 @@
-/// Writes images and texts that show what a model does.
+/// Writes images and texts of the program's choice during training, to show what the model does.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-/// Extensions that write checkpoints during training.
+/// Defines extensions that write checkpoints during training.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-/// Evaluates the model during training: Chainer's extensions.Evaluator.
+/// Evaluates the model during training, like Chainer's extensions.Evaluator.
 #pragma once
 
 #include <memory>
