@@ -38,7 +38,7 @@ inline constexpr const char* kClassFieldHint =
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Makes minibatches for validation from shards, in the stored order (LoaderOptions::by_part).
+/// Makes minibatches for validation from shards. The samples stay in the stored order (LoaderOptions::by_part).
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});

@@ -40,7 +40,7 @@ void add_other_work(std::vector<Options::Condition>& conditions, const CommonOpt
   const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
   add_each(conditions, kOfTraining, trains, searching);
   add_each(conditions, "one-batch", trains, searching);
-  // --resume auto is no error, because batch scripts always give it. A search ignores it.
+  // With --find-lr, --resume auto is no error, because batch scripts always give --resume auto. The search ignores it.
   conditions.push_back({"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; }, searching});
   conditions.push_back({"group", [&common] { return common.find_lr.empty() || !has_group_schedule(common); },
                         "by a schedule or a warmup " + searching});

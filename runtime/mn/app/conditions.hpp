@@ -10,8 +10,8 @@
 
 namespace mn::app {
 
-/// Returns the conditions of all common options. The conditions of UpdateOptions are not among them; they are in
-/// update.cpp. `common` must outlive the result.
+/// Returns the conditions of all common options except the UpdateOptions, whose conditions are in update.cpp. `common`
+/// must outlive the result.
 [[nodiscard]] std::vector<Options::Condition> effects_of(const CommonOptions& common);
 
 /// For Options::add_conditions(): returns the conditions of the common options that only a training uses. `trains`

@@ -1,4 +1,4 @@
-/// Searches for a learning rate instead of training, as --find-lr asks.
+/// Searches for a learning rate in place of training, as --find-lr asks.
 #pragma once
 
 #include <string>

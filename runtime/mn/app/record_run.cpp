@@ -35,9 +35,8 @@ void write_page(const std::filesystem::path& out) {
   write_file(out / "report.html", make_report({std::filesystem::proximate(out)}));
 }
 
-/// Writes the page OUT/report.html after reports and at the end of training. After a write, the next report's page is
-/// written only if kPeriod has passed, and if enough time has passed that writing takes at most a hundredth of the
-/// time.
+/// Writes the page OUT/report.html after reports and at the end of training. After a write, the next reports are left
+/// out until kPeriod has passed, and until the write has taken at most a hundredth of the time.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}

@@ -25,7 +25,7 @@ struct ExtensionToAdd {
   ExtendOptions options = {};            ///< passed to Trainer::extend()
 };
 
-/// The description of a training job. A job needs a model, minibatches and a loss; all other members are optional.
+/// Describes a training job. A job needs a model, minibatches and a loss; all other members are optional.
 struct Training {
   std::shared_ptr<torch::nn::Module> model;   ///< on the CPU; run_training() moves it to --device
   std::shared_ptr<Iterator> train = {};       ///< minibatches, as train_batches() makes them

@@ -88,8 +88,8 @@ img { max-width: 100%; image-rendering: pixelated; border-radius: 4px; display: 
   td.wide { width: 50%; } .legend { font-size: 13px; } }
 )";
 
-/// Returns the CSS classes of each color. The first letter of a class says what has the color: c lines, m marks, l
-/// lines of a legend, p parts of bars, k parts of bars in a legend.
+/// Returns the CSS classes of each color. The first letter of a class says which part of a page has the color: c for
+/// curves, m for marks, l for lines in a legend, p for parts of bars, k for the names of these parts in a legend.
 std::string color_classes() {
   OutText text;
   for (int i = 0; i <= kGray; ++i) {

@@ -31,9 +31,9 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
-/// Returns with which text the names of the main validation set's values begin: "validation/", or "validation/SET/" if
-/// all sets have names. SET is then the first set in --val or, if the log lacks this set, the first set in alphabetical
-/// order.
+/// Returns the beginning that all names of the main validation set's values have: "validation/", or "validation/SET/"
+/// if all sets have names. SET is then the first set in --val or, if the log lacks this set, the first set in
+/// alphabetical order.
 std::string main_validation(const Run& run) {
   std::set<std::string> validations;
   for (const std::string& name : metrics_of(run)) {

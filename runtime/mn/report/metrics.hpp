@@ -14,7 +14,7 @@ namespace mn::report {
 /// The name of the speed in the log. The name is the same even if the run counts samples or tokens.
 inline constexpr const char* kSpeed = "images_per_second";
 
-/// The newest and the best value of a metric in a run.
+/// The newest and the best value that a metric has in a run.
 struct MetricValues {
   double last = 0;
   double best = 0;      ///< best value; equals `last` if neither lower nor higher is better

@@ -58,7 +58,7 @@ void read_options(Run& run, const fs::path& path) {
   }
 }
 
-/// Adds the times of a report line to the run. They are means over the `steps` steps since the previous line.
+/// Adds the times of a report line to the run. The times are means over the `steps` steps since the previous line.
 void add_times(Run& run, json event, std::int64_t steps) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
