@@ -10,7 +10,8 @@
 namespace mn {
 
 bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
-  // One minimum gives both extremes: the least value, and the complement of the greatest value.
+  // A single reduction by minimum gives the smallest and the greatest value of all ranks. The first element becomes the
+  // smallest value. The second becomes the bitwise complement of the greatest value.
   const auto number = static_cast<std::int64_t>(value);
   std::int64_t extremes[] = {number, ~number};
   comm.allreduce(extremes, ReduceOp::kMin);

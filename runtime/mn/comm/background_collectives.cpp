@@ -7,18 +7,19 @@
 //    order.
 // 3. When a call starts on a device, its place on the stream is marked (DeviceMark), so wait() does not wait for later
 //    calls.
-// 4. After an error some ranks may have made more calls than others. So no later call is made, and the wait() of each
-//    later call throws the error. If debug mode finds an error, every rank throws it, so later calls are still made.
-// 5. Starting a call waits for no other rank. The thread makes its communicator in its first call, and the call's
-//    time-out also limits the wait for other ranks' threads. The MPI communicators that the thread needs were made with
-//    the program's communicator. If the first call made them, the ranks could deadlock: Open MPI makes one communicator
-//    at a time in a process, and the program may be making a different one, together with ranks that wait for the
-//    program to start its first call.
+// 4. After an error of one call, some ranks may have made more calls than others. Therefore the thread makes no later
+//    call, and the wait() of each later call throws the error. An error that debug mode finds is different: every rank
+//    throws it, so the thread still makes the later calls.
+// 5. A rank that starts a call waits for no other rank. The thread makes its communicator in the first call, and the
+//    call's time-out also limits the wait for the remaining ranks' threads. The MPI communicators that the thread needs
+//    were made earlier, together with the program's communicator. If the first call made them, the ranks could
+//    deadlock, because Open MPI makes one communicator at a time in a process. The program may just be making a
+//    different communicator, together with ranks that wait until the calling rank starts the first call.
 // 6. If a rank gives up the program's communicator, every wait() for a call with a time-out ends, and the thread's
-//    communicator is given up, too. While the thread's communicator is being made, it cannot be given up: only the
-//    call's time-out ends the wait.
-// 7. If a nonblocking call gives up, the program's communicator is given up, too, because ranks may differ in their
-//    later calls.
+//    communicator is given up, too. The thread's communicator cannot be given up while it is being made. During that
+//    time only the call's time-out ends the wait.
+// 7. If a nonblocking call gives up, the program's communicator is given up, too, because afterwards ranks may make
+//    different calls.
 //
 // Cost of a call: two thread switches if the background thread makes the call, or one mark on the stream on a device.
 #include <chrono>
@@ -62,8 +63,8 @@ void make_call(CallTimeouts& program, Communicator& comm, const std::function<vo
   }
 }
 
-/// Waits until the background threads of all other ranks arrive here. Throws CommError after the time-out, or if a rank
-/// gives up the program's communicator.
+/// Waits until the background threads of all remaining ranks have called this function. Throws CommError after the
+/// time-out, or if a rank gives up the program's communicator.
 void meet_other_threads(CallTimeouts& timeouts, const CallName& call, const CallTimeouts& program, MPI_Comm comm) {
   TimedCall first(timeouts, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -92,7 +93,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // invariant 4: later calls still run
+        done->set_exception(std::current_exception());  // invariant 4: every rank throws it
       }
     });
   }

@@ -1,6 +1,7 @@
-// The communicator's collective calls with parts of equal length. CallCheck first checks each call. If all buffers lie
-// on the device, the device's collectives make the call. Otherwise MPI makes the call, or MessageReducer if it is a
-// reduction in rank order. Host copies replace device buffers that MPI does not take.
+// The communicator's collective calls in which every rank passes equally many elements. CallCheck first checks each
+// call. If all buffers lie on the device, the device's collectives make the call. Otherwise MessageReducer makes
+// reductions in rank order, and MPI makes all remaining calls. Host copies replace device buffers that MPI does not
+// take.
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -19,8 +20,8 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
-/// Returns when all ranks have called it. A barrier with a time-out uses MPI_Ibarrier, and MPI ends the process if
-/// another rank makes a different collective call. So the ranks compare their calls first.
+/// Returns when all ranks have called this function. A barrier with a time-out uses MPI_Ibarrier, and MPI would end the
+/// process if a different rank made a different collective call. Therefore the ranks compare their calls first.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
   if (timed_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
@@ -38,8 +39,8 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root only reads its buffer, and all ranks but the root only write. At most one host copy is enough on each
-  // rank.
+  // The root only reads its buffer, and all remaining ranks only write to theirs. Therefore each rank copies in one
+  // direction only.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
@@ -78,8 +79,8 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype);
-    // MPI requires MPI_IN_PLACE on all ranks or on none. The parts of some ranks may be in place, so a rank whose part
-    // lies elsewhere on the host copies the part to its place in `out`.
+    // MPI requires that all ranks pass MPI_IN_PLACE, or none. The parts of some ranks may already lie at their places
+    // in `out`. Therefore a rank with a part elsewhere on the host copies the part to the rank's place in `out`.
     bool in_place = is_in_place(out, in, rank());
     if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
@@ -106,8 +107,8 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const bool in_place = is_in_place(recv, send, 0);
   on_host(in_place ? host_copies_->after(send, recv) : host_copies_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
-            // MPI requires MPI_IN_PLACE on all ranks or on none, and this call does not pass it. If `in` and `out` are
-            // one buffer, `in` is copied, unless on_host() has copied it.
+            // MPI requires that all ranks pass MPI_IN_PLACE, or none. Here no rank passes it. Therefore if `in` and
+            // `out` are the same buffer, MPI gets a copy of `in`.
             const KeptForMpi<std::vector<std::byte>> copy({});
             if (in_place && in.data == out.data) {
               copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
@@ -164,7 +165,8 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   const auto call =
       calls_->collective("reduce", send, checks, [&] { return described(send) + by(op) + from_root(root); });
   if (rank() != root) recv = {};
-  // All ranks must choose alike, so only `send` decides: `recv` exists only on the root.
+  // All ranks must make the same choice between device and host. Therefore only `send` decides, because only the root
+  // has a `recv`.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
   calls_->match("reduce", send, root, op);
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {

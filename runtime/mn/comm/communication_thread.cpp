@@ -51,7 +51,8 @@ CommunicationThread::~CommunicationThread() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  // The thread may be in a call that other ranks never join. join() would wait forever, so the thread is detached.
+  // While an exception unwinds the stack, the thread may be in a call that other ranks never make. join() would then
+  // wait forever, so the thread is detached.
   if (std::uncaught_exceptions() > 0) {
     thread_.detach();
     return;
@@ -83,7 +84,8 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // After an error some ranks may have made more calls than others, so no later task runs. wait() throws the error.
+    // After an error some ranks may have made more calls than others, so the new task is dropped. wait() throws the
+    // error.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -121,13 +123,13 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // The lock is not held while the communicator is made: making it takes all ranks, and some ranks may come late.
+  // The lock is not held while the communicator is made, because this step waits for all ranks, and some may come late.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
 }
 
-/// Runs the next task. The lock is not held while the task runs, and while its memory is freed.
+/// Runs the next task. The lock is not held while the task runs or while its memory is freed.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
   assert(!shared.tasks.empty() && !shared.busy);
   Task task = std::move(shared.tasks.front());
@@ -141,8 +143,8 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // The task is destroyed before the lock is taken again, because the task may own GPU memory, and freeing that waits
-  // for the GPU.
+  // The task is destroyed before the lock is taken again, because the task may own GPU memory, and freeing GPU memory
+  // waits for the GPU.
   task = nullptr;
   lock.lock();
   shared.busy = false;

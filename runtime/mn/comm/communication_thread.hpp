@@ -5,12 +5,12 @@
 /// 1. One thread at a time uses the communicator: this thread while it has tasks, otherwise the thread that owns the
 ///    CommunicationThread object.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
-/// 3. While an exception unwinds the stack, the destructor waits for no rank, because some ranks may never join the
-///    running call. Instead it detaches the thread; the thread, its tasks and its communicator may then last as long as
+/// 3. While an exception unwinds the stack, the destructor waits for no rank, because some ranks may never make the
+///    running call. Instead it detaches the thread. The thread, its tasks and its communicator may then last as long as
 ///    the process.
 /// 4. MPI_Finalize must not run while a thread is in an MPI call, so mn::Job calls wait_for_all() first.
-/// 5. wait() does not hold the mutex when it throws. If nobody catches the exception, mn::Job handles it before the
-///    stack unwinds, and a mutex held by wait() would still be locked.
+/// 5. wait() does not hold the mutex when it throws. If nobody catches the exception, mn::Job's handler runs before the
+///    stack unwinds, and would find a mutex held by wait() still locked.
 ///
 /// Cost: one MPI communicator, one thread, and two thread switches for each task.
 #pragma once
@@ -36,12 +36,13 @@ class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
 
-  /// Whether the thread can be made: the program must have started MPI with MPI_THREAD_MULTIPLE.
+  /// True if the thread can be made, which requires that the program has started MPI with MPI_THREAD_MULTIPLE.
   [[nodiscard]] static bool is_possible();
   /// Collective: makes the thread and its communicator. Throws UsageError unless is_possible().
   explicit CommunicationThread(const Communicator& comm);
-  /// Only starts the thread, so the constructor is not collective. Before its first task the thread calls `make`, which
-  /// is collective over the threads of all ranks. Throws UsageError unless is_possible().
+  /// Not collective, because the constructor only starts the thread. Before its first task the thread calls `make`,
+  /// which makes the communicator and is collective over the threads of all ranks. Throws UsageError unless
+  /// is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
   /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, the
   /// destructor does not wait: the detached thread finishes the tasks, and a task owns all memory that it uses.
@@ -50,15 +51,16 @@ class CommunicationThread {
   /// The thread's communicator. The program may use it while no task is submitted, for instance to allocate shared
   /// memory.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
-  /// Whether the thread's communicator was made. May be called on any thread.
+  /// True if the thread's communicator was made. Any thread may call the function.
   [[nodiscard]] bool has_communicator() const;
-  /// Calls Communicator::abort() of the thread's communicator. May be called on any thread.
+  /// Calls Communicator::abort() of the thread's communicator. Any thread may call the function.
   void abort(const std::string& reason);
   void submit(Task task);
-  /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.
+  /// Returns when all tasks have run and are destroyed. If a task has thrown an error, every wait() throws the first
+  /// error.
   void wait();
   /// Waits, at most for `patience`, until all CommunicationThreads of the process, including detached ones, have run
-  /// their tasks. False if a thread still waits for other ranks: MPI cannot be finalized then.
+  /// their tasks. False if a thread still waits for other ranks; MPI must not be finalized then.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:
@@ -73,8 +75,8 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// The states of all threads of the process that still run, also of detached threads. The register lives as long as
-  /// the process.
+  /// The shared states of all CommunicationThreads of the process that still run, including detached ones. The register
+  /// lives as long as the process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;

@@ -39,8 +39,8 @@ Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
       comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
-      // A communicator for a background thread uses setup.comm for its collective calls. It makes no duplicate, because
-      // it needs no second MPI communicator for send() and recv().
+      // A communicator for a background thread uses setup.comm itself for its collective calls. It makes no duplicate,
+      // because the thread never calls send() or recv(), which would need a second MPI communicator.
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
@@ -51,8 +51,8 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // A Request may outlive this communicator and its MPI communicators. Without a time-out, the wait() of a Request asks
-  // no ranks for their calls, and needs no MPI communicator.
+  // A Request may outlive this communicator and its MPI communicators. Without a time-out, wait() asks no rank, and
+  // needs no MPI communicator.
   calls_->timeouts().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -68,10 +68,10 @@ bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!internal_comm_) return;
-  static_cast<void>(has_given_up());  // collective() then throws if another rank has given up
+  static_cast<void>(has_given_up());  // if a different rank has given up, collective() below throws
   {
     const auto call = calls_->collective("finalize");
-    // The destructors of these members call MPI or NCCL, and must run before the MPI communicators are freed.
+    // The destructors of the members call MPI or NCCL, and must run before the MPI communicators are freed.
     background_.reset();
     recorded_.reset();
     do_finalize();
@@ -115,10 +115,10 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/, const N
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), Nothing(),
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // The ranks compare the size of the allocation here, because do_allocate() meets only ranks of the same node.
+  // All ranks compare the size of the allocation here, because in do_allocate() only the ranks of one node meet.
   calls_->match("allocate", of_bytes(bytes));
-  // Memory that is not shared is made only if do_allocate() returns null. Either all ranks of a node get shared memory
-  // from it, or none does.
+  // do_allocate() gives shared memory to all ranks of a node, or null to all of them. If it returns null, each rank
+  // allocates memory of its own.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

@@ -1,4 +1,4 @@
-/// From a CommunicatorSetup every backend makes its communicator.
+/// The values from which every backend makes its communicator (CommunicatorSetup).
 #pragma once
 
 #include <chrono>
@@ -27,12 +27,12 @@ struct CommunicatorSetup {
   std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients are sent; no value: their own dtype
   std::shared_ptr<Nccl> nccl = {};                 ///< made by split(); null: the backend makes it
   NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them
-  std::shared_ptr<const Mpi> comparisons = {};     ///< CallCheck::share_comparisons() of the whole, or null
+  std::shared_ptr<const Mpi> comparisons = {};     ///< share_comparisons() of the communicator that is split, or null
 };
 
-/// Collective: makes a communicator of the backend `setup.name`; if every rank has a GPU, uses the backend's version
-/// for GPUs. Throws a UsageError that lists all names if the name is unknown. A communicator with a call that has given
-/// up is never destroyed.
+/// Collective: makes a communicator of the backend `setup.name`. If every rank has a GPU, uses the backend's version
+/// for GPUs. Throws a UsageError that lists all names if the name is unknown. If a call of the communicator gives up,
+/// the communicator is never destroyed, because MPI may still use its memory.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 }  // namespace mn

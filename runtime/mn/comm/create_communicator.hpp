@@ -1,4 +1,5 @@
-/// Creation of communicators, and free functions on them; included by <mn/comm/communicator.hpp>.
+/// Functions that make communicators, and free functions that use communicators. <mn/comm/communicator.hpp> includes
+/// this header.
 #pragma once
 
 #include <chrono>
@@ -30,9 +31,9 @@ struct CommunicatorOptions {
   std::optional<DType> allreduce_grad_dtype = {};
 };
 
-/// Collective over `comm`: makes a communicator of a duplicate of `comm`; the caller still owns `comm`. `name` is one
-/// of communicator_names(), or "auto", which chooses a backend; rank 0 then logs the choice and its reason. Throws a
-/// UsageError that lists all names if `name` is unknown.
+/// Collective over `comm`: makes a communicator of the ranks of `comm`. It uses a duplicate, so the caller still owns
+/// `comm`. `name` is one of communicator_names(), or "auto". For "auto" the function chooses a backend, and rank 0 logs
+/// the choice and its reason. Throws a UsageError that lists all names if `name` is unknown.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
@@ -41,12 +42,12 @@ struct CommunicatorOptions {
 /// data. Cost: one allreduce of 16 bytes.
 [[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
-/// Number of collective calls that the calling thread has made, on all communicators.
+/// The number of collective calls that the calling thread has made on all communicators together.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
 /// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). The error's
 /// text is "the ranks differ in WHAT", and then the first key whose value differs between rank 0 and the first rank
-/// that differs from rank 0. If the objects are equal, the cost is one same_on_all_ranks().
+/// with a different object. If the objects are equal, the cost is one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
 /// While a CallTimeout lives, the calling rank's calls on `comm` have the given time-out; the destructor restores the

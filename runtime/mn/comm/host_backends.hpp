@@ -15,7 +15,7 @@ class NodeReducer;
 
 /// Which ranks exchange data in a reduction.
 enum class HostExchange {
-  kNone,     ///< gradients are not reduced, to measure all other costs; other calls work as with kRanks
+  kNone,     ///< gradients are not reduced, to measure all other costs of a step; all other calls work as with kRanks
   kRanks,    ///< all ranks, by messages, in rank order
   kLeaders,  ///< the ranks of a node through shared memory, then the first rank of each node by messages
   kSlices,   ///< as kLeaders, but each rank of a node exchanges a slice of the data by messages
@@ -24,8 +24,8 @@ enum class HostExchange {
 struct HostBackend {
   std::string_view name;
   HostExchange exchange = HostExchange::kRanks;
-  bool packs = true;      ///< reduces all gradients of a dtype at once; false: each gradient by itself
-  bool one_node = false;  ///< UsageError unless all ranks are on one node
+  bool packs = true;      ///< true: reduces all gradients of a dtype at once; false: each gradient by itself
+  bool one_node = false;  ///< true: throws UsageError unless all ranks are on one node
 };
 
 /// The backends for CPUs: naive, flat, hierarchical, two_dimensional, single_node and dummy.
@@ -36,13 +36,13 @@ struct HostBackend {
 /// Unless all ranks are on one node, throws a UsageError that recommends the communicators named in `instead`.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// The communicator of a backend in host_backends(). Backends for GPUs derive from this class: gradients that lie on
-/// the host are then reduced as by the backend flat.
+/// The communicator of a backend in host_backends(). Backends for GPUs derive from this class; therefore they reduce
+/// gradients on the host like the backend flat.
 class HostCommunicator : public Communicator {
  public:
   /// Makes a communicator of the backend "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// Takes the MPI communicators of the node in `comms`. If `comms` is empty, the constructor makes these
+  /// `comms` has the MPI communicators of the rank's node. If `comms` is empty, the constructor makes these
   /// communicators.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
@@ -58,7 +58,7 @@ class HostCommunicator : public Communicator {
   HostExchange exchange_;
   bool packs_;
   GradientPacker packer_;
-  std::unique_ptr<NodeReducer> node_;  // only with kLeaders and kSlices, else null
+  std::unique_ptr<NodeReducer> node_;  // null unless the exchange is kLeaders or kSlices
   NodeComms background_;               // for the background thread's communicator
 };
 

@@ -1,4 +1,4 @@
-// The build without NCCL knows the names of backends that need NCCL, and rejects these names with the reason.
+// A build without NCCL knows the names of backends that need NCCL, to reject the names with the reason.
 #include <mn/comm/registry.hpp>
 
 namespace mn {

@@ -1,5 +1,5 @@
 // The communicator's calls for strings and JSON documents. Only the sender knows their lengths (text_messages.hpp).
-// Documents travel as CBOR (RFC 8949), because JSON's own text has no NaN and no infinity.
+// Documents travel as CBOR (RFC 8949), because JSON text cannot express NaN and infinity.
 //
 // Cost for n ranks and objects of B bytes: gather_obj and scatter_obj take 2 (n - 1) messages at the root.
 // allgather_obj takes an MPI_Allgather of 8 bytes and an MPI_Allgatherv of n B bytes.
@@ -33,11 +33,11 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   return documents;
 }
 
-// Adds documents for allreduce_obj. The sum depends only on the documents, which all ranks have, so all ranks compute
-// an equal sum, or throw an equal ArgumentError.
+// The following functions add documents for allreduce_obj. All ranks have all documents, so all ranks compute an equal
+// sum, or throw an equal ArgumentError.
 
 __extension__ typedef __int128 WideInteger;  // wide enough for a sum of 64-bit integers over all ranks
-using Documents = std::vector<const json*>;  // [rank]
+using Documents = std::vector<const json*>;  // [r] the document of rank r
 
 [[noreturn]] void not_alike(const json& a, const json& b) {
   throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + json_text(a) + " and " + json_text(b),
@@ -135,7 +135,7 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object));
   calls_->match("allgather_obj", {});
-  // A time-out cannot end allgather_texts(). If the call has one, match() has waited until all ranks are here.
+  // A time-out cannot end allgather_texts(). If the call has a time-out, match() has waited until all ranks are here.
   return allgather_texts(internal_comm(), object);
 }
 

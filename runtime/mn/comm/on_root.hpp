@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Collective: rank 0 runs `work`. If `work` throws, every rank throws E with the text of this exception.
+/// Collective: rank 0 runs `work`. If `work` throws, every rank throws an exception of type E with the text of rank 0's
+/// exception.
 template <class E, class... Args>
 void on_root(Communicator& comm, const std::function<void()>& work, Args... args) {
   std::string error;

@@ -1,9 +1,10 @@
 // The communicator's calls between two ranks: send, recv, isend, irecv (PendingMessage), sendrecv.
 //
 // Invariants:
-// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. If a receiver
-//    accepts any rank or any tag, the elements come from the rank and with the tag of the arrived header.
-// 2. recv() compares the header with its own buffer, and throws before it receives elements if they differ.
+// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. A receiver that
+//    accepts any rank or any tag takes the elements from the rank that has sent the header, and with the header's tag.
+// 2. recv() compares the count and dtype in the header with its own buffer. If they differ, recv() throws before it
+//    receives elements.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
 // 4. In debug mode a send of any size completes only after the receiver has begun to receive.
 //
@@ -51,7 +52,8 @@ CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* cal
   return calls.message(call, buffer, dest);
 }
 
-/// Begins a receive, from any rank or with any tag, too. Throws ArgumentError if an argument of the call is wrong.
+/// Begins a receive, which may be from any rank or with any tag. Throws ArgumentError if an argument of the call is
+/// wrong.
 CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* call, const BufferView& buffer,
                         int source, int tag) {
   const bool from_any = source == Communicator::kAnySource;
@@ -87,7 +89,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   on_host(host_copies_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, mpi_source(source), tag, mpi_comm(), status);
-    // Invariant 1: the elements come from the rank and with the tag of the header that has arrived.
+    // Invariant 1: the elements are taken from the rank that has sent the header, and with the header's tag.
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
     if (out.count == 0) return;
@@ -123,9 +125,9 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
   calls_->require_open("sendrecv");
   const bool to_itself = dest == rank() && source == dest;
-  if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before isend()
+  if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before sending
   check_buffer("sendrecv", "recv", recv, device_);
-  if (to_itself) {  // as in a ring of one rank
+  if (to_itself) {  // this happens in a ring of one rank
     check_buffer("sendrecv", "send", send, device_);
     const CallScope call = calls_->message("sendrecv", send, dest);
     MessageHeader::of(send).check(sizeof(MessageHeader), recv, describe_recv(source));
@@ -133,8 +135,8 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }
-  // The send does not block. In a ring with blocking sends every rank would wait in its send, and no rank would
-  // receive.
+  // The send does not block. If ranks in a ring used blocking sends, every rank would wait in its send, and no rank
+  // would receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

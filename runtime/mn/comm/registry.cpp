@@ -40,7 +40,7 @@ void check_name(std::string_view name) {
 struct Choice {
   std::string name;
   std::string reason;
-  bool is_slow = false;  ///< logged as a warning, because the user can set up something quicker
+  bool is_slow = false;  ///< true: logged as a warning, because the user can set up something quicker
 };
 
 /// Collective: chooses the backend if the program asks for "auto".
@@ -70,8 +70,8 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// Returns a pointer to `comm`. The last owner of this pointer destroys the communicator, unless a call has given up:
-/// MPI may still use the communicator's memory then.
+/// Returns a pointer to `comm` whose last owner destroys the communicator, unless a call has given up. In that case the
+/// communicator is never destroyed, because MPI may still use its memory.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -79,8 +79,8 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// Records that the program makes a communicator over `comm`. A communicator over all ranks of the job counts as a
-/// call, with a number, of the group with leader 0 and ordinal 0.
+/// Records that the program makes a communicator over `comm`. If `comm` has all ranks of the job, this counts as a
+/// numbered call of the group with leader 0 and ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
   const bool is_world = group.size == size_of(MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
-/// Finds a backend by its name. One table has the backends for CPUs (host_backends.hpp), another the backends for ranks
-/// with a GPU each (nccl_backends.cpp).
+/// Finds a backend by its name. One table has the backends for CPUs (host_backends.hpp), and a second table has the
+/// backends for jobs in which every rank has a GPU (nccl_backends.cpp).
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ struct NcclBackend {
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// The backends with NCCL. Only pure_nccl and non_cuda_aware of these have no version for CPUs. In a build without NCCL
-/// the table has only these two, with a null `make`.
+/// The table of the backends with NCCL. Two of them, pure_nccl and non_cuda_aware, have no version for CPUs. In a build
+/// without NCCL the table has only these two, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 }  // namespace mn

@@ -1,11 +1,11 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Each call is an exchange of parts, some of them empty. If the buffers lie on the device, the device's own collectives
-// exchange the parts. Otherwise messages carry the parts, with host copies of device buffers. Sender and receiver know
-// each part's length. Between two ranks there is at most one message in each direction, so all messages have the same
-// tag.
+// Each of these calls exchanges parts between ranks. Some parts may be empty. If the buffers lie on the device, the
+// device's own collectives exchange the parts. Otherwise messages carry the parts, with host copies of device buffers.
+// Sender and receiver know each part's length. Between two ranks there is at most one message in each direction;
+// therefore all messages can have equal tags.
 //
-// Cost: one message for each part that goes to another rank, and one copy of the part that a rank sends to itself.
+// Cost: one message for each part that goes to a different rank, and one copy of the part that a rank sends to itself.
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -25,7 +25,7 @@ namespace {
 using Counts = std::span<const std::size_t>;
 
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
-  for (const std::size_t count : counts) {  // their sum may wrap around
+  for (const std::size_t count : counts) {  // the sum of the counts may wrap around
     if (count <= whole.count) continue;
     reject(operation, "a part has " + std::to_string(count) + " elements, more than " + std::string(role) +
                           " has: " + std::to_string(whole.count));
@@ -47,8 +47,8 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                         std::to_string(count));
 }
 
-/// Checks the part that a rank sends to itself. Such a part is copied without MPI, so MPI cannot compare the two
-/// counts.
+/// Checks that a rank sends as many elements to itself as it expects from itself. This part is copied without MPI, so
+/// MPI cannot compare the two counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -74,7 +74,8 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
-      // `all` has a row for each rank: first the counts that the rank sends, then the counts that it expects.
+      // `all` has a row for each rank. A row has first the counts that the rank sends, and then the counts that it
+      // expects.
       const std::uint64_t sent = (*all)[from * row + to];
       const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
@@ -85,7 +86,8 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// What match() compares between ranks: the sum of all counts, and the dtype.
+/// Returns a buffer without memory whose count is the sum of all counts. match() compares its count and dtype between
+/// ranks.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
@@ -111,8 +113,8 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
-/// Checks the arguments of gatherv and scatterv. `whole` is the buffer for the parts of all ranks, which only the root
-/// has.
+/// Checks the arguments of gatherv and scatterv. Only the root has the buffer for the parts of all ranks (called
+/// "whole").
 void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                   const ConstBufferView& recv, Counts counts, int root) {
   const bool gathers = operation == "gatherv";
@@ -143,7 +145,8 @@ std::vector<View> parts_of(const View& whole, Counts counts) {
   return parts;
 }
 
-/// A list of `ranks` parts for an exchange. All parts are empty, except for the part of `rank`.
+/// Returns a list of parts for an exchange, one for each of `ranks` ranks. All parts are empty, except for the part of
+/// rank `rank`.
 template <class View>
 std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   std::vector<View> parts(ranks);
@@ -151,7 +154,7 @@ std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   return parts;
 }
 
-/// The parts of an exchange: sent[r] goes to rank r, received[r] comes from rank r.
+/// The parts of an exchange: sent[r] goes to rank r, and received[r] comes from rank r.
 struct Parts {
   std::vector<ConstBufferView> sent;
   std::vector<BufferView> received;
@@ -159,8 +162,8 @@ struct Parts {
 
 /// Collective: exchanges parts that all lie on the host.
 void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts) {
-  // MessageSteps keeps fewer messages in flight if they are long, and all ranks must keep equally many. No rank knows
-  // the lengths of all messages, so every rank passes the greatest length.
+  // MessageSteps keeps fewer messages in flight if messages are long, and all ranks must keep the same number in
+  // flight. No rank knows the lengths of all messages, so every rank passes the greatest possible length.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
   const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
     const BufferView& in = parts.received[source];

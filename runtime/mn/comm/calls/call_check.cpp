@@ -33,7 +33,8 @@ std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
-/// The first line in which the texts of two calls differ: the line of `a`, and the line of `b`.
+/// Finds the first line in which the texts `a` and `b` of two calls differ. Returns this line of `a` and this line of
+/// `b`.
 std::pair<std::string, std::string> difference(std::string_view a, std::string_view b) {
   auto left = split(a, '\n');
   auto right = split(b, '\n');
@@ -43,8 +44,9 @@ std::pair<std::string, std::string> difference(std::string_view a, std::string_v
   return {std::string(*x), std::string(*y)};
 }
 
-/// What all ranks of a new group must know. Each value is the maximum over the ranks' values: debug mode is on if one
-/// rank asks for it, and the longest time-out holds. Only rank 0 knows the group's name, so all other ranks pass -1.
+/// The settings that all ranks of a new group must hold alike. Each setting is the maximum over the ranks' values, so
+/// debug mode is on if one rank asks for it, and the longest time-out holds. Only rank 0 knows the group's name; all
+/// remaining ranks pass -1 as the name.
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
@@ -83,7 +85,8 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // Inside a ForbiddenCalls only some ranks run the code. A call made here would wait forever for the remaining ranks.
+  // While a ForbiddenCalls object lives, only some ranks run the code. A collective call would wait forever for the
+  // remaining ranks.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = timeouts_->failure(); !failure.empty()) {
@@ -97,26 +100,27 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   std::string text = operation + details;
   log_debug(number + text.substr(0, text.find('\n')));
   const MPI_Comm comm = comparisons_ ? comparisons_->get() : comm_;
-  if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // (3)
-  // A time-out cannot end allgather_texts(). So a call with a time-out first waits for all ranks in a barrier, which
-  // the time-out can end.
+  if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // inv. 3: names itself
+  // A time-out cannot end allgather_texts(). Therefore a call with a time-out first waits for all ranks in a barrier,
+  // because the time-out can end the barrier.
   if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm);
-  // Invariant 2: before the comparison a rank sends nothing but this text: why the rank rejects an argument (empty if
-  // it rejects none), and its call. So all ranks learn of all rejections.
+  // Invariant 2: the comparison is the first message of the call. A rank sends the reason why it rejects an argument
+  // (empty if it rejects none), and then its call. Therefore all ranks learn of all rejections.
   const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
   const auto ranks = allgather_texts(
       comm, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
-  const auto hosts = [&] { return allgather_texts(comm, host_name()); };  // all ranks call it, or no rank does
+  const auto hosts = [&] { return allgather_texts(comm, host_name()); };  // called on all ranks or on none
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejected arguments are reported first: a rejected argument is also a difference between the calls.
+  // Rejected arguments are reported before different calls. A rejected argument would otherwise be reported as a
+  // difference between the calls.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // Invariant 1: all ranks throw an equal error. All ranks compare equal texts and find an equal `r`, the first rank
-  // with a call unlike rank 0's.
+  // Invariant 1: all ranks throw an equal error, because all ranks compare the same texts. Therefore all ranks find an
+  // equal `r`, the first rank whose call differs from rank 0's call.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
@@ -129,7 +133,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
 }
 
 void CallCheck::match(std::string_view operation, const ConstBufferView& what, int root, ReduceOp op) {
-  if (debug_ || group_.size == 1) return;  // debug mode has compared the call
+  if (debug_ || group_.size == 1) return;  // in debug mode the call was compared before
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (timed_call() == nullptr) return NeighborCheck(comm_, own).finish();
@@ -212,7 +216,7 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 }
 
 bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own) {
-  if (whole.count == 0 || part.count == 0) return false;  // equal pointers mean nothing without elements
+  if (whole.count == 0 || part.count == 0) return false;  // an empty part has no place
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
 }
 

@@ -1,16 +1,19 @@
-/// What every call of a communicator does before it sends: it checks its arguments, is recorded, starts its time-out
-/// and, in debug mode, is compared between ranks. Communicator's public members call CallCheck first.
+/// The steps that every call of a communicator takes before it sends data. CallCheck checks the arguments, records the
+/// call, starts its time-out and, in debug mode, compares the call between ranks. Communicator's public members call
+/// CallCheck first.
 ///
 /// Invariants of debug mode:
-/// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
+/// 1. Either all ranks throw an equal ArgumentError or no rank throws, because each rank gets the texts of all ranks
+///    and decides by them.
 /// 2. The comparison is the first message of every collective call, so ranks that make different calls meet in the
 ///    comparison.
 /// 3. NCCL needs one order of calls for all communicators of a GPU. Communicators that share an MPI communicator for
-///    comparisons compare this order, too: a rank that calls another one of them is a mismatch.
-/// 4. A collective call has the same number on all ranks, because a rank that rejects an argument does not count the
-///    call. In debug mode all ranks count the call, and all throw. This invariant holds without debug mode, too.
+///    comparisons therefore also compare the order of calls. If ranks call different communicators of this set, the
+///    comparison finds a mismatch.
+/// 4. A collective call has the same number on all ranks, with and without debug mode. Without debug mode, a rank that
+///    rejects an argument does not count the call. In debug mode all ranks count the call, and all ranks throw.
 ///
-/// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small
+/// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small calls of
 /// MPI_Allgather, and two more before it throws an error. match() sends a message to the next rank (call_match.hpp), or
 /// makes an MPI_Iallgather of 48 bytes if the call has a time-out.
 #pragma once
@@ -46,7 +49,7 @@ class CallScope {
   template <class Compare>
   CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(timeouts, group, call) {
-    if (timed_) timed_->check();  // another rank may have given up already
+    if (timed_) timed_->check();  // a different rank may have given up already
     compare();
   }
 
@@ -55,7 +58,7 @@ class CallScope {
   std::optional<TimedCall> timed_;
 };
 
-/// The `checks` or `details` of a call that has none.
+/// Passed as `checks` or `details` of a call that has no checks or no details.
 struct Nothing {
   std::string operator()() const { return {}; }
 };
@@ -70,11 +73,12 @@ class CallCheck {
     std::chrono::milliseconds timeout{0};  ///< the group gets the longest of all ranks; 0: none
   };
 
-  /// Collective over `comm`, which the caller keeps and frees. `comparisons` is the share_comparisons() of a
-  /// communicator of the same ranks, or null.
+  /// Collective over `comm`. The caller keeps `comm` and frees it. `comparisons` is null, or the result of
+  /// share_comparisons() of a different communicator of the same ranks.
   CallCheck(MPI_Comm comm, const Modes& modes, std::shared_ptr<const Mpi> comparisons = {});
-  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on, for
-  /// another communicator of the same ranks (3). Null without debug mode.
+  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on. A
+  /// second communicator of these ranks can use the result, too, and the order of calls is then compared (invariant 3).
+  /// Null without debug mode.
   [[nodiscard]] std::shared_ptr<const Mpi> share_comparisons();
 
   /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
@@ -100,8 +104,8 @@ class CallCheck {
               compare({operation, call}, details(), rejection);
             }};
   }
-  /// Begins a nonblocking collective call. If `by_thread`, a background thread makes the call, and the thread also
-  /// checks and compares the call in debug mode.
+  /// Begins a nonblocking collective call. If `by_thread` is true, a background thread makes the call, and in debug
+  /// mode this thread also checks and compares the call.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -116,11 +120,11 @@ class CallCheck {
     require_open("allreduce_grad");
     return {*timeouts_, group_, next_call("allreduce_grad", what)};
   }
-  /// Collective, for calls that would otherwise send data without comparing their arguments between ranks. Throws
-  /// CallMismatch unless the ranks make the call with equal count, dtype, root (-1: none) and op. If the call has a
-  /// time-out, all ranks have reached this call when match() returns.
+  /// Collective: compares a call between ranks that do not compare it otherwise. Throws CallMismatch unless all ranks
+  /// make the call with equal count, dtype, root (-1: none) and op. If the call has a time-out, all ranks have reached
+  /// it when match() returns.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
-  /// Makes `call()`. If it throws CallMismatch, the communicator is given up.
+  /// Calls `call()`. If `call()` throws CallMismatch, the communicator is given up.
   template <class Call>
   void give_up_on_mismatch(const Call& call) {
     try {
@@ -134,8 +138,8 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*timeouts_, group_, message_name(operation, what, peer)};
   }
-  // The next three functions make records for DeviceCollectives, which enqueues collective calls and waits for them.
-  // Arguments are not checked, and there is no time-out.
+  // The next three functions are for DeviceCollectives, which enqueues collective calls on the device and waits for
+  // them. They only record; they check no arguments and start no time-out.
 
   /// Records a collective call that is enqueued on the device. The record ends when the call is enqueued, not when its
   /// work is done.
@@ -147,17 +151,17 @@ class CallCheck {
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {group_, message_name(operation, what, peer)};
   }
-  /// Records a wait for collective call number `number` and all calls before it.
+  /// Records that the rank waits until the device has finished collective call number `number` and all calls before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
   /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// For the communicator of a background thread: its next collective call is recorded with the name and the number of
-  /// `call`, the program's nonblocking call.
+  /// For the communicator of a background thread. The thread makes the program's nonblocking call `call`, so its next
+  /// collective call is recorded with the name and the number of `call`.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
-  /// Throws ArgumentError after close(), CommError after a call that gave up.
+  /// Throws ArgumentError after close(), and CommError after a call that gave up.
   void require_open(std::string_view operation) const;
-  /// Collective in debug mode. Later calls throw.
+  /// Closes the communicator: later calls throw. In debug mode close() is collective.
   void close() noexcept {
     open_ = false;
     comparisons_.reset();
@@ -185,8 +189,8 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// How a call is compared and recorded: its operation on this communicator, and its name in records. After
-  /// stand_for(call), the name in records is the name of `call`.
+  /// The two names of a call: `operation` for comparisons between ranks, and `name` for records. After stand_for(call),
+  /// `name` is the name of `call`.
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;
@@ -205,44 +209,46 @@ class CallCheck {
   std::optional<CallName> stands_for_;
 };
 
-// The check_ functions throw ArgumentError. In its text, `operation` ("bcast") names the call, and `role` ("send") the
-// wrong argument.
+// The check_ functions throw ArgumentError if an argument is wrong. In the error's text, `operation` (for example
+// "bcast") names the call, and `role` (for example "send") names the wrong argument.
 
 /// Throws ArgumentError: the call `operation` does not accept `what`.
 [[noreturn]] void reject(std::string_view operation, const std::string& what);
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
-/// `peer` must be a rank of the communicator, but not the calling rank.
+/// Throws unless `peer` is a rank of the communicator and is not the calling rank.
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
 void check_tag(std::string_view operation, int tag, int max_tag);
-/// Rejects booleans, which cannot be reduced, and averages of integers.
+/// Throws for booleans, because they cannot be reduced, and for averages of integers.
 void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op);
-/// `send` and `recv` must both lie on the host, or both on the device.
+/// Throws unless `send` and `recv` both lie on the host, or both on the device.
 void check_same_memory(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
-/// A buffer with elements must have memory, on the host or on `device`.
+/// Throws unless the buffer is empty or has memory on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
-/// Makes check_buffer() of both buffers, and check_same_dtype().
+/// Calls check_buffer() for both buffers, and check_same_dtype().
 void check_buffers(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv, Device device);
-/// `whole` must hold parts × part.count elements.
+/// Throws unless `whole` holds parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// Whether `part` already is part number `own` of `whole`, so nothing must be copied. False if `part` is empty.
+/// True if `part` already lies at its place in `whole`, as part number `own`, so nothing must be copied. False if
+/// either buffer is empty.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
-/// `part` may be exactly part number `own` of `whole` (an in-place call). Every other overlap of `part` and `whole` is
-/// an error.
+/// Throws if `part` and `whole` overlap, unless `part` is exactly part number `own` of `whole` (an in-place call).
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// The buffers of a call as one, for the call's record: the number of all their elements, and the last buffer's dtype.
+/// Describes all buffers of a call as one buffer, for the call's record. The result has the number of all elements and
+/// the dtype of the last buffer.
 [[nodiscard]] ConstBufferView counted(std::span<const BufferView> buffers);
-/// The text for a buffer in the name of a call, for instance " of 7 float32" or " of 7 float32 on a GPU".
+/// How the name of a call describes a buffer, for instance " of 7 float32" or " of 7 float32 on a GPU".
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
-/// The text for the second buffer of a call, for instance ", recv on a GPU". Empty if the buffer lies on the host.
+/// How the name of a call describes its second buffer, for instance ", recv on a GPU". Empty if this buffer lies on the
+/// host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
-/// The text for the root of a call, for instance ", root 3".
+/// How the name of a call tells its root, for instance ", root 3".
 [[nodiscard]] std::string from_root(int root);
 
-/// The first element of a host buffer that is not finite, for instance "nan at element 3". Empty if all elements are
-/// finite, or integers.
+/// Names the first element of a host buffer that is not finite, for instance "nan at element 3". Empty if all elements
+/// are finite or the elements are integers.
 [[nodiscard]] std::string first_non_finite(const ConstBufferView& buffer);
 
 }  // namespace mn

@@ -14,16 +14,16 @@ class CallHostCopies {
   /// The constructor allocates nothing. `device` is the index of the GPU; communicators on the CPU ignore it.
   explicit CallHostCopies(int device);
 
-  /// The host copies of calls that block.
+  /// The memory for host copies of blocking calls.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Returns the host copies for the buffers `first` and `second`; null if neither buffer lies on the device. Copying
-  /// begins after the work on the buffers' streams.
+  /// Returns the object that makes host copies of the buffers `first` and `second`. Null if neither buffer lies on the
+  /// device. The copies begin after the work on the buffers' streams.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Like after(first, second), but returns null if MPI itself can take the buffers: it takes device memory, and the
-  /// call has no time-out. In this case the function waits for the work on the buffers' streams.
+  /// Like after(first, second), but also returns null if MPI takes device memory and the call has no time-out, because
+  /// MPI can then take the buffers themselves. In this case the function waits for the work on the buffers' streams.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Returns the pool from which a nonblocking message takes the host copy of this buffer. If the buffer needs no copy,
-  /// waits for the work on the buffer's stream and returns null.
+  /// Returns the pool from which a nonblocking message takes memory for the host copy of this buffer. If the buffer
+  /// needs no host copy, waits for the work on the buffer's stream and returns null.
   [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:

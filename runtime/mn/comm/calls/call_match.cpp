@@ -15,8 +15,8 @@ int rank_in_job(MPI_Comm comm, int rank) {
   return found < 0 ? rank : found;
 }
 
-/// Describes `call` in the text of an error. The text has the op and the scale only if `other` has different ones, and
-/// leaves out a count of 0 unless the counts or dtypes of equal operations differ.
+/// Describes `call` for an error about its difference from `other`. The text has the op and the scale only if those of
+/// `other` differ. It leaves out a count of 0, unless the two operations are equal and their counts or dtypes differ.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

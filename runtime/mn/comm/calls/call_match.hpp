@@ -1,15 +1,14 @@
 /// Checks, outside debug mode, whether the ranks of a group make equal collective calls. With unequal counts, ranks
-/// would read beyond their memory or compute nonsense. A reducer compares the shapes of calls (CallShape) and needs no
-/// further message for this: small messages carry the shape beside the data, or the shape lies in shared memory beside
-/// the data.
+/// would read beyond their memory or compute nonsense. Reductions compare the shapes of calls (CallShape) without a
+/// message of their own if small messages or shared memory carry the shape beside the data.
 ///
 /// Invariants:
-/// 1. If a rank's call differs from the call of the rank before it, the rank sends no data to any rank: Open MPI may
-///    write a message that is longer than expected beyond the receiver's buffer. If several neighboring ranks make the
-///    same wrong call, only the first of them notices. To the others, a later message of wrong length is an error
-///    (MessageSteps, mpi_check()) if MPI notices the length.
-/// 2. If one rank makes a different call, that rank and the next rank throw. With a time-out or shared memory every
-///    rank throws; without them, other ranks may wait until the job ends.
+/// 1. If a rank's call differs from the call of the rank before it, the rank sends no data to any rank, because Open
+///    MPI may write a message that is longer than expected beyond the receiver's buffer. If several neighboring ranks
+///    make the same wrong call, only the first of them notices. The remaining ranks get an error later (MessageSteps,
+///    mpi_check()) if MPI notices the wrong length of a message.
+/// 2. If one rank makes a different call, that rank and the next rank throw. If the call has a time-out or the ranks
+///    share memory, every rank throws. Otherwise the remaining ranks may wait until the job ends.
 ///
 /// Cost: NeighborCheck sends one message of 48 bytes to the next rank, whatever the number of ranks.
 #pragma once
@@ -40,7 +39,8 @@ struct CallShape {
         call(call_),
         dtype(reduction.dtype),
         op(reduction.op) {}
-  /// Whether the two shapes are equal bit by bit. Operator == would not do, because a scale may be NaN.
+  /// True if the two shapes are equal bit by bit. Operator == would not do, because a scale may be NaN, and NaN is not
+  /// equal to itself.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);
@@ -61,13 +61,13 @@ struct CallSignature {
 /// Throws CallMismatch if `theirs`, the call of rank `other` of `comm`, differs from `own`, the calling rank's call.
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own);
 
-/// Collective: compares the calling rank's call with the call of the rank before it. The constructor starts the
-/// messages, finish() waits for them.
+/// Collective: compares the calling rank's call with the call of the rank before it. The constructor begins to send the
+/// call to the next rank, and finish() waits for the call of the rank before.
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Waits for the call of the rank before. Throws CallMismatch if that call differs from the calling rank's call. Call
-  /// finish() once, before any data is sent.
+  /// Waits for the message with the call of the rank before. Throws CallMismatch if that call differs from the calling
+  /// rank's call. Call finish() once, before any data is sent.
   void finish();
 
  private:

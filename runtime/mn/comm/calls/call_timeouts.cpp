@@ -11,8 +11,8 @@ namespace {
 using Clock = TimedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
-constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
-constexpr auto kSpinTime = std::chrono::milliseconds(20);    // after this time a wait sleeps between looks
+constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // the shortest time that ranks get to answer a question
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // after this time a wait sleeps instead of spinning
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local TimedCall* current = nullptr;
@@ -28,8 +28,8 @@ std::string numbered(const CallName& call) {
   return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
 }
 
-/// The text for a list of ranks: "rank 2" or "ranks 2, 5 and 7". A long list ends after ten ranks, with the number of
-/// all others.
+/// Writes a list of ranks: "rank 2" or "ranks 2, 5 and 7". A long list names ten ranks and then the number of the
+/// remaining ranks.
 std::string listed(const std::vector<int>& ranks) {
   constexpr std::size_t kMaxListed = 10;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -50,8 +50,8 @@ std::string in_seconds(std::chrono::milliseconds time) {
   return text + " s";
 }
 
-/// A wait polls its condition and pauses after each look at the condition. Early pauses yield the CPU; later pauses
-/// sleep.
+/// The pauses of a wait. A wait makes a pause after each look at the condition. Early pauses only yield the CPU; later
+/// pauses sleep.
 class Pauses {
  public:
   void operator()() const {
@@ -72,13 +72,14 @@ void CallTimeouts::abort(const std::string& reason) {
 
 void CallTimeouts::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // The first reason is kept, because it is the cause; later reasons follow from it.
+  // The first reason is kept, because it is the cause of the failure. Later reasons are consequences.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallTimeouts::has_failed() {
-  // Only the news that a rank gave up is taken here. Questions and answers stay until the calling rank waits in a call.
+  // This loop takes only notices that a rank has given up. Questions and answers stay until the calling rank waits in a
+  // call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -120,7 +121,8 @@ void TimedCall::look(Clock::time_point now) {
   for (Notice notice; timeouts_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // Times are compared in milliseconds: a long time-out in nanoseconds would exceed the range of its integer.
+  // Times are compared in milliseconds, because a long time-out in nanoseconds would exceed the range of its integer
+  // type.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++timeouts_.questions_;
@@ -128,8 +130,8 @@ void TimedCall::look(Clock::time_point now) {
     asked_ = now;
     timeouts_.notices_.send_all({Notice::Kind::kQuestion, timeouts_.group_.rank, question_, call_, {}});
   }
-  // The time-out is checked after all arrived notices were taken, because a rank whose answer came in time is not
-  // missing.
+  // The time-out is checked only after all arrived notices were taken, because a rank whose answer came in time must
+  // not count as missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -191,7 +193,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall would not return when the time-out is over, so this loop polls the requests.
+  // MPI_Waitall would wait beyond the time-out, so this loop polls the requests.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

@@ -1,16 +1,17 @@
-/// How a call of a communicator ends before it completes: by its time-out, or because another rank has given up.
+/// Ends a call of a communicator before it completes, when its time-out is over or a different rank has given up.
 ///
 /// CallCheck makes a CallTimeouts for a communicator, and a TimedCall for each call with a time-out. A wait within the
-/// call polls its condition, and calls check_timeout() each time (each time is a "look"). To find out which ranks are
-/// missing, ranks send each other small messages, called notices (notices.hpp).
+/// call polls its condition, and calls check_timeout() each time. (Each of these times is a "look".) To find out which
+/// ranks are missing, ranks send each other small messages, called notices (notices.hpp).
 ///
 /// Invariants:
-/// 1. If a collective call takes longer than half of its time-out, the rank asks all other ranks for their call; ranks
-///    that wait in a call answer with its name. When the time-out is over, and answers have had time to arrive, the
-///    rank tells all other ranks that it gives up, and why. Waiting ranks then throw a CommError with this reason at
-///    once.
-/// 2. A rank that does not answer counts as missing, because it is in no call with a time-out. Questions are numbered.
-///    An answer carries the number of its question, and a rank ignores answers to questions of earlier calls.
+/// 1. If a collective call takes longer than half of its time-out, the rank asks all remaining ranks for the names of
+///    their calls. A rank that waits in a call answers with the call's name. When the time-out is over, and the answers
+///    have had time to arrive, the rank tells all other ranks that it gives up, and why. Waiting ranks then throw a
+///    CommError with this reason at once.
+/// 2. A rank that does not answer counts as missing, because it is in no call with a time-out. Questions are numbered,
+///    and an answer carries the number of its question. Therefore a rank can ignore answers to questions of earlier
+///    calls.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
 ///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
@@ -46,7 +47,8 @@ class TimedCall;
 
 class CallTimeouts {
  public:
-  /// `comm` and `group` are passed to Notices. If `timeout` is 0, calls have no time-out.
+  /// Notices travel between the ranks of `comm`, and `group` names these ranks. If `timeout` is 0, calls have no
+  /// time-out.
   CallTimeouts(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
@@ -75,15 +77,15 @@ class CallTimeouts {
   std::uint64_t questions_ = 0;  // how many questions this rank has asked
 };
 
-/// A call with a time-out, which lasts from the construction of the object to its destruction, on one thread. Until the
-/// destruction, every wait on this thread checks the time-out of the call.
+/// A call with a time-out. The call lasts from the construction of the object to the destruction, on a single thread.
+/// Until the destruction, every wait on this thread checks the time-out of the call.
 class TimedCall {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What may end a call before it completes.
+  /// The events that may end a call before it completes.
   enum class End {
-    kTimeout,  ///< its time-out is over, or another rank gives up
-    kFailure,  ///< another rank gives up; the time-out is left to another thread's call
+    kTimeout,  ///< the time-out of the call is over, or a different rank gives up
+    kFailure,  ///< a different rank gives up; the call of a different thread watches the time-out
   };
 
   /// If `timeout` is given, it replaces the communicator's time-out.
@@ -93,9 +95,9 @@ class TimedCall {
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;
 
-  /// Throws CommError if the time-out is over, or if another rank has given up.
+  /// Throws CommError if the time-out is over, or if a different rank has given up.
   void check();
-  /// Whether a rank has given up. For functions that do not wait for a call, such as Request::is_done().
+  /// True if a rank has given up. For functions that do not wait for a call, for example Request::is_done().
   [[nodiscard]] static bool is_given_up(CallTimeouts& timeouts, const CallName& call);
 
  private:
@@ -113,26 +115,27 @@ class TimedCall {
   Clock::time_point begin_;
   Clock::time_point next_look_;
   Clock::time_point asked_;
-  std::uint64_t question_ = 0;                  // number of the call's question; 0: not asked yet
-  std::vector<std::optional<Notice>> answers_;  // [rank] no value: no answer
+  std::uint64_t question_ = 0;                  // number of the question that this call has sent; 0: none yet
+  std::vector<std::optional<Notice>> answers_;  // [rank] the rank's answer; no value: none yet
 };
 
 /// The calling thread's call that has a time-out; null if there is none.
 [[nodiscard]] TimedCall* timed_call() noexcept;
 
-/// Throws CommError if the calling thread's call is past its time-out, or if another rank has given up.
+/// Throws CommError if the calling thread's call is past its time-out, or if a different rank has given up.
 inline void check_timeout() {
   if (TimedCall* const call = timed_call(); call != nullptr) call->check();
 }
 
-/// Owns memory that MPI uses in a call with a time-out. If an exception ends the scope of the object, the memory is
-/// never freed, because MPI may still use it.
+/// Owns memory that MPI uses in a call with a time-out. If an exception destroys the object, the memory is never freed,
+/// because MPI may still use it.
 template <class T>
 class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // Invariant 3: the exception may come from a call that gave up.
+    // Invariant 3: the memory stays, because the exception may come from a call that gave up, and MPI may still use the
+    // memory.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
@@ -154,14 +157,14 @@ struct Operation {
   std::source_location where;
 };
 
-/// Waits for the requests, and leaves each request null. In a call with a time-out the wait polls the requests;
-/// otherwise it blocks in MPI.
+/// Waits for the requests, and then sets each of them to MPI_REQUEST_NULL. In a call with a time-out the wait polls the
+/// requests; otherwise it blocks in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
-/// Like mpi_wait() above, for one request. `status` gets MPI's status.
+/// Like mpi_wait() above, for one request. MPI writes its status to `status`.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// Makes a call of MPI in one of two forms: nonblocking if the calling thread is in a call with a time-out, otherwise
-/// blocking. All ranks must choose the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
+/// Makes a call of MPI in its nonblocking form if the calling thread is in a call with a time-out, otherwise in its
+/// blocking form. All ranks must come to the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// The record of one call. `entry` is 4 × the number of the record + its State. All fields are atomic, because a thread
-/// may read a field while it changes; relaxed accesses cost no more than ordinary ones.
+/// The record of one call. `entry` is 4 × (the number of the record) + (its State). All fields are atomic, because one
+/// thread may read a field while a different thread changes it. Relaxed accesses cost no more than ordinary accesses.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> entry;
   std::atomic<const char*> operation;
@@ -35,13 +35,13 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// The ring is static, because a signal handler reads it and takes no argument. Memory starts as zeros, and a slot of
-// zeros counts as a call that has returned.
+// The ring is a global variable, because a signal handler reads the ring, and signal handlers get no arguments for
+// data. The memory starts as zeros, and a slot of zeros counts as a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 
-/// A text for write_calls(), prepared in advance. The object has two copies, because a signal handler may read one copy
-/// while set() writes the other.
+/// A text that is prepared in advance for write_calls(). The object holds two copies of the text, because a signal
+/// handler may read a copy while set() writes to the second copy.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -126,7 +126,7 @@ void add_call(Lines& lines, const Slot& slot) {
   if (entry % kStates != kRunning) lines.add_field(",\"ended_us\":", get(slot.ended_ns) / 1000);
   lines.add("}");
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // invariant 3: read whole
+  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // invariant 3: the whole call was read
   lines.drop();
 }
 
@@ -140,7 +140,7 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
-/// Reads the call in a slot. Returns no value if the call is not in `state`, or if the slot changes during the read.
+/// Reads the call in a slot. No value if the call's state is not `state`, or if the slot changes while it is read.
 std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   if (entry / kStates == 0 || entry % kStates != state) return {};
@@ -242,7 +242,8 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
-  // errno is restored at the end, because a signal handler may run write_calls() and must not change errno.
+  // errno is saved here and restored at the end, because a signal handler may run write_calls() and must not change
+  // errno.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

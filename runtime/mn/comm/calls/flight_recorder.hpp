@@ -6,13 +6,14 @@
 /// Invariants:
 /// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, and one atomic
 ///    compare-and-exchange takes the slot.
-/// 2. A call that has not ended keeps its slot: the ring holds every call under way, and the last calls that have
-///    ended.
-/// 3. A writer changes a slot's `entry` before and after it changes the slot's other fields. If a reader finds the same
-///    `entry` before and after reading, it has read one whole call.
+/// 2. A call keeps its slot until it has ended. Therefore the ring holds every call under way, and the last calls that
+///    have ended.
+/// 3. A writer changes a slot's `entry` before and after it changes the slot's other fields. If a reader finds an equal
+///    `entry` before and after reading, the reader has read a whole call.
 /// 4. write_calls() calls only async-signal-safe functions, and allocates nothing.
-/// 5. All ranks give a group the same name, and its collective calls the same numbers. The name is the first rank's
-///    number in MPI_COMM_WORLD (leader) and the number of groups that the leader had made (ordinal).
+/// 5. All ranks give a group of ranks the same name, and give the group's collective calls the same numbers. The name
+///    consists of two numbers: the first rank's number in MPI_COMM_WORLD (leader), and the number of groups that the
+///    leader had made (ordinal).
 ///
 /// Cost of a call: two readings of the clock and two atomic operations, some 75 ns. Memory: 32 KiB per process. Source:
 /// sequence locks, as in H.-J. Boehm, "Can seqlocks get along with programming language memory models?", 2012.
@@ -45,11 +46,11 @@ struct CallName {
   DType dtype = DType::kUInt8;
   int peer = -1;           ///< the other rank of a message; -1: none, or any
   int world_peer = -1;     ///< `peer` in MPI_COMM_WORLD
-  bool on_device = false;  ///< the call ends when its work is enqueued on the device
+  bool on_device = false;  ///< the record ends when the call's work is enqueued on the device
 };
 
-/// Records a call, from the construction of the object to its destruction. If an exception ends the scope, the call
-/// counts as failed.
+/// Records a call, from the construction of the object to its destruction. If an exception destroys the object, the
+/// call counts as failed.
 class RecordedCall {
  public:
   RecordedCall(const GroupName& group, const CallName& call) noexcept;
@@ -62,7 +63,7 @@ class RecordedCall {
   int exceptions_;     // number of exceptions that were unwinding the stack at construction
 };
 
-/// While a BackgroundWait lives, the main thread waits for a call that another thread makes.
+/// While a BackgroundWait lives, the main thread waits for a call that a different thread makes.
 using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
 /// While a MessageInBackground lives, a message of isend() or irecv() is under way, and the program has not called the
 /// message's wait() yet.
@@ -70,7 +71,7 @@ using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
 /// A call that has not ended.
 struct CallUnderWay {
-  std::uint64_t record = 0;  ///< number of the record: older calls have smaller numbers
+  std::uint64_t record = 0;  ///< number of the call's record; older calls have smaller numbers
   std::string operation;
   std::string text;  ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
   int leader = 0;    ///< GroupName::leader of the call's group
@@ -82,22 +83,23 @@ struct CallUnderWay {
   bool blocks = false;    ///< the main thread waits for the end of the call
   bool enqueued = false;  ///< enqueued on the device; the main thread may wait for the device
 };
-/// All calls under way in the process. May be called on any thread.
+/// Returns all calls under way in the process. Any thread may call the function.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// Returns the main thread's call under way; if it has none, the oldest call under way of another thread. If no call is
-/// under way, returns the last call, provided that it was enqueued on the device and has returned. Any thread may call
-/// call_under_way().
+/// Returns the main thread's call under way. If the main thread has none, returns the oldest call under way of a
+/// different thread. If no call is under way, returns the last call if it was enqueued on the device, otherwise no
+/// value. Any thread may call the function.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
 
-/// Names the process, for the first line of write_calls(). set_calls_folder() may be called before or after.
+/// Sets the names of the process, for the first line of write_calls(). set_calls_folder() may be called before or
+/// after.
 void name_calls_writer(int rank, int size, const std::string& host);
 /// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3), or to stderr if `folder` is "stderr". If `folder`
 /// is empty, write_calls() writes nothing.
 void set_calls_folder(const std::string& folder);
-/// Replaces the content of the file named by set_calls_folder() with `reason` and the recorded calls. Any thread and
-/// any signal handler may call it; errors are ignored.
+/// Writes `reason` and the recorded calls to the file that set_calls_folder() has chosen, and replaces its old content.
+/// Any thread and any signal handler may call write_calls(). Errors are ignored.
 void write_calls(std::string_view reason) noexcept;
 
 }  // namespace mn

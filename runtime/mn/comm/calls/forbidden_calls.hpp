@@ -20,7 +20,7 @@ class ForbiddenCalls {
   ForbiddenCalls(const ForbiddenCalls&) = delete;
   ForbiddenCalls& operator=(const ForbiddenCalls&) = delete;
 
-  /// Whether the calling thread is inside a ForbiddenCalls.
+  /// True if a ForbiddenCalls of the calling thread lives.
   [[nodiscard]] static bool any() noexcept { return scopes_ > 0; }
 
  private:

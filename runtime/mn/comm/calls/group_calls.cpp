@@ -36,7 +36,7 @@ GroupCount::GroupCount(const GroupName& group) : number_(std::make_shared<std::a
   const std::lock_guard lock(kept.mutex);
   kept.all.push_back({group.leader, group.ordinal, number_});
   if (std::ranges::count_if(kept.all, &Entry::has_ended) <= kMaxEnded) return;
-  kept.all.erase(std::ranges::find_if(kept.all, &Entry::has_ended));  // invariant 2: kept for a while
+  kept.all.erase(std::ranges::find_if(kept.all, &Entry::has_ended));  // invariant 2: drops the oldest ended group
 }
 
 std::uint64_t count_creation() noexcept { return ++creations; }

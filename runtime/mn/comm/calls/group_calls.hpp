@@ -3,10 +3,10 @@
 /// not made a call.
 ///
 /// Invariants:
-/// 1. All ranks give a group the same name and its calls the same numbers (flight_recorder.hpp), so a rank whose count
-///    is below a call's number has not made the call.
-/// 2. The count of a destroyed group stays for a while, because a rank that leaves main early destroys its
-///    communicators while other ranks still wait in calls on them.
+/// 1. All ranks give a group the same name and number its calls alike (flight_recorder.hpp). Therefore a rank whose
+///    count is below a call's number has not made this call.
+/// 2. The count of a destroyed group stays for a while, because a rank that leaves main early destroys communicators on
+///    which the remaining ranks still wait in calls.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace mn {
 
 struct GroupCalls {
   int leader = 0;
-  int ordinal = 0;           ///< 0: creations of communicators over all ranks
+  int ordinal = 0;           ///< number of the group (GroupName); 0: creations of communicators over all ranks
   std::uint64_t number = 0;  ///< number of the process's last call
 };
 

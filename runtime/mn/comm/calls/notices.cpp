@@ -35,8 +35,9 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // The lock is not held while `comm` is duplicated, because the duplication waits for all ranks. Another rank may
-    // arrive only after a second thread of the calling process has gone on, and that thread may need the lock.
+    // The lock is not held while `comm` is duplicated, because the duplication waits for all ranks. A second thread of
+    // this process may need the lock, and a different rank may join the duplication only after this second thread has
+    // gone on.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));
@@ -61,7 +62,7 @@ class NoticeChannel {
     if (!mpi_is_up()) return;
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&kept, sizeof kept, MPI_BYTE, rank, kTag, comm_.get(), &request) != MPI_SUCCESS) return;
-    static_cast<void>(MPI_Request_free(&request));  // does not wait, because the receiver may be gone
+    static_cast<void>(MPI_Request_free(&request));  // nobody waits for the send, because the receiver may be gone
   }
   bool take(Notices& group, Notice& notice, std::optional<Notice::Kind> kind) {
     const std::lock_guard lock(mutex_);
@@ -88,14 +89,14 @@ class NoticeChannel {
       found->second->waiting_.push_back(notice);
     } else if (std::abs(notice.group) > newest_ || groups_.contains(std::abs(notice.group))) {
       early_.push_back(notice);
-    }  // invariant 2: the group has ended, so the notice is dropped
+    }  // invariant 2: a notice for a group that has ended is dropped
   }
 
   Mpi comm_;
   std::mutex mutex_;
   std::map<std::int64_t, Notices*> groups_;  // by ordinal
-  std::int64_t newest_ = 0;                  // ordinals grow, because all these groups have the same first rank
-  std::vector<Notice> early_;                // for groups that the rank has not made yet
+  std::int64_t newest_ = 0;                  // grows: one rank, the first of every group, counts them
+  std::vector<Notice> early_;                // notices for groups that the rank has not made yet
 };
 
 Notice::Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)

@@ -3,15 +3,15 @@
 ///
 /// Invariants:
 /// 1. Notices travel on an MPI communicator that carries nothing else. All groups with the same ranks in the same order
-///    share this communicator. It is never freed, because MPI would give its number to the next communicator, and late
-///    notices would arrive there.
+///    share this communicator. The MPI communicator is never freed, because MPI would then give the number to the next
+///    communicator, and late notices would arrive there.
 /// 2. A rank may receive a notice while it is in a call of another group. The rank keeps the notice for the group that
 ///    the notice names, even if the rank has not made this group yet. Notices of ended groups are dropped.
 /// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes and cannot be cancelled,
 ///    so its memory cannot be freed.
 ///
-/// Cost: one MPI communicator for each set of ranks, made with their first group. Each look for notices takes a lock
-/// and an MPI probe.
+/// Cost: one MPI communicator for each set of ranks, made with their first group. Each time a rank looks for notices,
+/// it takes a lock and calls MPI_Iprobe.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Notice {
   Kind kind;
   std::int32_t rank;
   std::int64_t group;      // ordinal of the group
-  std::uint64_t question;  // number of the question, counted by the rank that asked
+  std::uint64_t question;  // number of the question among the questions of the rank that asked
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
@@ -47,8 +47,8 @@ class NoticeChannel;
 
 class Notices {
  public:
-  /// The caller keeps and frees `comm`. Collective over `comm` if the ranks had no group yet. No other group may have
-  /// the name `group`.
+  /// Collective over `comm` if these ranks had no group yet. The caller keeps `comm` and frees it. No other group may
+  /// have the name `group`.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
@@ -59,7 +59,8 @@ class Notices {
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// Takes the next notice, or the next notice of the given kind. False if no such notice has arrived.
+  /// Writes the next notice (of the given kind, if `kind` has a value) to `notice`. False if no such notice has
+  /// arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

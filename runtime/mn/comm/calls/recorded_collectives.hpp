@@ -4,9 +4,9 @@
 ///
 /// Invariants:
 /// 1. Enqueued calls count among the group's collective calls, so a call has the same number on all ranks.
-/// 2. The record of a call ends once the call is enqueued. The record of a wait has the number of the last call that
-///    was enqueued before. The record thus shows the call for which a rank waits; a rank with a smaller count has not
-///    enqueued this call.
+/// 2. The record of a call ends once the call is enqueued. The record of a wait has the number of the last call
+///    enqueued before the wait. Therefore the record shows for which call a rank waits. A rank with a smaller count of
+///    calls has not enqueued this call.
 ///
 /// Cost: a record for each enqueued call and each wait. Calls that a CUDA graph repeats are not recorded.
 #pragma once

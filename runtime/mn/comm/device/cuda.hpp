@@ -9,26 +9,28 @@
 
 namespace mn {
 
-/// Number of GPUs that the process can use; 0 without a GPU, a driver or a build for CUDA.
+/// Number of GPUs that the process can use. 0 if there is no GPU or no driver, or if this build has no CUDA.
 [[nodiscard]] int cuda_device_count() noexcept;
 
 /// Makes `index` the calling thread's device. Throws UsageError if there is no such GPU.
 void cuda_set_device(int index);
 
-/// The GPU's address on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share the GPU.
+/// The GPU's address on its host's PCI bus, for example "0000:1b:00.0". Two ranks of a host share a GPU if these
+/// addresses are equal.
 [[nodiscard]] std::string cuda_bus_id(int index);
 
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory. The destructor waits until the device is idle, except while an exception unwinds the stack.
+/// Owns page-locked host memory. The destructor waits until the device is idle, except while an exception unwinds the
+/// stack.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Device memory, aligned to 256 bytes and not initialized. The destructor waits as HostPinned's destructor does.
+/// Owns device memory, aligned to 256 bytes and not initialized. The destructor waits like that of HostPinned.
 /// cuda_allocate() allocates on the calling thread's device.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
@@ -40,9 +42,9 @@ using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
 /// Makes an event of the calling thread's device. The event measures no times (cudaEventDisableTiming).
 [[nodiscard]] CudaEvent cuda_create_event();
 
-/// A stream of one device, of the highest priority. Its work runs concurrently with the work of all other streams,
-/// including the legacy default stream, unless wait_for() or go_before() orders two streams. In these functions `other`
-/// is a cudaStream_t as void*.
+/// A stream of one device, with the highest priority. Its work runs concurrently with the work of all other streams,
+/// including the legacy default stream, unless wait_for() or go_before() puts two streams in order. The argument
+/// `other` of these functions is a cudaStream_t, passed as void*.
 class CudaStream {
  public:
   explicit CudaStream(int device);
@@ -54,15 +56,16 @@ class CudaStream {
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
-  /// Work enqueued on the stream from now on begins after the present work of `other`; the host does not wait.
-  /// Afterwards the calling thread's device is this stream's device.
+  /// Work enqueued on this stream from now on begins after the present work of the stream `other`. The host does not
+  /// wait. Afterwards the calling thread's device is this stream's device.
   void wait_for(void* other) { put_in_order(other, stream_); }
-  /// Work enqueued on `other` from now on begins after the present work of this stream; the host does not wait.
+  /// Work enqueued on the stream `other` from now on begins after the present work of this stream. The host does not
+  /// wait.
   void go_before(void* other) { put_in_order(stream_, other); }
   /// True if the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
   [[nodiscard]] bool is_done() const;
-  /// Blocks until all enqueued work is done. Meanwhile MPI progresses if requests are pending.
+  /// Blocks until all enqueued work is done. Meanwhile lets MPI move the messages of pending requests.
   void synchronize();
 
   [[nodiscard]] void* handle() const noexcept { return stream_; }
@@ -72,7 +75,7 @@ class CudaStream {
 
   int device_;
   void* stream_ = nullptr;
-  CudaEvent event_;  // orders one stream after another; recorded again each time
+  CudaEvent event_;  // lets one stream wait for another; recorded again each time
 };
 
 }  // namespace mn

@@ -1,4 +1,5 @@
-/// The check of results of the CUDA runtime. Only builds for CUDA compile files that include this header.
+/// Checks the results of calls of the CUDA runtime. Files that include this header are compiled only in builds with
+/// CUDA.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-/// Collectives that are enqueued on a GPU's stream, so the host does not wait for them.
+/// Collectives that are enqueued on a GPU's stream; therefore the host does not wait for them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class DeviceMark {
   DeviceMark(const DeviceMark&) = delete;             ///< not copyable
   DeviceMark& operator=(const DeviceMark&) = delete;  ///< not copyable
 
-  /// Blocks until the work before the mark is done; otherwise like DeviceCollectives::wait().
+  /// Blocks until the work before the mark is done. Throws like DeviceCollectives::wait().
   virtual void wait() = 0;
   /// True if wait() would return at once.
   [[nodiscard]] virtual bool is_done() = 0;
@@ -28,48 +28,51 @@ class DeviceMark {
 };
 
 /// The calls of a Communicator for buffers that all lie on its device. Their work is enqueued on the communicator's own
-/// stream, and the host goes on at once. after() and join() order this work with the work of a stream of the program.
-/// Between after() and join(), the program's stream may be capturing a CUDA graph; every rank must then capture, and
-/// must have made the same calls once before, with the same buffers. The caller must check the arguments. Only one
-/// thread at a time may call. Each `stream` is a cudaStream_t, passed as void*; null is the legacy default stream.
+/// stream, and the host goes on at once. after() and join() put this work in order with the work of a stream of the
+/// program. Between after() and join(), the program's stream may be capturing a CUDA graph. Every rank must then
+/// capture, and must have made the same calls once before, with the same buffers. The caller must check the arguments.
+/// Only one thread at a time may call an object. Each `stream` is a cudaStream_t, passed as void*; null is the legacy
+/// default stream.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   DeviceCollectives(const DeviceCollectives&) = delete;             ///< not copyable
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;  ///< not copyable
 
-  /// Work enqueued by this object from now on begins after the present work of `stream`.
+  /// Work that this object enqueues from now on begins after the present work of `stream`.
   virtual void after(void* stream) = 0;
   /// Work that the program enqueues on `stream` from now on begins after the work that this object has enqueued so far.
   virtual void join(void* stream) = 0;
-  /// Blocks until the enqueued work is done, and watches for errors: on an error the communicator is aborted, and
-  /// wait() throws CommError.
+  /// Blocks until the enqueued work is done, and meanwhile looks for errors. If an error occurs, wait() aborts the
+  /// communicator and throws CommError.
   virtual void wait() = 0;
   /// Marks the work enqueued so far. Destroy the mark before the communicator.
   [[nodiscard]] virtual std::unique_ptr<DeviceMark> mark() = 0;
 
-  /// Collective, and blocks: allocates device memory, not initialized, that this object's calls reduce faster than
-  /// other memory. Returns null on all ranks if there is no such memory. The memory may outlive this object.
+  /// Allocates device memory that this object's calls reduce faster than other memory. The memory is not initialized,
+  /// and may outlive this object. The call is collective and blocks. Returns null on all ranks if there is no such
+  /// memory.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 
-  /// Copies root's elements into the buffer of every rank.
+  /// Copies the elements of rank `root` into the buffer of every rank.
   virtual void bcast(BufferView buffer, int root) = 0;
   /// Writes the elements of all ranks' `send` to `recv`, in rank order; `recv` has send.count elements for each rank.
   virtual void allgather(ConstBufferView send, BufferView recv) = 0;
-  /// Part i of `send` goes to rank i, and part j of `recv` comes from rank j. `recv` may be `send`; the device then
-  /// copies the elements first.
+  /// Part i of `send` goes to rank i, and part j of `recv` comes from rank j. `recv` and `send` may be the same buffer;
+  /// the device then first copies the elements.
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
-  /// sent[r] goes to rank r, received[r] comes from rank r. For each part, sender and receiver must pass the same
-  /// number of elements; an empty part is not sent. The buffers of `sent` and `received` must not overlap.
+  /// sent[r] goes to rank r, and received[r] comes from rank r. For each of these parts, sender and receiver must pass
+  /// the same number of elements. An empty part is not sent. The buffers of `sent` and `received` must not overlap.
   virtual void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) = 0;
   /// Reduces `buffer` in place. The ranks' results may differ by rounding. The minimum and the maximum of a NaN and any
   /// number are NaN.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
-  /// Writes the reduction to root's `recv`, which may be `send`. On all other ranks `recv` is ignored.
+  /// Writes the reduction to the `recv` of rank `root`, which may be the same buffer as `send`. On all remaining ranks
+  /// `recv` is ignored.
   virtual void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) = 0;
   /// Reduces `send` over all ranks, and writes the calling rank's part of the result to `recv`.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
-  /// Replaces each buffer by its sum over ranks times `scale`.
+  /// Replaces each gradient by `scale` times its sum over ranks.
   virtual void sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
 
   // Messages. Only sender and receiver enqueue a message. Work enqueued after a message waits until the other rank has

@@ -1,5 +1,5 @@
-/// Checks before NCCL starts whether it can serve these ranks with their devices. Without the check NCCL would fail on
-/// some ranks and leave the other ranks waiting.
+/// Checks, before NCCL starts, whether NCCL can serve the ranks of a group with their devices. Without the check NCCL
+/// would fail on some ranks, and the remaining ranks would wait forever.
 #pragma once
 
 #include <span>
@@ -11,12 +11,12 @@
 
 namespace mn {
 
-/// Collective: returns the reason why NCCL cannot serve ranks with these devices, the same text on all ranks; empty if
-/// NCCL can serve them. Two ranks share a GPU if their GPUs' hosts and PCI bus addresses are equal. If NCCL_HOSTID is
-/// set, its value counts as the host, as it does for NCCL.
+/// Collective: returns the reason why NCCL cannot serve ranks with these devices. The text is the same on all ranks,
+/// and empty if NCCL can serve them. Two ranks share a GPU if the hosts and the PCI bus addresses of their GPUs are
+/// equal. If NCCL_HOSTID is set, its value counts as the host, as in NCCL itself.
 [[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
-/// The part of find_device_conflict() that needs no communication. `devices` has an entry for each rank: "cpu", or the
-/// GPU's host and PCI bus address, such as "n1 0000:1b:00.0".
+/// Does the work of find_device_conflict() that needs no communication, and returns its result. `devices` has an entry
+/// for each rank: "cpu", or the GPU's host and PCI bus address, for example "n1 0000:1b:00.0".
 [[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 
 /// Not collective: returns true if the loaded NCCL lets ranks share a GPU. Versions from 2.30.3 on do, unless

@@ -5,10 +5,10 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kPieceAlignment = 16;  // for the wide loads of the kernel
+constexpr std::size_t kPieceAlignment = 16;  // bytes; lets the kernel load 16 bytes at a time
 
 /// Number of elements from the beginning of one packed gradient to the beginning of the next. Gradients that are sent
-/// in their own dtype lie without gaps (1). A converted gradient begins at a multiple of 16 bytes (2).
+/// in their own dtype lie without gaps (invariant 1). Converted gradients begin at multiples of 16 bytes (invariant 2).
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
@@ -20,13 +20,14 @@ DType DevicePacker::wire_for(DType gradient) const {
   return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
 }
 
-/// Decides when the mean's factor 1/n is applied. The factor itself is never rounded to 16 bits, because this rounding
-/// would change all elements in the same direction. NCCL never applies the factor (Nccl::allreduce()).
-/// bfloat16: the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
+/// Decides whether the elements are multiplied by the mean's factor 1/n before or after the sum over n ranks. The
+/// factor itself is never rounded to 16 bits, because this rounding would change all elements in the same direction.
+/// NCCL never applies the factor (Nccl::allreduce()).
+/// In bfloat16 the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
 /// rounded once less than with a factor before the sum.
-/// float32, float64, float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements
-/// can overflow even if the mean does not. Of the float16 elements sent, those below 2^-25 n become 0; therefore
-/// float16 is sent only if the program asks for it.
+/// In float32, float64 and float16 the factor is applied before the sum, as in PyTorch's DDP, because a sum of n
+/// elements can overflow even if the mean does not. In float16, elements below n × 2^-25 then become 0. Therefore
+/// gradients are sent in float16 only if the program asks for it.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kBFloat16) return {.after = scale};
   return {.before = scale};

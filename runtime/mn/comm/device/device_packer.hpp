@@ -1,15 +1,17 @@
 /// Packs gradients on a GPU into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// Invariants:
-/// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes; therefore all
-///    ranks reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps: a
-///    rank on which they lie contiguous reduces them unpacked, with the same number of elements.
-/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes; therefore
-///    the kernel can use 16-byte loads.
+/// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes. Therefore all
+///    ranks reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps.
+///    Therefore a rank on which the gradients already lie without gaps can reduce them unpacked, with the same number
+///    of elements.
+/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes. Therefore
+///    the kernel can load 16 bytes at a time.
 /// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
 ///
-/// Cost: one scaling kernel for contiguous gradients that are sent in their own dtype, none if the scale is 1.
-/// Otherwise two kernels for each kPackPieces gradients, which also scale, and device memory of the largest group.
+/// Cost: contiguous gradients that are sent in their own dtype take a scaling kernel, or no kernel if the scale is 1.
+/// All other gradients take two kernels for each kPackPieces gradients, which also scale, and device memory of the size
+/// of the largest group.
 #pragma once
 
 #include <optional>
@@ -29,8 +31,8 @@ class DevicePacker {
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
   /// Calls `reduce(whole)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of `whole`
-  /// over ranks. Gradients that do not lie contiguous, or that are sent in a different dtype, are packed before
-  /// `reduce` and unpacked afterwards.
+  /// over ranks. Gradients with gaps in between, or with a different dtype for sending, are packed before `reduce` and
+  /// unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {

@@ -9,15 +9,15 @@
 
 namespace mn {
 
-/// Scratch memory for the work of one stream. All memory stays allocated until destruction, because a CUDA graph may
-/// have captured its address.
+/// Scratch memory for the work of one stream. All memory stays allocated until the object is destroyed, because a CUDA
+/// graph may have captured the memory's address.
 class DeviceScratch {
  public:
   /// Returns at least `bytes` bytes of memory on the calling thread's device, valid until the next call. Throws
   /// CommError if it would have to allocate while `stream` captures a CUDA graph.
   [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream) {
     if (bytes > capacity_) {
-      // An allocation would end the capture of the graph; therefore this is an error.
+      // An allocation would end the capture of the graph; therefore the need for an allocation is an error here.
       if (stream.is_captured()) {
         throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                         " bytes have no device memory to be packed into: make the same call once before the capture");

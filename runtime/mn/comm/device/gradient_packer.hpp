@@ -2,9 +2,9 @@
 ///
 /// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes; therefore all ranks
 ///    reduce the groups in the same order.
-/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same number of elements with and
-///    without a copy. Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest
-///    group.
+/// 2. Each rank may decide by itself whether to copy a group, because the reduction gets the same number of elements
+///    with and without a copy. Cost: nothing if the gradients of a dtype lie one after another; otherwise two copies,
+///    and scratch memory of the size of the largest group.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ class GradientPacker {
  public:
   using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
-  /// Calls `reduce` with one host buffer for the gradients of each dtype. Gradients that do not lie contiguous are
-  /// packed before the call of `reduce` and unpacked afterwards.
+  /// For each dtype, calls `reduce` with one host buffer that holds all gradients of the dtype. If there are gaps
+  /// between the gradients, they are packed before the call of `reduce` and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -40,7 +40,7 @@ class GradientPacker {
   [[nodiscard]] BufferView pack(const Group& group);
   void unpack(const Group& group) const;
 
-  std::vector<double> scratch_;  // doubles, for the alignment of every dtype
+  std::vector<double> scratch_;  // of doubles, whose alignment suits every dtype
 };
 
 }  // namespace mn

@@ -10,12 +10,12 @@
 
 namespace mn {
 
-/// True if a call on the host needs a copy of the buffer.
+/// True if the buffer lies on a device. A call on the host then needs a host copy of the buffer.
 [[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
   return buffer.device.type != DeviceType::kCpu;
 }
 
-/// For each stream that holds work on device buffers of `buffers`, calls wait(stream) once.
+/// Calls wait(stream) once for each stream that holds work on a device buffer in `buffers`.
 template <class Buffers, class Wait>
 void for_each_stream(const Buffers& buffers, const Wait& wait) {
   std::vector<void*> seen;
@@ -26,44 +26,46 @@ void for_each_stream(const Buffers& buffers, const Wait& wait) {
   }
 }
 
-/// Page-locked memory for the host copies of one call's buffers, and a stream for the copies, which therefore do not
-/// queue behind the program's kernels. Each call begins with after(). One call at a time may use the object.
+/// Page-locked memory for the host copies of one call's buffers, and a stream on which the copies are made. The stream
+/// is separate; therefore the copies do not queue behind the program's kernels. Each call begins with after(). One call
+/// at a time may use the object.
 class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
 
-  /// Copies enqueued from now on begin after the present work on the streams of `buffers`. Afterwards the calling
-  /// thread's device is the device of the copies.
+  /// Copies that are enqueued from now on begin after the present work on the streams of `buffers`. Afterwards the
+  /// calling thread's device is this object's device.
   template <class Buffers>
   void after(const Buffers& buffers) {
     for_each_stream(buffers, [this](void* stream) { stream_.wait_for(stream); });
   }
   /// The largest number of bytes that reserve() can give without an allocation.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Reserves `bytes` bytes of memory for the copies of `buffers` buffers, at least 1. Earlier copies become invalid.
+  /// Reserves memory for host copies: `bytes` in all, for a number of `buffers`, at least 1. Earlier copies become
+  /// invalid.
   void reserve(std::size_t bytes, std::size_t buffers);
   /// Returns host memory with the size and dtype of `buffer`, taken from the reserved memory. If `buffer` lies on the
   /// host, returns `buffer` itself.
   [[nodiscard]] BufferView room_for(BufferView buffer);
-  /// Takes room_for(buffer), and enqueues the copy of the buffer's elements to that memory.
+  /// Takes room_for(buffer), enqueues a copy of the buffer's elements to this host memory, and returns the host memory.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
-  /// Enqueues the copy of `host` back to `buffer`; does nothing if `buffer` lies on the host.
+  /// Enqueues a copy of the elements of `host` back to `buffer`. Does nothing if `buffer` lies on the host.
   void copy_out(BufferView buffer, BufferView host);
-  /// Blocks until all enqueued copies are done, and so is the work that after() has put before them.
+  /// Blocks until all enqueued copies are done. The work that after() has put before the copies is then done, too.
   void wait() { stream_.synchronize(); }
 
  private:
   CudaStream stream_;
-  // The last block is in use. Earlier blocks are not freed, because freeing would wait for the device, and perhaps for
-  // late ranks. Sizes double; therefore few blocks are made.
+  // The last block is in use. Earlier blocks are not freed, because CUDA would then wait for the device, and perhaps
+  // for late ranks. Each block is at least twice as large as the block before; therefore there are few blocks.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The HostCopies objects of a communicator's requests, one for each request under way. Requests own the pool together;
-/// therefore it is freed after the last request.
+/// The HostCopies objects of a communicator's requests, one for each request under way. All requests together own the
+/// pool; therefore it is freed after the last request.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {
@@ -73,8 +75,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   using Borrowed = std::unique_ptr<HostCopies, PutBack>;
 
   explicit HostCopyPool(int device) : device_(device) {}
-  /// Lends a free HostCopies: the smallest one whose capacity is at least `bytes`, or if none is so large, the largest
-  /// one. Makes a new HostCopies if none is free.
+  /// Lends a free HostCopies object: the smallest object with a capacity of at least `bytes`, or the largest object if
+  /// all capacities are less. Makes a new object if none is free.
   [[nodiscard]] Borrowed borrow(std::size_t bytes);
 
  private:

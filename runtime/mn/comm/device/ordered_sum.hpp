@@ -1,10 +1,10 @@
-/// The sum of several ranks' elements on a GPU, for elements that MPI has received into device memory.
+/// Sums elements of several ranks on a GPU, after MPI has received the elements into device memory.
 ///
 /// Invariants:
 /// 1. Elements are added in rank order. 16-bit floats are added in float32, and the sum is rounded once. The result has
 ///    the same bits as the result of reduce_in_order().
-/// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp; therefore tests can run the same code on the
-///    host.
+/// 2. The work of a GPU thread is a plain constexpr function, as in pack.hpp; therefore tests can run the same code on
+///    the host.
 ///
 /// Cost: one kernel, which reads every element once and writes every sum once.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// The operands: `own` holds the elements of rank `rank`, `received` those of all other ranks. Rank r's elements begin
-/// at index r × count of `received`.
+/// The operands of a sum. `own` holds the elements of the calling rank, whose number is `rank`. `received` holds the
+/// elements of all remaining ranks; those of rank r begin at index r × count.
 struct OrderedSum {
   const void* own = nullptr;
   const void* received = nullptr;

@@ -3,15 +3,15 @@
 /// time if source and destination are aligned to 16 bytes.
 ///
 /// Invariants:
-/// 1. The table of pieces is the kernel's argument; therefore no table is allocated or copied, and a CUDA graph can
-///    capture the kernel.
+/// 1. The table of pieces is the kernel's argument. Therefore no memory is allocated for the table, and a CUDA graph
+///    can capture the kernel.
 /// 2. Each element is read and written once, by one thread; therefore a piece may be converted in place.
-/// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr);
-///    therefore tests can run the same code on the host.
+/// 3. The work of a GPU thread is a plain constexpr function; therefore tests can run the same code on the host. With
+///    the option --expt-relaxed-constexpr, nvcc lets kernels call such functions.
 ///
-/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. limit_norm_on_device() reads
-/// and writes nothing if the norm is within the limit. Source: the table of pieces is modeled on multi_tensor_apply of
-/// NVIDIA's Apex.
+/// Cost: one kernel for each group of kPackPieces pieces; every byte is read once and written once.
+/// limit_norm_on_device() reads and writes nothing if the norm is within the limit. Source: the table of pieces is
+/// modeled on multi_tensor_apply of NVIDIA's Apex.
 #pragma once
 
 #include <bit>
@@ -27,8 +27,8 @@
 
 namespace mn {
 
-/// A tensor of `count` elements, which the kernel moves. Source and destination must not overlap, unless both have the
-/// same address and the same dtype.
+/// A tensor of `count` elements, which the kernel moves from a source to a destination. Source and destination must not
+/// overlap, unless both have the same address and the same dtype.
 struct PackPiece {
   const void* from = nullptr;
   void* to = nullptr;
@@ -37,35 +37,36 @@ struct PackPiece {
 
 inline constexpr std::size_t kPackPieces = 166;  ///< most pieces of one kernel
 
-/// Enqueues to[i] = from[i] × scale for every piece, on `stream` (a cudaStream_t). The product is computed in float32,
-/// or in float64 if `from` or `to` is float64, and rounded to nearest even. Throws ArgumentError unless both dtypes are
-/// floats.
+/// Enqueues on `stream` (a cudaStream_t) a kernel that computes to[i] = from[i] × scale for every element of every
+/// piece. The product is computed in float32, or in float64 if `from` or `to` is float64, and rounded to nearest even.
+/// Throws ArgumentError unless both dtypes are floats.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
 
 /// Enqueues on `stream` a kernel that multiplies each piece in place by norm_factor(*norm, max_norm). `norm` is a
-/// number in device memory, such as the norm of all pieces together. `dtype` must be a float dtype.
+/// number in device memory, for example the norm of all pieces together. `dtype` must be a float dtype.
 void limit_norm_on_device(std::span<const PackPiece> pieces, DType dtype, const double* norm, double max_norm,
                           void* stream);
 
-/// The key of a float32 or of a 16-bit float: an integer. Keys have the same order as the numbers; the keys of NaNs are
+/// The integer key of a float32 or of a 16-bit float. Keys have the same order as the numbers, and the keys of NaNs are
 /// above all other keys.
 struct FloatKey {
   std::int32_t value;
 };
-/// The key of a float64: an integer, ordered like FloatKey.
+/// The integer key of a float64. Its order is that of FloatKey.
 struct DoubleKey {
   std::int64_t value;
 };
-/// Enqueues on `stream` a kernel that writes the key of sign × element to `to`, for each element in `from`. `dtype`
-/// must be a float dtype.
+/// Enqueues on `stream` a kernel that computes the key of `sign` times each element of the piece's source, and writes
+/// the keys to its destination. `dtype` must be a float dtype.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// Enqueues on `stream` the inverse of keys_on_device(): for each key in `from`, writes sign × number to `to`.
+/// Enqueues on `stream` the inverse of keys_on_device(). The kernel writes `sign` times the number of each key in the
+/// piece's source to its destination.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
 // The functions below do the work of each thread of the kernels.
 
-/// Maps the bits of a float to its key, and a key back to the bits. Negative floats must be mapped, because their order
-/// is the reverse of the order of their bits.
+/// Maps the bits of a float to its key, and a key back to the bits. Only negative floats are changed, because their
+/// order is the reverse of the order of their bits.
 template <class Bits>
 constexpr Bits reorder(Bits bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
@@ -76,11 +77,12 @@ constexpr FloatKey key_of(float value) {
 constexpr DoubleKey key_of(double value) {
   return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
 }
-/// Returns the number of a key, as to_float() in core/half.hpp does for 16-bit floats.
+/// Returns the float whose key is `key`.
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// Returns the factor that reduces `norm` to `max_norm`; 1 if the norm is within the limit or is not finite.
+/// Returns the factor by which gradients are multiplied so that their norm falls from `norm` to `max_norm`. 1 if `norm`
+/// is within the limit or is not finite.
 constexpr double norm_factor(double norm, double max_norm) {
   const double factor = max_norm / norm;
   return factor < 1 && factor > 0 ? factor : 1;
@@ -91,10 +93,10 @@ inline constexpr std::size_t kPackChunk = 4096;
 /// The most bytes that a thread loads or stores at once.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments;
-/// therefore numbers of elements have 32 bits.
+/// The kernel's argument: a table of pieces that are cut into numbered chunks. CUDA limits arguments to 4 KiB;
+/// therefore numbers of elements have only 32 bits here.
 struct PackTable {
-  const double* norm;  // if not null, the scale is the limit of this norm, and the factor is norm_factor()
+  const double* norm;  // not null: the factor is norm_factor(), and the scale is the limit of this norm
   const void* from[kPackPieces];
   void* to[kPackPieces];
   std::uint32_t elements[kPackPieces];
@@ -114,7 +116,7 @@ struct PackTable {
 };
 static_assert(sizeof(PackTable) <= 4000);
 
-/// The largest number of elements of a piece in a PackTable.
+/// The largest number of elements that one piece in a PackTable may have.
 inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
 
 /// Makes the kernel's argument. `pieces` must hold 1 to kPackPieces pieces, none of them empty or larger than
@@ -155,7 +157,7 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return round_to<To>(static_cast<Real<To>>(wide * scale));
 }
 
-/// The number of elements that a thread loads and stores at once: elements of the narrower type fill 16 bytes.
+/// The number of elements that a thread loads and stores at once. So many elements of the narrower type fill 16 bytes.
 template <class From, class To>
 inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 

@@ -17,13 +17,13 @@ struct MessageHeader {
   std::uint64_t count = 0;
 
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// Whether the received bytes are a whole header, and a header that MessageHeader::of() made. `bytes` is the size of
-  /// the received message.
+  /// True if the received message is a whole header that MessageHeader::of() has made. `bytes` is the size of the
+  /// received message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
-  /// Whether elements follow this header. `bytes` is the size of the received message.
+  /// True if a message with elements follows this header. `bytes` is the size of the received header.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
-  /// Throws CommError unless the header is whole and has the count and dtype of `expected`. `what` begins the text of
-  /// the error.
+  /// Throws CommError unless the header is whole and has the count and dtype of the buffer `expected`. The text of the
+  /// error begins with `what`.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };
 static_assert(sizeof(MessageHeader) == 16);
@@ -35,8 +35,8 @@ static_assert(sizeof(MessageHeader) == 16);
 [[nodiscard]] std::string describe_recv(int source);
 
 /// Sends a message in debug mode. Waits for the receiver whatever the size of the message: MPI buffers small messages,
-/// and a program that relies on the buffers would hang with larger messages. Logs a line if the receiver is late; The
-/// line names the send by `what`.
+/// and a program that relies on the buffers would hang with larger messages. Logs a line if the receiver is late;
+/// `what` names the send in this line.
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what);
 

@@ -12,8 +12,8 @@
 namespace mn {
 namespace {
 
-/// Buffers are gathered only if a rank receives at most kGatherBytes in all or, with very many ranks,
-/// kGatherBytesOfRank from each rank. A CPU reduces so few bytes in little time.
+/// Every rank gathers the buffers of all ranks only if these are short: at most kGatherBytes in all or, with very many
+/// ranks, kGatherBytesOfRank from each rank. A CPU reduces so few bytes in little time.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -61,8 +61,8 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // The network's costs are needed only if both kinds of exchange are possible. Measuring takes time, and all ranks
-  // measure together.
+  // If only the pairwise exchange is possible, the network's costs are not needed. They are measured as late as here,
+  // because this takes time and all ranks must take part.
   if (size_ < 3 || count > mpi_count_limit() || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -71,12 +71,12 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
-  // All ranks must choose the same exchange. They do, because the count is equal on all ranks.
+  // All ranks must choose the same exchange. The ranks choose by the count, and the count is equal on all ranks.
   const bool gathers = may_gather(count, element_bytes);
-  // Without a time-out, MPI_Allgather reports different counts as an error. With a time-out, MPI_Iallgather would end
-  // the process, so the ranks compare their calls first.
+  // If ranks pass different counts, MPI_Allgather (without a time-out) reports an error. MPI_Iallgather (with a
+  // time-out) would end the process, so in this case the ranks compare their calls first.
   if (gathers && timed_call() == nullptr) return allreduce_gathered(data, count, reduction);
-  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before slices are sent
+  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before any slice is sent
   if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
@@ -107,7 +107,7 @@ MessageReducer::Piece MessageReducer::begin(std::byte* data, std::size_t count, 
   Piece piece;
   piece.data = data;
   piece.slices = slices_of_piece(0, count);
-  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // invariant 4: the piece before last is reduced
+  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // invariant 4: two sets in turn
   piece.exchanging = exchange(data, piece.slices, piece.received, element_bytes);
   return piece;
 }
@@ -133,7 +133,8 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
-    // There are two sets of slices, because the slices of one piece are exchanged while the previous piece is reduced.
+    // There are two sets of slices, because the ranks exchange the slices of one piece while they reduce the previous
+    // piece.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -149,12 +150,12 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // Invariant 5: elements follow the CallShape of their rank, and a rank compares the shapes before it uses the
-  // elements. The size of a CallShape keeps the elements aligned.
+  // Invariant 5: each rank sends the CallShape of its call and then its elements, and a rank compares the shapes before
+  // it uses the elements. The size of a CallShape keeps the elements after it aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // Invariant 5: if a rank passes a larger count, Open MPI may write its longer message here before the error is found.
-  // So there is room for the longest message.
+  // Invariant 5: if a different rank passes a larger count, Open MPI may write its longer message to this memory before
+  // the error is found. Therefore the memory has room for the longest message that a rank can gather.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
@@ -172,29 +173,30 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-/// The logarithmic exchange of J. Bruck: the slice that rank r sends to rank r + i takes one hop for each 1 in the
-/// binary form of i. Then each rank reduces its slices in rank order, and an MPI_Allgather spreads the results.
+/// The logarithmic exchange of J. Bruck. Slices travel by way of other ranks: the slice from rank r to rank r + i takes
+/// one hop for each 1 in the binary form of i. Then each rank reduces the slices that it has received, in rank order,
+/// and an MPI_Allgather sends the results to all ranks.
 void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
-  // The last slices may be shorter than the first. J. Bruck's exchange needs blocks of equal length, so each slice gets
-  // a block of the longest slice's length.
+  // The last slices may be shorter than the first slices. J. Bruck's exchange needs blocks of equal length, so each
+  // slice gets a block with the length of the longest slice.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // bytes of the longest slice
-  std::byte* const blocks = scratch(2 * ranks * block);             // [i] first holds the slice for rank + i
+  std::byte* const blocks = scratch(2 * ranks * block);             // block i first holds the slice for rank + i
   std::byte* const packed = blocks + ranks * block;
   for (std::size_t i = 0; i < ranks; ++i) {
     const Slice& slice = slices[(rank + i) % ranks];
     std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
   }
   for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
-  // After the exchange, block i came from rank - i, and holds the calling rank's slice of the sender's buffer.
+  // After the exchange, block i is from rank - i: the slice of that rank's buffer that the calling rank reduces.
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // MPI_IN_PLACE requires the rank's result at its place in `packed`: reduce_in_order() has written the result there.
+  // MPI_IN_PLACE requires that the rank's result lies at its place in `packed`. reduce_in_order() has written it there.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -204,7 +206,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
 
 void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<std::size_t> moved;  // blocks that take this hop: bit `hop` of i is 1
+  std::vector<std::size_t> moved;  // numbers of the blocks that take this hop; `hop` is a power of two
   for (std::size_t i = hop; i < ranks; ++i) {
     if ((i & hop) != 0) moved.push_back(i);
   }

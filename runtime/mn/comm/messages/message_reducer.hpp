@@ -3,10 +3,10 @@
 ///
 /// If buffers are small, every rank gathers the buffers of all ranks, and reduces them. A larger buffer is cut into
 /// slices, one for each rank. A rank receives its slice of every other rank's buffer, reduces these slices, and sends
-/// the result to all ranks. If the network's costs (NetworkCosts) make a logarithmic exchange quicker, slices travel by
-/// way of other ranks. Otherwise slices travel directly, and a large buffer is first cut into pieces; each piece is
-/// then cut into slices. Three pieces are under way at a time: the first spreads results, the second is reduced, the
-/// third exchanges slices.
+/// the result to all ranks. If a logarithmic exchange is quicker, according to the network's costs (NetworkCosts),
+/// slices travel by way of other ranks. Otherwise slices travel directly, and a large buffer is first cut into pieces;
+/// each piece is then cut into slices. Three pieces are under way at a time: of the first the ranks spread results, the
+/// second they reduce, and of the third they exchange slices.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
@@ -14,17 +14,18 @@
 /// 2. In step s rank r sends to rank r + s, so no two ranks send to one rank in a step. A few steps are in flight at a
 ///    time (MessageSteps), to hide latency on large networks.
 /// 3. All ranks post their messages in equal order with the same tag, so each message matches the right receive.
-/// 4. A piece is received into scratch memory that the previous piece does not use.
+/// 4. A piece is received into scratch memory that the previous piece does not use. The piece before the previous one
+///    may have used it, but is already reduced.
 /// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find the difference before they
-///    send slices, or before they use gathered elements (call_match.hpp).
+///    send slices or use gathered elements (call_match.hpp).
 ///
-/// Cost for B bytes on n ranks. Gathered buffers, if n B is at most max(16 KiB, 512 n): one MPI_Allgather. Slices by
-/// way of other ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Slices sent directly: each rank sends
-/// and receives 2 B (n - 1) / n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and
-/// reduce_scatter take about half. Scratch memory: at most 2 kScratchBytes. Buffers lie in host memory, except with a
-/// DeviceSum. Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in
-/// MPICH", 2005; J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
-/// systems", 1997.
+/// Cost for B bytes on n ranks. Gathered buffers, if n × B is at most max(16 KiB, 512 n): one MPI_Allgather. Slices
+/// that travel by way of other ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Slices that travel
+/// directly: each rank sends and receives 2 B (n - 1) / n bytes, in 2 (n - 1) messages for each piece of at most n ×
+/// 256 KiB. reduce and reduce_scatter take about half. Scratch memory: at most 2 × kScratchBytes. Buffers lie in host
+/// memory, except with a DeviceSum. Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+/// communication operations in MPICH", 2005; J. Bruck et al., "Efficient algorithms for all-to-all communications in
+/// multiport message-passing systems", 1997.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +46,8 @@
 namespace mn {
 
 /// Runs `actions` as the stages of a pipeline over pieces 0 to pieces - 1. In round t the first action works on piece
-/// t, the second action on piece t - 1, and so on. So messages begun for one piece travel while neighboring pieces are
-/// reduced.
+/// t, the second action on piece t - 1, and so on. Therefore messages begun for one piece travel while neighboring
+/// pieces are reduced.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -61,7 +62,7 @@ void in_pipeline(std::size_t pieces, const Actions&... actions) {
 
 /// Memory and sums on a device, for a reducer whose buffers and messages lie in device memory.
 struct DeviceSum {
-  /// Returns device memory of at least `bytes`, valid until the next call.
+  /// Returns device memory of at least `bytes`, valid until the next call of reserve().
   std::function<std::byte*(std::size_t bytes)> reserve;
   /// Blocks until the sum is in `operands.out`.
   std::function<void(const OrderedSum& operands, DType dtype)> sum;
@@ -69,21 +70,23 @@ struct DeviceSum {
 
 class MessageReducer {
  public:
-  /// Size of slices: large enough to hide a message's latency, and small enough for a few slices to fit the cache.
+  /// Size of a slice: large enough to hide a message's latency, and small enough that a few slices fit the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
-  /// Largest size of the slices of all ranks together. With very many ranks slices are smaller than kSliceBytes.
+  /// Largest size of the slices of all ranks together. Therefore with very many ranks a slice is smaller than
+  /// kSliceBytes.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
   /// The caller keeps and frees `comm`. If `costs` is empty, the network's costs are measured by the first reduction
   /// that has to choose an algorithm.
   explicit MessageReducer(MPI_Comm comm, std::optional<NetworkCosts> costs = {});
-  /// For buffers in device memory, which MPI must be able to send. Only begin(), reduce(Piece&) and finish() may be
-  /// called, and they apply no scale.
+  /// Makes a reducer for buffers in device memory. MPI must be able to send device memory. Only begin(), reduce(Piece&)
+  /// and finish() may be called, and they apply no scale.
   MessageReducer(MPI_Comm comm, DeviceSum device);
 
   /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective: on `root`, `recv` gets the reduction and may be `send`; on other ranks `recv` is ignored.
+  /// Collective: on `root`, `recv` gets the reduction, and may be the same memory as `send`. On all remaining ranks
+  /// `recv` is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
   /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets the calling rank's part of
   /// the result, and may be the calling rank's part of `send`.
@@ -93,24 +96,25 @@ class MessageReducer {
     std::size_t offset;
     std::size_t length;
   };
-  using Slices = std::vector<Slice>;  ///< [rank] the slice that rank `rank` reduces
+  using Slices = std::vector<Slice>;  ///< [r] the slice that rank r reduces
 
   /// A piece of a buffer while the ranks reduce it. in_pipeline() keeps three pieces under way.
   struct Piece {
     std::byte* data = nullptr;
-    Slices slices;                  ///< the piece, cut for the ranks
+    Slices slices;                  ///< the slices of the piece, one for each rank
     std::byte* received = nullptr;  ///< this rank's slice of every other rank's buffer
     MessageSteps exchanging;
     MessageSteps spreading;
   };
-  /// Collective: sends the slices of piece `number`, which is the `count` elements at `data`. No piece of the buffer
-  /// may have more than `most` elements, and `most` may be at most most_elements().
+  /// Collective: begins to exchange the slices of a piece. The piece has the number `number` and consists of the
+  /// `count` elements at `data`. No piece of the buffer may have more than `most` elements, and `most` may be at most
+  /// most_elements().
   [[nodiscard]] Piece begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most, DType dtype);
-  /// Collective: reduces the rank's own slice and sends it.
+  /// Collective: reduces the rank's own slice, and begins to send the result to all ranks.
   void reduce(Piece& piece, const Reduction& reduction) const;
   /// Collective: returns when the piece holds the result.
   static void finish(Piece& piece) { piece.spreading.finish(); }
-  /// Largest number of elements that begin() takes in a piece if `ranks` ranks reduce it.
+  /// Largest number of elements that a piece may have in begin() if its group has `ranks` ranks.
   [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes);
 
  private:
@@ -124,7 +128,7 @@ class MessageReducer {
   [[nodiscard]] ExchangeKind kind_for(std::size_t count, std::size_t element_bytes);
   void allreduce_gathered(void* data, std::size_t count, const Reduction& reduction);
   void allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction);
-  /// Sends the blocks that take the hop of length `hop` (a power of two), and puts received blocks in their place.
+  /// Sends the blocks that take the hop of length `hop` (a power of two), and replaces them by the blocks received.
   void forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const;
   void allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] Slices slices_of_piece(std::size_t first, std::size_t count) const;

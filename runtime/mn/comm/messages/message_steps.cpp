@@ -12,7 +12,7 @@ namespace mn {
 namespace {
 
 /// The number of steps in flight at a time if each message has `bytes` bytes. Messages of 1 MiB in all keep a network
-/// of 400 Gbit/s busy. 8 to 64 messages are enough to hide latency, and few enough not to flood the receiver.
+/// of 400 Gbit/s busy. The number is 8 to 64: enough to hide latency, and few enough not to flood the receiver.
 std::size_t steps_in_flight(std::size_t bytes) {
   constexpr std::size_t kBytes = 1024 * 1024;
   return std::clamp<std::size_t>(kBytes / std::max<std::size_t>(bytes, 1), 8, 64);
@@ -50,7 +50,7 @@ void MessageSteps::post_next() {
   requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   expected = step.in.size();
   if (!step.in.empty()) {
-    const MpiCount n(step.in.size(), DType::kUInt8);  // MPI keeps a freed type until its messages are done
+    const MpiCount n(step.in.size(), DType::kUInt8);  // MPI keeps its type until the messages are done
     mpi_check(MPI_Irecv(step.in.data(), n.count(), n.type(), source, kInternalTag, comm_, &requests[0]), what_,
               step.in.size());
   }
@@ -67,7 +67,7 @@ void MessageSteps::finish() {
     MPI_Status received = {};
     mpi_wait({&requests[1], 1}, what_);
     mpi_wait(requests[0], &received, what_);
-    if (expected > 0) require_length(received, expected, what_);  // invariant 2: MPI accepts shorter messages
+    if (expected > 0) require_length(received, expected, what_);  // invariant 2: MPI would accept a shorter message
     if (posted_ < size_ - 1) post_next();
   }
   size_ = 1;

@@ -4,8 +4,8 @@
 ///
 /// Invariants:
 /// 1. The number of steps in flight depends only on `bytes`, which is equal on all ranks, and only the constructor and
-///    finish() post steps. All ranks therefore post the messages of several objects in the same order, and MPI matches
-///    messages in this order.
+///    finish() post messages. Therefore all ranks post the messages of several objects in the same order, in which MPI
+///    also matches them.
 /// 2. A message of unexpected length, shorter or longer, is an error: CallMismatch.
 #pragma once
 
@@ -28,8 +28,7 @@ class MessageSteps {
     std::span<std::byte> in;
     std::span<const std::byte> out;
   };
-  /// Finds the buffers of a step: the step in which the calling rank receives from rank `source` and sends to rank
-  /// `dest`.
+  /// Finds the buffers of the step in which the calling rank receives from rank `source` and sends to rank `dest`.
   using Find = std::function<Step(std::size_t source, std::size_t dest)>;
 
   MessageSteps() = default;

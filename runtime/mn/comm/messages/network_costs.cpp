@@ -20,9 +20,9 @@ namespace mn {
 namespace {
 
 constexpr int kTrials = 3;
-constexpr int kTextBytes = 128;  // room for MN_NETWORK
+constexpr int kTextBytes = 128;  // room for the value of MN_NETWORK
 constexpr std::size_t kShortBytes = 8;
-constexpr std::size_t kTrialBytes = 64 * 1024;  // sent to all other ranks together, as are kLongBytes
+constexpr std::size_t kTrialBytes = 64 * 1024;  // bytes to all remaining ranks together, like kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 
@@ -37,7 +37,7 @@ double shortest(const Call& call) {
   return best;
 }
 
-/// The ranks whose messages are timed. The argument `memory` has room for `bytes` bytes of each rank.
+/// The group of ranks whose messages are timed. In its functions `memory` has room for `bytes` bytes of each rank.
 struct Peers {
   /// Every rank sends `bytes` to every other rank.
   void exchange_all(std::size_t bytes, std::span<std::byte> memory) const {
@@ -46,8 +46,8 @@ struct Peers {
     };
     MessageSteps(comm, bytes, "measuring the network", step).finish();
   }
-  /// Returns the time, in seconds, that the slowest rank takes for an exchange. All ranks get this time and compute a
-  /// message size from it, equal on all ranks.
+  /// Returns the time, in seconds, that the slowest rank takes for an exchange. All ranks get an equal time, and
+  /// compute an equal message size from the time.
   [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
     const double begin = MPI_Wtime();
     exchange_all(bytes, memory);
@@ -87,8 +87,8 @@ NetworkCosts measure(MPI_Comm comm) {
   return costs;
 }
 
-/// Collective over `comm`: returns the greatest costs that a rank with `counts` has measured. A rank without `counts`
-/// takes part, but measured nothing.
+/// Collective over `comm`: returns the greatest costs that any rank has measured. `counts` is false on a rank that has
+/// measured nothing.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   const KeptForMpi<std::array<double, 3>> most({});
   if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
@@ -120,7 +120,7 @@ NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
   environment("MN_NETWORK").value_or("").copy(given->data(), given->size() - 1);
   call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given->size(), given->data(), kTextBytes, MPI_CHAR,
            0, comm);
-  if (given->front() != '\0') return parse(given->data());  // invariant 1: rank 0's variable holds for all ranks
+  if (given->front() != '\0') return parse(given->data());  // invariant 1: all ranks use rank 0's variable
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }
@@ -141,8 +141,9 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // k pieces take k × messages_s for their messages. Work on the first and the last piece overlaps no exchange, and
-  // takes transfer_s / k. The sum of the two times is least at k = sqrt(transfer_s / messages_s).
+  // Finds the best number k of pieces. The messages of k pieces take k × messages_s. The work on the first and the last
+  // piece, which overlaps no exchange, takes transfer_s / k. The sum of these two times is least at k = sqrt(transfer_s
+  // / messages_s).
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

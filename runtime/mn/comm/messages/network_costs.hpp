@@ -1,6 +1,6 @@
-/// How much time messages between ranks take. These costs decide how a reduction exchanges its data, and in how many
-/// pieces. SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer measures
-/// them in its first reduction of more than a few bytes.
+/// Measures how much time messages between ranks take. By the costs, a reduction chooses how to exchange data, and in
+/// how many pieces. SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer
+/// measures them in its first reduction of more than a few bytes.
 ///
 /// Invariants:
 /// 1. All ranks hold equal numbers, and so make equal choices.
@@ -20,15 +20,16 @@
 
 namespace mn {
 
-/// How long messages take, by three constants. The defaults describe a network of 50 Gbit/s.
+/// Three constants that tell how long messages take. The defaults describe a network of 50 Gbit/s.
 struct NetworkCosts {
   double latency_s = 5e-6;   ///< time until a single message has arrived
   double message_s = 1e-6;   ///< time that each of many messages in flight adds
   double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives at the same rate
 
-  /// Collective over `comm`. Reads the costs from rank 0's variable MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S". If
-  /// MN_NETWORK is not set, measures the costs. Ranks that exchange slices pass their communicator as `peers`; all
-  /// other ranks pass MPI_COMM_NULL. Throws UsageError on every rank if MN_NETWORK is malformed.
+  /// Collective over `comm`. Reads the costs from rank 0's environment variable MN_NETWORK, which has the form
+  /// "LATENCY_US,MESSAGE_US,GB_PER_S". If MN_NETWORK is not set, measures the costs. Ranks that exchange slices pass
+  /// their communicator as `peers`; all other ranks pass MPI_COMM_NULL. Throws UsageError on every rank if MN_NETWORK
+  /// is malformed.
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 
@@ -39,17 +40,17 @@ enum class ExchangeKind {
   kPairwise,     ///< directly: 2 (n - 1) messages, 2 (n - 1) / n times the buffer's bytes
 };
 
-/// The message size for the next measurement: a first exchange of `bytes` per rank took `seconds`, and an exchange of
-/// the returned size takes a few milliseconds. At most 1 MiB.
+/// Returns the message size for the second measurement, after a first exchange of `bytes` per rank took `seconds`. An
+/// exchange of the returned size, at most 1 MiB, takes a few milliseconds.
 [[nodiscard]] std::size_t bytes_to_measure(double seconds, std::size_t bytes);
 
 /// The quicker kind of exchange if each of `ranks` ranks has a buffer of `bytes`.
 [[nodiscard]] ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
-/// Best number of pieces if each of `ranks` ranks has a buffer of `bytes`. The model assumes that the work on a piece
-/// before and after its exchange takes as long as the exchange, and overlaps the exchanges of the neighboring pieces.
-/// Few pieces make large messages. Many pieces shorten the work on the first and the last piece, which overlaps no
-/// exchange.
+/// The best number of pieces into which the buffers are cut if each of `ranks` ranks has a buffer of `bytes`. The model
+/// assumes that the work on a piece before and after its exchange takes as long as the exchange, and overlaps the
+/// exchanges of the neighboring pieces. Few pieces make large messages. Many pieces shorten the work on the first and
+/// the last piece, which overlaps no exchange.
 [[nodiscard]] std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
 }  // namespace mn

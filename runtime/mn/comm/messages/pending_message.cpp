@@ -21,7 +21,7 @@ void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // Invariant 1: the elements directly follow the header, with no message to `dest` with this tag in between.
+  // Invariant 1: the elements directly follow the header. No other message with this tag goes to `dest` in between.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -34,8 +34,8 @@ void PendingMessage::receive(int source, int tag, MPI_Comm comm) {
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
-  // Invariant 3: the receive of the elements is posted at once, although the header may announce other elements.
-  // Invariant 1: MPI keeps the order of messages, and the receive takes the elements that follow the header.
+  // Invariant 3: the receive of the elements is posted at once, although the header may announce a different count or
+  // dtype. Invariant 1: MPI keeps the order of messages, so this receive takes the elements that follow the header.
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
@@ -53,8 +53,8 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // The wait for the header comes first. If the count is wrong, mn's own text says so; the wait for the elements
-    // would throw MPI's error.
+    // The wait for the header comes first, because a wrong count is then reported in mn's own words. The wait for the
+    // elements would throw MPI's error.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -64,9 +64,10 @@ void PendingMessage::wait_for_elements() {
     if (receives_) header_.check(header_bytes_, host_, what_);
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
-    if (is_in_use()) throw;  // given up: the elements may never arrive
-    // Invariant 2: MPI must not write to the buffer any more, because the caller may free it. If no elements follow the
-    // header, the receive is cancelled. Elements that follow are received, because their sender waits.
+    if (is_in_use()) throw;  // the communicator was given up, so the elements may never arrive
+    // Invariant 2: after the exception MPI must not write to the buffer any more, because the caller may free it. If no
+    // elements follow the header, the receive is cancelled. If elements follow, they are received, because their sender
+    // waits for that.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
     throw;
@@ -76,7 +77,7 @@ void PendingMessage::wait_for_elements() {
 bool PendingMessage::is_done() {
   CallTimeouts& timeouts = calls_->timeouts();
   const CallName call{receives_ ? "wait for irecv" : "wait for isend", 0, buffer_.count, buffer_.dtype, peer_};
-  if (timeouts.timeout().count() > 0 && TimedCall::is_given_up(timeouts, call)) return true;  // wait() throws
+  if (timeouts.timeout().count() > 0 && TimedCall::is_given_up(timeouts, call)) return true;  // so wait() throws
   int done = 0;
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);

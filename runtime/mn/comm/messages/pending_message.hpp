@@ -1,12 +1,12 @@
 /// A message between two ranks that is under way. The Request of an isend() or irecv() holds it.
 ///
 /// Invariants:
-/// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. MPI keeps the
-///    order of the two, so the irecv() that takes a header also takes the header's elements.
+/// 1. One message of mn is two messages of MPI with the same tag: a header, directly followed by the elements. MPI
+///    keeps the order of the two, so the irecv() that takes a header also takes the header's elements.
 /// 2. If the header differs from the receiver's buffer, the receiver throws, and MPI does not write to the buffer any
 ///    more.
-/// 3. irecv() posts both receives at once. From then on the sender can finish while the receiver waits in any call of
-///    MPI. Waits that do not call MPI let MPI progress from time to time (progress.hpp).
+/// 3. irecv() posts the receives of header and elements at once. From then on the sender can finish while the receiver
+///    waits in any call of MPI. Waits that do not call MPI let it move messages from time to time (progress.hpp).
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ namespace mn {
 /// A message under way. Its header and its elements are two requests of MPI.
 class PendingMessage final : public Request::Impl {
  public:
-  /// `what` begins the text of errors. `pool` is null if the buffer needs no host copy.
+  /// The texts of errors begin with `what`. `pool` is null if the buffer needs no host copy.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
   // The caller calls either send() or receive(), once.
@@ -52,7 +52,7 @@ class PendingMessage final : public Request::Impl {
   BufferView host_;  // the buffer, or its host copy
   HostCopyPool::Borrowed copies_;
   PendingRequest pending_;
-  std::optional<MessageInBackground> in_background_{std::in_place};  // until wait()
+  std::optional<MessageInBackground> in_background_{std::in_place};  // no value once the program has called wait()
   MessageHeader header_;
   int header_bytes_ = 0;  // number of received bytes of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -14,7 +14,7 @@ Request::Request(Request&& other) noexcept = default;
 
 Request& Request::operator=(Request&& other) noexcept {
   Request finished(std::move(other));
-  std::swap(impl_, finished.impl_);  // `finished` waits for the former request
+  std::swap(impl_, finished.impl_);  // the destructor of `finished` waits for this object's former call
   return *this;
 }
 

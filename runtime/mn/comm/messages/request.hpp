@@ -13,17 +13,18 @@ class [[nodiscard]] Request {
   /// Makes a request that waits for nothing.
   Request() noexcept;
   /// Calls wait(), and logs the error if wait() throws. While an exception unwinds the stack, or after MPI_Finalize,
-  /// the destructor does not wait: MPI or the background thread may continue the call.
+  /// the destructor does not wait, and MPI or the background thread may continue the call.
   ~Request();
-  /// Holds the call of `other`. `other` holds no call afterwards.
+  /// Takes over the call of `other`. `other` holds no call afterwards.
   Request(Request&& other) noexcept;
-  /// Waits for the call of this request, and then holds the call of `other`. `other` holds no call afterwards.
+  /// Takes over the call of `other`, and waits for the call that this request has held so far. `other` holds no call
+  /// afterwards.
   Request& operator=(Request&& other) noexcept;
 
-  /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
-  /// as the blocking form does. A second wait() does nothing.
+  /// Blocks until the message or the result has arrived or, for a send, until the buffer may be used again. Throws
+  /// CommError as the blocking form of the call does. A second wait() does nothing.
   void wait();
-  /// Whether wait() would return at once.
+  /// True if wait() would return or throw at once.
   [[nodiscard]] bool is_done();
 
   class Impl;
@@ -45,10 +46,10 @@ class Request::Impl {
   virtual void wait() = 0;
   /// Does the work of Request::is_done().
   virtual bool is_done() = 0;
-  /// Whether MPI may still use the object's memory after wait() has thrown. If so, the object is never destroyed.
+  /// True if MPI may still use the object's memory after wait() has thrown. In this case the object is never destroyed.
   [[nodiscard]] virtual bool is_in_use() const noexcept { return false; }
-  /// The destructor calls it instead of wait() while an exception unwinds the stack, or after MPI_Finalize. Afterwards
-  /// the object is never destroyed.
+  /// While an exception unwinds the stack, or after MPI_Finalize, the destructor of Request calls abandon() instead of
+  /// wait(). Afterwards this object is never destroyed.
   virtual void abandon() noexcept {}
 };
 

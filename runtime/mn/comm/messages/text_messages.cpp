@@ -43,7 +43,7 @@ std::string recv_text(MPI_Comm comm, int source, int tag, int* sender) {
   if (sender != nullptr) *sender = status.MPI_SOURCE;
   return received(*length, [&](std::string& text) {
     const MpiCount n(text.size(), DType::kUInt8);
-    // Invariant 1: the bytes come from the rank and with the tag of the arrived length.
+    // Invariant 1: the bytes are taken from the rank that has sent the length, and with the same tag.
     mpi_check(MPI_Irecv(text.data(), n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, comm, &request),
               "receiving an object", text.size());
     mpi_wait({&request, 1}, "receiving an object", text.size());

@@ -12,8 +12,8 @@ namespace mn {
 template <class Tag>
 class LiveCount {
  public:
-  // Relaxed order is enough in this class: the count orders no accesses to other memory, and a wait that misses a
-  // change reads the count again.
+  // Relaxed order is enough in this class, because the count orders no accesses to other memory, and a wait that misses
+  // a change reads the count again.
   LiveCount() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   ~LiveCount() { count_.fetch_sub(1, std::memory_order_relaxed); }
   LiveCount(const LiveCount&) = delete;

@@ -1,7 +1,7 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
 /// Invariants:
-/// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …, so equal inputs always give equal bits.
+/// 1. Inputs are combined in their order, as ((in[0] op in[1]) op in[2]) …, so equal inputs always give equal bits.
 /// 2. Every CPU computes equal bits, whatever its vector width: no fused multiply-add is used, and no operation
 ///    combines different elements.
 /// 3. A block of outputs is written after all inputs of the block were read, so an output may be an input.
@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// An operation on elements of a dtype. Results of float dtypes are multiplied by `scale`; integers ignore it. An
-/// average is a sum with the scale 1 / ranks.
+/// What a reduction computes: the operation, the dtype of the elements, and a factor. Results of float dtypes are
+/// multiplied by `scale`; for integers `scale` has no effect. An average is a sum with the scale 1 / ranks.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
@@ -29,9 +29,10 @@ struct Reduction {
   }
 };
 
-/// Computes out[i] = (in[0][i] op in[1][i] op …) × scale for i < count, and writes it to each of `outputs`. An output
-/// may be an input, but must not overlap a part of an input. 16-bit floats are summed up in float32 and rounded once,
-/// to nearest even. Integers wrap around. The minimum and maximum of a NaN and any number are NaN.
+/// Computes out[i] = (in[0][i] op in[1][i] op …) × scale for each i < count, and writes the result to each of
+/// `outputs`. An output may be an input, but must not overlap only a part of an input. 16-bit floats are summed in
+/// float32, and the sum is rounded once, to nearest even. Integers wrap around. The minimum and maximum of a NaN and
+/// any number are NaN.
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction);
 

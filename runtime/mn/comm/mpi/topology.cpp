@@ -14,8 +14,9 @@
 namespace mn {
 namespace {
 
-/// Describes the host, its kernel and its /dev/shm. Processes with equal texts can share memory. MPI_Comm_split_type is
-/// not used, because Open MPI 4 asks PMIx, whose "hash" store may name ranks of a different node.
+/// Returns a text that describes the host, its kernel and its /dev/shm. Processes with equal texts can share memory.
+/// MPI_Comm_split_type is not used, because Open MPI 4 gets its answer from PMIx, whose "hash" store may name ranks of
+/// a different node.
 std::string physical_node(const std::string& host) {
   const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id").value_or("");
   struct stat shm {};
@@ -67,8 +68,8 @@ Topology find_topology(MPI_Comm comm) {
   const auto hosts = allgather_texts(all.get(), host);
   auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
-  // Names of nodes are used only if every rank has one. Otherwise a rank without a name would not be placed with the
-  // named ranks of its node.
+  // The names from MN_NODE_NAME are used only if every rank has one. Otherwise a rank without a name would not be
+  // placed with the named ranks of its node.
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }

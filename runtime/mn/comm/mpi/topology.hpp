@@ -1,5 +1,5 @@
-/// Which rank is on which node: each rank's number in the group and within its node, as ChainerMN defines these
-/// numbers.
+/// Tells which rank is on which node, and each rank's numbers in the group and within the node, as ChainerMN defines
+/// them.
 #pragma once
 
 #include <span>
@@ -24,14 +24,14 @@ struct Topology {
 
   /// The ranks on node number `node`, ascending.
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
-  /// Whether every node has the same number of ranks.
+  /// True if every node has the same number of ranks.
   [[nodiscard]] bool uniform() const;
 };
 
 /// The numbers of a rank in its topology, under the names that ChainerMN gives them.
 class PlacedRank {
  public:
-  /// Which rank is on which node.
+  /// The topology of all ranks: which rank is on which node.
   [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
   /// Number of the rank, 0 to size() - 1.
   [[nodiscard]] int rank() const noexcept { return topology_.rank; }
@@ -47,7 +47,7 @@ class PlacedRank {
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
 
  protected:
-  /// Only derived classes, such as Communicator, make objects of this class.
+  /// Only derived classes, for example Communicator, make objects of this class.
   explicit PlacedRank(Topology topology) noexcept : topology_(std::move(topology)) {}
   ~PlacedRank() = default;
 
@@ -60,8 +60,9 @@ class PlacedRank {
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 
-/// Collective over `comm`. Two ranks share a node if host name, kernel and /dev/shm are equal, whatever the launcher
-/// says. If MN_NODE_NAME is set on every rank, this name alone decides (virtual nodes for tests and simulations).
+/// Collective over `comm`. Two ranks are on the same node if host name, kernel and /dev/shm are equal, whatever the
+/// launcher says. If MN_NODE_NAME is set on every rank, ranks with equal names are on the same node instead (virtual
+/// nodes for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
 
 }  // namespace mn

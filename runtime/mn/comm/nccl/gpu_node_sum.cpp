@@ -9,8 +9,8 @@
 namespace mn {
 namespace {
 
-/// Returns this rank's color for MPI_Comm_split. Ranks of different nodes that have the same slice get the same color.
-/// Returns -1 for a rank without a slice.
+/// Returns the color that this rank passes to MPI_Comm_split. Ranks of different nodes that have the same slice get the
+/// same color. -1 if this rank has no slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
@@ -37,18 +37,18 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     CudaStream& copies = node_.from_device_[k % 2];
     copies.wait_for(node_.stream_.handle());
     if (is_direct()) return;
-    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2): waits for the earlier copy from host(k)
+    copies.copy_to_host(host(k), mine.data, mine.bytes());  // inv. 2: after host(k)'s last copy
   }
   std::size_t part_elements(std::size_t k) override { return own(k).count; }
   std::byte* part(std::size_t k) override {
-    node_.nccl_.wait(node_.from_device_[k % 2]);  // (4): MPI knows no streams
+    node_.nccl_.wait(node_.from_device_[k % 2]);  // inv. 4: MPI does not wait for streams
     return is_direct() ? static_cast<std::byte*>(own(k).data) : host(k);
   }
   void spread(std::size_t k) override {
     const BufferView whole = piece(k);
     if (const BufferView mine = own(k); mine.count > 0 && !is_direct()) {
       node_.to_device_.copy_to_device(mine.data, host(k), mine.bytes());
-      node_.stream_.wait_for(node_.to_device_.handle());  // (2): NCCL's work waits for the copy back
+      node_.stream_.wait_for(node_.to_device_.handle());  // inv. 2: NCCL waits for the copy
     }
     if (node_.form_ == Form::kLeaders) return node_.nccl_.bcast(whole, 0, node_.stream_);
     const BufferView even = even_part(whole);
@@ -65,7 +65,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   [[nodiscard]] BufferView piece(std::size_t k) const {
     return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
   }
-  /// Returns the elements of a piece without the remainder. The node's ranks share these elements evenly.
+  /// Returns the elements of a piece that the node's ranks can share evenly, that is, all but the remainder.
   [[nodiscard]] BufferView even_part(const BufferView& whole) const {
     return whole.slice(0, whole.count / node_.slices() * node_.slices());
   }
@@ -89,7 +89,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
 void GpuNodeSum::sum(const OrderedSum& operands, DType dtype) {
   if (operands.count == 0) return;
   sum_on_device(operands, dtype, sum_stream_.handle());
-  nccl_.wait(sum_stream_);  // (3), (4): before MPI reads
+  nccl_.wait(sum_stream_);  // invariants 3 and 4: before MPI reads the sum
 }
 
 GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, Form form, Route route,
@@ -131,8 +131,9 @@ void GpuNodeSum::allreduce(BufferView all) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most =
       std::min(HostPieces::kBytes / element_bytes, MessageReducer::most_elements(topology_.inter_size, element_bytes));
-  // The last piece may not divide evenly. The node's last rank then also takes the remainder, which is fewer than
-  // slices() elements. `part` is so small that the remainder still fits into `most`.
+  // The last piece may not divide evenly among the ranks. The node's last rank then also takes the remainder, which has
+  // fewer than slices() elements. `part` is chosen so that a part and a remainder together have at most `most`
+  // elements.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step);

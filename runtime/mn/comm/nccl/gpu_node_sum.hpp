@@ -1,21 +1,21 @@
-/// Sums gradients on GPUs for the backends hierarchical, non_cuda_aware and two_dimensional. Within a node NCCL sums.
-/// Between nodes MPI moves device memory if MPI takes device memory, otherwise host copies.
+/// Sums gradients on GPUs for the backends hierarchical, non_cuda_aware and two_dimensional. Within a node NCCL
+/// computes the sums. Between nodes MPI moves either device memory or host copies (Route).
 ///
 /// Invariants:
 /// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream; therefore all ranks run them in the same
-///    order. Copies to and from the host, and sums of received slices, have separate streams.
+///    order. Copies to and from the host, and sums of received slices, run on separate streams.
 /// 2. A later piece of a buffer reuses the host memory of an earlier piece. The later piece is copied to the host only
-///    after NCCL has summed it, and on the one stream this sum comes after the copy of the earlier piece back to the
-///    device.
+///    after NCCL has summed it, and NCCL's stream begins this sum only after the earlier piece is copied back to the
+///    device. Therefore the copies never overlap in the host memory.
 /// 3. The host waits for a stream only through Nccl::wait(), which notices errors of NCCL.
-/// 4. MPI knows no streams. The host therefore passes device memory to MPI only after the work on that memory is done,
-///    and enqueues later work only after the messages are done.
+/// 4. MPI does not wait for streams. Therefore the host passes device memory to MPI only after the work on this memory
+///    is done, and enqueues later work only after the messages are done.
 ///
-/// Cost for B bytes on n ranks and m nodes. One node: an NCCL allreduce. Form::kLeaders: NCCL reduce and bcast of B,
-/// and on the first rank of each node the exchange of B between m ranks. Form::kSlices: NCCL reduce_scatter and
-/// allgather of B, and on each rank the exchange of B m / n. With Route::kHost, each exchanging rank makes a copy each
-/// way, and has 16 MiB of page-locked memory. With Route::kDevice, it runs a kernel for each piece, and has at most 16
-/// MiB of device memory.
+/// Cost for B bytes on n ranks and m nodes. On one node: an NCCL allreduce. With Form::kLeaders: NCCL's reduce and
+/// bcast of B bytes, and on the first rank of each node an exchange of B bytes between m ranks. With Form::kSlices:
+/// NCCL's reduce_scatter and allgather of B bytes, and on each rank an exchange of B m / n bytes. With Route::kHost,
+/// each exchanging rank makes a copy each way, and has 16 MiB of page-locked memory. With Route::kDevice, each
+/// exchanging rank runs a kernel for each piece, and has at most 16 MiB of device memory.
 #pragma once
 
 #include <array>
@@ -34,21 +34,21 @@ namespace mn {
 
 class GpuNodeSum {
  public:
-  /// Which ranks exchange sums with other nodes: kLeaders, the first rank of each node; kSlices, every rank, each for
-  /// its slice of the buffer.
+  /// Which ranks exchange sums with other nodes. kLeaders means the first rank of each node. kSlices means every rank,
+  /// each for its slice of the buffer.
   enum class Form { kLeaders, kSlices };
-  /// The memory that MPI reads and writes: copies on the host, or device memory.
+  /// Which memory MPI reads and writes: copies on the host (kHost), or device memory (kDevice).
   enum class Route { kHost, kDevice };
 
   /// Collective. Does not own `comm`, which must outlive this object.
   GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, Form form, Route route, std::optional<DType> wire);
 
-  /// Collective; returns when all gradients are summed.
+  /// Collective: replaces each gradient by `scale` times its sum over ranks, and returns when this is done.
   void sum_gradients(std::span<const BufferView> gradients, double scale);
 
  private:
   class Pieces;
-  /// Number of slices of a buffer: how many ranks of a node exchange sums with other nodes.
+  /// Number of slices of a piece. As many ranks of a node exchange sums with different nodes.
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }
@@ -66,11 +66,11 @@ class GpuNodeSum {
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
   CudaStream sum_stream_;
-  std::array<CudaStream, 2> from_device_;  // for pieces in turn: a wait for one copy does not wait for the next
+  std::array<CudaStream, 2> from_device_;  // for pieces in turn; a wait for a copy does not wait for the next copy
   CudaStream to_device_;
   DevicePacker packer_;
-  // Declared last, so it is destroyed first: while its work runs, freeing the memory above would wait for the device,
-  // perhaps forever.
+  // Declared last, so that it is destroyed first. If the memory above were freed while NCCL's work runs, the host would
+  // wait for the device, perhaps forever.
   Nccl nccl_;
 };
 

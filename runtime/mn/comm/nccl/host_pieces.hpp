@@ -1,9 +1,9 @@
-/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes.
-/// GpuNodeSum runs the schedule on all ranks at once; simulations of clusters run it with times instead of GPUs.
+/// The schedule by which GPUs of several nodes sum a large buffer, with NCCL within a node and messages between nodes.
+/// GpuNodeSum runs the schedule on all ranks at once. Simulations of clusters run it with times instead of GPUs.
 ///
-/// 1. All ranks cut a buffer into the same pieces, and call collect() and spread() in the same order, because these
-///    functions enqueue NCCL's calls.
-/// 2. At most kUnderWay pieces are under way: collect() of piece k follows spread() of piece k - kUnderWay.
+/// 1. All ranks cut a buffer into the same pieces, and call collect() and spread() in the same order. NCCL needs this
+///    order, because these two functions enqueue calls of NCCL.
+/// 2. At most kUnderWay pieces are under way, because collect() of piece k follows spread() of piece k - kUnderWay.
 #pragma once
 
 #include <array>
@@ -17,25 +17,26 @@ namespace mn {
 class HostPieces {
  public:
   static constexpr std::size_t kUnderWay = 4;
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< bytes of a rank's part: enough for MPI's full speed
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< size of a rank's part: enough for MPI's full speed
 
-  /// The work of one rank's GPU on piece k. The rank exchanges only its part of the piece with other nodes. Only part()
-  /// waits for the GPU.
+  /// The work of one rank's GPU on piece k. The rank exchanges only its own part of the piece with other nodes. Of
+  /// these functions only part() waits for the GPU.
   class Device {
    public:
     virtual ~Device() = default;
-    /// Enqueues the sum over the node's ranks, and the copy of the rank's part to the memory that MPI reads.
+    /// Enqueues the sum over the node's ranks, and then a copy of the rank's part to the memory that MPI reads.
     virtual void collect(std::size_t k) = 0;
     /// Number of elements of the rank's part of piece k; 0 if only other ranks exchange this piece.
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
     /// Blocks until MPI may read and write the rank's part of piece k, and returns the part.
     [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
-    /// Enqueues the copy of the part back to the device, and its distribution to the ranks of the node.
+    /// Enqueues a copy of the rank's part back to the device, and then the distribution of the piece to all ranks of
+    /// the node.
     virtual void spread(std::size_t k) = 0;
   };
 
-  /// Collective. `between_nodes` sums the calling rank's parts with those of other nodes; it is null if the calling
-  /// rank has no parts. A part has at most `most` elements.
+  /// Collective. `between_nodes` sums the calling rank's parts with the same parts of other nodes. It is null if the
+  /// calling rank has no parts. A part has at most `most` elements.
   static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
     const PendingRequest messages;  // while it lives, waits for the GPU let MPI move messages

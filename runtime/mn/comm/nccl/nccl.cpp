@@ -7,7 +7,8 @@
 namespace mn {
 namespace {
 
-/// The table below has the order of DType. NCCL has no booleans; therefore booleans travel as uint8.
+/// Returns NCCL's type for `dtype`. The table below has the order of DType. NCCL has no booleans; therefore booleans
+/// travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -36,8 +37,8 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
   // Stored for the text of a later asynchronous error, because NCCL does not name the operation that failed.
   operation_ = operation;
   bytes_ = bytes;
-  // Invariant 1: the first error aborts the communicator. fail() does so at once, before any wait for work that was
-  // never enqueued.
+  // Invariant 1: the first error aborts the communicator. fail() does so at once, because a later wait would wait
+  // forever for work that was never enqueued.
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
@@ -75,8 +76,8 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
-// Invariant 7: the first message between two ranks makes their connection, and waits for the other rank. Later messages
-// need not.
+// Invariant 7: the first message between two ranks makes their connection, and so waits for the other rank. Later
+// messages do not wait.
 bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
   const bool must = !connected[peer];
   connected[peer] = true;
@@ -120,15 +121,15 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
   assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
-  // If any message of the group makes a new connection, aside() runs the whole group on its own thread, because the
-  // group then waits for the new peer.
+  // If any message of the group makes a new connection, the group waits for the new peer. Therefore aside() then runs
+  // the whole group on a separate thread.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
     if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
   }
-  // `comm` is a copy, because `comm_` becomes null if the communicator is aborted while the call runs on aside()'s
-  // thread.
+  // The lambda copies `comm_`, because `comm_` becomes null if the communicator is aborted while the call runs on the
+  // thread of aside().
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
     // Keeps the first error, because it is the cause of the later errors.
@@ -137,11 +138,11 @@ void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const 
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      // Skips an empty part. The other rank skips it, too, because sender and receiver pass the same count.
+      // Empty parts are skipped. The other rank skips them, too, because sender and receiver pass the same count.
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }
-    const ncclResult_t end = ncclGroupEnd();  // (5): also after an error
+    const ncclResult_t end = ncclGroupEnd();  // invariant 5: the group is closed even after an error
     return first_error != ncclSuccess ? first_error : end;
   };
   enqueue(operation, bytes, [&] { return connects ? aside(call) : call(); });

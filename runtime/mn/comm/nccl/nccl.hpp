@@ -1,4 +1,5 @@
-/// Owner and checks for NCCL communicators. Only builds with NCCL compile files that include this header.
+/// Owns NCCL communicators and checks NCCL's results. Files that include this header are compiled only in builds with
+/// NCCL.
 ///
 /// Invariants:
 /// 1. Every result of NCCL is checked. The first error aborts the communicator: every later call throws CommError, and
@@ -6,21 +7,23 @@
 /// 2. While an exception unwinds the stack, destruction aborts the communicator, because other ranks may never call
 ///    ncclCommDestroy.
 /// 3. ncclCommAbort runs on a separate thread, because it returns only when no CUDA graph holds an operation of the
-///    communicator. If ncclCommAbort takes too long, destruction no longer waits for its thread. By then the operations
-///    have ended, because the abort ends them first.
-/// 4. An error is thrown before the abort begins. Other ranks notice the abort as an error, whose text says less; this
-///    rank should report first.
+///    communicator. If ncclCommAbort takes too long, the destructor stops waiting for this thread. By then the
+///    communicator's operations have ended, because the abort ends them first.
+/// 4. An error is thrown before the abort begins, because the failing rank should report first. Other ranks notice the
+///    abort as an error, too, but the text of their error says less.
 /// 5. A group of calls is closed even after an error, because NCCL would add the next calls to an open group.
 /// 6. If two ranks share a GPU, all ranks throw the same error before NCCL is called. NCCL 2.30.3 and newer allow
 ///    sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets the variable).
-/// 7. Collectives never wait in the host for other ranks, because the constructor makes all their connections
-///    (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks makes their
-///    connection on a separate thread, which waits for the other rank; meanwhile MPI progresses, and time-outs apply.
+/// 7. A collective call never makes the host wait for other ranks, because the constructor makes all connections of
+///    collectives (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks
+///    makes their connection on a separate thread, which waits for the other rank; meanwhile MPI progresses, and
+///    time-outs apply.
 /// 8. From watch() on, a thread watches the enqueued work for errors. Without this thread, a program that waits for the
 ///    device without wait() would wait forever after an error. On an error the thread aborts the communicator, and the
 ///    next call throws.
-/// 9. An abort frees memory, and therefore waits for the whole device, even for a collective of another communicator.
-///    If the abort does not return in time, and no graph is the reason (3), the other communicators are aborted too.
+/// 9. An abort frees memory; therefore it waits for the whole device, even for a collective of a different
+///    communicator. If the abort does not return in time, and no CUDA graph is the reason (invariant 3), the other
+///    communicators are aborted, too.
 /// 10. A communicator made by split() shares only NCCL's bootstrap with the original. With shared resources, NCCL would
 ///     put the work of all these communicators into one order, and the abort of one communicator would silently end the
 ///     work of the rest.
@@ -28,13 +31,14 @@
 ///     NCCL 2.26 on, NCCL orders their work on the GPU by the order of the host's calls
 ///     (NCCL_LAUNCH_ORDER_IMPLICIT=1, unless the program sets the variable). Otherwise two GPUs may begin the work in
 ///     different orders, and wait for each other forever. All ranks must therefore call the communicators in the same
-///     order. Debug mode compares this order between ranks (call_check.hpp), and each call blocks, so no two
+/// order. Debug mode compares this order between ranks (call_check.hpp), and each call blocks; therefore no two
 ///     communicators work at once.
 ///
 /// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
 /// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
-/// watched work (8), because NCCL's own threads check for the end only now and then. Source: NCCL User Guide, "Error
-/// handling and communicator abort", "Using NCCL with CUDA Graphs", "Using multiple NCCL communicators concurrently".
+/// watched work (invariant 8), because NCCL's own threads check for the end only now and then. Source: NCCL User Guide,
+/// "Error handling and communicator abort", "Using NCCL with CUDA Graphs", "Using multiple NCCL communicators
+/// concurrently".
 #pragma once
 
 #include <chrono>
@@ -69,10 +73,10 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 class Nccl {
  public:
   /// Collective over `comm`, which is used only during the call; every rank passes its GPU as `device`. Throws
-  /// UsageError on all ranks if two of them share a GPU (6). MN_NCCL_TIMEOUT limits the constructor and wait(), in
-  /// seconds; NCCL_* variables are NCCL's own.
+  /// UsageError on all ranks if two of them share a GPU (invariant 6). MN_NCCL_TIMEOUT limits the constructor and
+  /// wait(), in seconds; NCCL_* variables are NCCL's own.
   Nccl(MPI_Comm comm, Device device);
-  /// Takes over `part`, a communicator that NCCL has split from `whole`.
+  /// Takes over the communicator `part`, which NCCL has split from the communicator of `whole`.
   Nccl(const Nccl& whole, ncclComm_t part);
   ~Nccl();
   Nccl(const Nccl&) = delete;
@@ -84,52 +88,54 @@ class Nccl {
   /// Collective: returns true if the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
   /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`. Returns null if
-  /// `color` is negative. First waits for `stream`, because NCCL cannot split while work is under way (10). All work of
-  /// this communicator must be on `stream`.
+  /// `color` is negative. All work of this communicator must be on `stream`. The function first waits for `stream`,
+  /// because NCCL cannot split a communicator while its work is under way.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits, const CudaStream& stream);
 
-  /// Makes `call` with NCCL's communicator, on a separate thread, because the call may wait for other ranks. Returns
-  /// the result of the call. Throws CommError if the communicator was aborted, and as wait() does.
+  /// Calls `call` with NCCL's communicator and returns its result. The call runs on a separate thread, because it may
+  /// wait for other ranks. Throws CommError if the communicator was aborted, and for the reasons of wait().
   [[nodiscard]] ncclResult_t call(std::string_view operation, const std::function<ncclResult_t(ncclComm_t)>& call);
 
   // `op` may be any operation except kAverage. NCCL is never asked to multiply elements: for ncclAvg and scaled sums
   // NCCL uses neither NVLink SHARP nor registered buffers nor its symmetric kernels.
   void allreduce(BufferView buffer, ReduceOp op, const CudaStream& stream);
-  /// Writes only root's `recv`, which may be `send`.
+  /// Writes only the `recv` of rank `root`, which may be the same memory as `send`.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
-  /// sent[r] goes to rank r, received[r] comes from rank r; an empty part is not sent.
+  /// sent[r] goes to rank r, and received[r] comes from rank r. An empty part is not sent.
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received, const CudaStream& stream);
   void send(ConstBufferView buffer, int dest, const CudaStream& stream);
   void recv(BufferView buffer, int source, const CudaStream& stream);
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
-  /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT seconds
-  /// (default 1800, 0: never), or when the time-out of the communicator's call is over (call_timeouts.hpp).
+  /// Blocks until the work on `stream` is done. Throws CommError after an asynchronous error of NCCL, after
+  /// MN_NCCL_TIMEOUT seconds (default 1800, 0: never), or when the time-out of the communicator's call is over
+  /// (call_timeouts.hpp).
   void wait(const CudaStream& stream);
-  /// Makes the watching thread (8) watch the present work on `stream`, because the program may never call wait() for
-  /// this work. `stream` belongs to the calling thread's device.
+  /// Invariant 8: makes the watching thread watch the present work on `stream`, because the program may never call
+  /// wait() for this work. `stream` belongs to the calling thread's device.
   void watch(const CudaStream& stream);
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// How long an abort is delayed, so that this rank reports its error before other ranks see the abort (4).
+  /// Invariant 4: the delay of an abort. In this time the failing rank reports the error, before other ranks notice the
+  /// abort.
   static constexpr auto kReportTime = std::chrono::milliseconds(500);
 
   template <class Call>
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
-  /// Runs call() on a separate thread, because the call may wait for other ranks (7), and waits for the thread. If the
-  /// wait ends early, because of an error or a time-out, aborts the communicator, and throws after call() has returned.
-  /// ncclCommInitRank cannot be aborted, so its thread is detached; the thread owns the memory that it uses.
+  /// Runs call() on a separate thread, because the call may wait for other ranks (invariant 7), and waits for the
+  /// thread. After an error or a time-out, aborts the communicator, and throws once call() has returned.
+  /// ncclCommInitRank cannot be aborted; therefore its thread is detached, and owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
-  /// True if the next message to or from `peer` is the first one, which makes the connection. Marks `peer` as
-  /// connected; therefore later calls return false.
+  /// True if the next message to or from `peer` is the first and makes the connection. Marks `peer` as connected;
+  /// therefore later calls return false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
-  /// Enqueues sends and receives as a single NCCL group, so all of them progress together.
+  /// Enqueues sends and receives as a single NCCL group; therefore all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
              std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
@@ -143,8 +149,8 @@ class Nccl {
   void run_watch(const std::stop_token& stop);
   [[nodiscard]] bool is_watched_work_done();
 
-  std::mutex mutex_;                    // guards the following members, except numbers; held by all calls of NCCL
-  ncclComm_t comm_ = nullptr;           // null once its abort is decided
+  std::mutex mutex_;                    // guards the members below except numbers, and all calls of NCCL
+  ncclComm_t comm_ = nullptr;           // null from the beginning of its abort on
   std::string failure_;                 // error that the watching thread has found
   std::future<ncclResult_t> aborting_;  // valid once comm_ is null
   int rank_ = 0;
@@ -157,7 +163,7 @@ class Nccl {
   std::size_t bytes_ = 0;
 
   int device_;
-  std::condition_variable_any watched_;  // signals new work to watch, or the thread's end
+  std::condition_variable_any watched_;  // tells the thread that there is new work to watch, or that it must end
   CudaEvent watched_work_;               // null: no work was watched yet
   bool was_captured_ = false;            // the watched stream was being captured by a CUDA graph
   bool is_watching_ = false;             // watched_work_ is recorded, and not known to be done

@@ -24,8 +24,9 @@ constexpr int kFirstThatOrders = 22600;  // 2.26.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// Sets NCCL's variables for connections (7), shared GPUs (6) and the order of several communicators' work (11). NCCL
-/// reads these variables only at its first call; therefore they hold for all communicators of the process.
+/// Sets NCCL's variables for connections (invariant 7), shared GPUs (invariant 6) and the order of several
+/// communicators' work (invariant 11). NCCL reads these variables only at its first call; therefore they hold for all
+/// communicators of the process.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_version() >= kFirstThatOrders) {
@@ -34,7 +35,8 @@ void set_variables() {
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
-/// NCCL fills in the values that are undefined. Headers before NCCL 2.27 have no CTAPolicy.
+/// Writes the limits to NCCL's configuration `config`. NCCL chooses the values that stay undefined. Headers before NCCL
+/// 2.27 have no CTAPolicy.
 template <class Config>
 void apply(const NcclLimits& limits, Config& config) {
   if (limits.max_ctas > 0) config.maxCTAs = limits.max_ctas;
@@ -68,8 +70,9 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-/// Lists all communicators of the process: if one abort does not return, the others are aborted, too (9). Never
-/// destroyed, because a communicator may live as long as the process.
+/// The list of all NCCL communicators of the process. Invariant 9 needs it: if the abort of one does not return, the
+/// other communicators are aborted, too. The list is never destroyed, because a communicator may live as long as the
+/// process.
 struct AllNccl {
   std::mutex mutex;
   std::vector<Nccl*> all;
@@ -99,7 +102,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   name_rank();
   set_variables();
   ncclUniqueId id{};
-  // If this throws on rank 0, the other ranks wait in MPI_Bcast, until mn::Job ends the job.
+  // If nccl_check() throws on rank 0, the remaining ranks wait in MPI_Bcast until mn::Job ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
@@ -165,7 +168,7 @@ Nccl::~Nccl() {
     std::erase(all_nccl().all, this);
   }
   watch_ = {};  // joins the watch: ncclCommDestroy could wait forever for work that it watches
-  if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
+  if (!failure_.empty()) log_warning(failure_);  // no call has thrown this error
   // Invariant 2: while an exception unwinds the stack, the communicator is aborted, because other ranks may never call
   // ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
@@ -192,13 +195,13 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. Therefore the
-    // thread is detached.
+    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. The thread is
+    // detached, because nobody could then wait for its end.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
   }
-  comm_ = nullptr;  // (1): every later call throws
+  comm_ = nullptr;  // invariant 1: every later call throws
 }
 
 void Nccl::abort_others() noexcept {
@@ -213,15 +216,15 @@ void Nccl::abort_others() noexcept {
 
 void Nccl::fail(ncclResult_t code, std::source_location where) {
   const std::string message = failure(code, comm_, operation_, bytes_, who_, where);
-  abort(kReportTime);  // (4): the delay lets the rank report first
+  abort(kReportTime);  // invariant 4: the delay lets this rank report first
   throw CommError(message);
 }
 
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // The capture mode of this thread must be relaxed. In any other mode this thread's allocations would end the
-    // capture of a graph on a different thread.
+    // The capture mode of this thread must be relaxed. In any other mode this thread's allocations would break the
+    // capture of a CUDA graph on a different thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));
@@ -241,7 +244,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
     }
   } catch (...) {
     if (comm_ == nullptr) {
-      thread.detach();  // ncclCommInitRank: no communicator exists that could be aborted
+      thread.detach();  // in ncclCommInitRank no communicator exists yet that could be aborted
       throw;
     }
     abort(kReportTime);  // ends the call

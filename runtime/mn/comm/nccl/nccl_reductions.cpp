@@ -7,13 +7,13 @@ namespace mn {
 NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks) {
   using enum Way::Form;
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  // NCCL's own average divides after the sum, and a sum in 16 bits may overflow. Therefore 16-bit values are summed in
+  // NCCL's own average divides after the sum, and a sum in 16 bits may overflow. Therefore 16-bit floats are summed in
   // float32.
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }
-  // NCCL compares integer keys in place of floats. NaNs have the largest keys; therefore the maximum of the keys is a
-  // NaN if any element is.
+  // NCCL compares integer keys in place of floats. NaNs have the largest keys; therefore the maximum of the keys stands
+  // for NaN if any element is NaN.
   if (is_float(dtype) && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
     const DType key = dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32;
     return {kKeys, key, ReduceOp::kMax, 1, op == ReduceOp::kMin ? -1.0 : 1.0};
@@ -56,7 +56,7 @@ void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, 
   const bool as_is = way.form == Way::Form::kAsTheyAre;
   const BufferView wire = as_is ? recv : converted(send, way, stream);
   nccl.reduce(as_is ? send : wire, wire, way.op, root, stream);
-  // Only root's `wire` holds a result.
+  // Only on the root does `wire` hold a result.
   if (nccl.rank() == root) convert_back(wire, recv, way, stream);
 }
 

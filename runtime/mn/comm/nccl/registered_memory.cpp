@@ -28,7 +28,7 @@ constexpr int kWarmUp = 3;
 constexpr int kRepeats = 10;
 constexpr double kGain = 0.97;  // a smaller gain may be chance
 
-/// NCCL's functions (4), with its handle of a window as void*.
+/// Invariant 4: NCCL's functions, found by their names at run time. A window's handle is passed as void*.
 struct Functions {
   ncclResult_t (*allocate)(void** memory, std::size_t bytes);
   ncclResult_t (*free)(void* memory);
@@ -53,7 +53,7 @@ const Functions& functions() {
 
 }  // namespace
 
-/// The open windows of a communicator, by their memory.
+/// The open windows of a communicator. The key of a window is the address of its memory.
 struct RegisteredMemory::Windows {
   Nccl* nccl;
   std::map<std::byte*, void*> open;
@@ -67,16 +67,17 @@ struct RegisteredMemory::Windows {
       const auto code =
           nccl->call("closing a window", [=](ncclComm_t comm) { return functions().close(comm, window); });
       if (code != ncclSuccess) log_warning("NCCL cannot close a window of memory");
-    } catch (const std::exception& error) {  // such as an aborted communicator, whose windows are closed
+    } catch (const std::exception& error) {  // for example, the communicator was aborted, which closes its windows
       log_debug(std::string("a window of NCCL's is left open: ") + error.what());
     }
   }
 
-  /// While an exception unwinds the stack, the memory is left behind: the device may wait for other ranks forever.
+  /// Frees the memory of a window. While an exception unwinds the stack, the memory is never freed, because the device
+  /// may be waiting for other ranks forever.
   void free(std::byte* memory) noexcept {
     if (std::uncaught_exceptions() > 0) return;
     static_cast<void>(cudaDeviceSynchronize());
-    close(memory);  // (3)
+    close(memory);  // invariant 3: the window is closed first
     if (functions().free(memory) != ncclSuccess) log_warning("ncclMemFree failed");
   }
 };
@@ -136,7 +137,7 @@ std::shared_ptr<std::byte> RegisteredMemory::register_new(std::size_t bytes) {
   const bool has_memory = functions().allocate(&memory, bytes) == ncclSuccess;
   void* window = nullptr;
   bool is_open = false;
-  if (holds_on_all_ranks(comm_, has_memory)) {  // (2)
+  if (holds_on_all_ranks(comm_, has_memory)) {  // invariant 2: the ranks agree before they register
     is_open = nccl_.call("registering memory", [=, &window](ncclComm_t comm) {
       return functions().open(comm, memory, bytes, &window, kSymmetric);
     }) == ncclSuccess;

@@ -22,15 +22,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The tree by which many ranks wait for each other: each rank has up to 8 children, so three levels hold 73 ranks. Few
-/// levels matter if ranks share CPUs, because each level then costs a round of the scheduler.
+/// The tree by which many ranks wait for each other. Each rank has up to 8 children; therefore three levels hold 73
+/// ranks. The tree has few levels, because each level costs a round of the scheduler if ranks share CPUs.
 constexpr Tree kTree{8};
 constexpr int kSpins = 300;
-/// How often a wait yields the CPU before it sleeps. On a busy machine the missing rank may need this CPU, and a yield
-/// is quicker than a sleep.
+/// How many times a wait yields the CPU before it sleeps. On a busy machine the missing rank may need this CPU, and a
+/// yield is quicker than a sleep.
 constexpr int kYields = 200;
-/// How long a rank with a CPU of its own yields before it sleeps. Ranks of a training step are usually less late, and a
-/// sleeping CPU wakes slowly, above all in a virtual machine, whose host gives the CPU to other guests.
+/// How long a rank with a CPU of its own yields before it sleeps. In a training step, ranks are usually less late than
+/// this. A sleeping CPU wakes slowly, above all in a virtual machine, whose host gives the CPU to other guests.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -43,9 +43,9 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps until `value` differs from `seen`, but not for long, because the caller must let MPI move messages: 50 µs if
-/// mn has a message under way or the call a time-out, otherwise 20 ms, because the program may have MPI requests of its
-/// own. The sleep uses a futex, because std::atomic::wait works within one process only.
+/// Sleeps until `value` differs from `seen`, at most for a short time, because the caller must let MPI move messages.
+/// The limit is 50 µs if mn has a message under way or the call has a time-out, otherwise 20 ms, because the program
+/// may have MPI requests of its own. The sleep uses a futex, because std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;
@@ -84,7 +84,7 @@ NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, 
 
 void SharedCounter::set(std::uint32_t now) {
   assert(static_cast<std::int32_t>(now - value.load(std::memory_order_relaxed)) >= 0);  // invariant 1: never falls
-  value.store(now);  // invariants 2 and 3: stored before `sleepers` is read
+  value.store(now);  // invariants 2 and 3: stores the value before it reads `sleepers`
   if (sleepers.load() > 0) wake_all(value);
 }
 
@@ -104,7 +104,7 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
     check_timeout();
-    sleepers.fetch_add(1);  // invariant 3: incremented before the value is read again
+    sleepers.fetch_add(1);  // invariant 3: increments before it reads the value again
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);
     sleepers.fetch_sub(1);

@@ -1,20 +1,20 @@
-/// How ranks of a node wait for each other: counters in shared memory, and a barrier made of these counters. The
-/// barrier takes a microsecond; MPI's barrier takes several.
+/// The means by which ranks of a node wait for each other: counters in shared memory, and a barrier made of these
+/// counters. This barrier takes a microsecond, and MPI's barrier takes several.
 ///
 /// Invariants:
-/// 1. Each counter has one owner, and only the owner sets the counter; the value never falls. Values may wrap: they are
-///    compared by the sign of their difference.
+/// 1. Each counter has one owner, and only the owner sets the counter. The value never falls. It may wrap around,
+///    because values are compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
 /// 3. No wake-up gets lost. A thread that is about to sleep first increments `sleepers`, then reads the value again;
-///    the owner first writes the value, then reads `sleepers`. All four operations are sequentially consistent, so the
-///    thread sees the new value, or the owner sees the sleeper.
+///    the owner first writes the value, then reads `sleepers`. All four operations are sequentially consistent;
+///    therefore the thread sees the new value, or the owner sees the sleeper.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
 /// then yields the CPU for up to 20 ms, then sleeps. Ranks that share CPUs hardly spin or yield. A barrier of n ranks
-/// takes one set() and n waits for each rank, if n is at most 16. For more ranks it is a tree with 2 n transfers, log n
-/// of them in a row. Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988
-/// (all-to-all flags); J. Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory
-/// multiprocessors", 1991 (tree); U. Drepper, "Futexes are tricky", 2011.
+/// takes one set() and n waits for each rank, if n is at most 16. For more ranks the barrier is a tree with 2 n
+/// transfers of cache lines, of which log n come one after another. Source: D. Hensgen, R. Finkel, U. Manber, "Two
+/// algorithms for barrier synchronization", 1988 (all-to-all flags); J. Mellor-Crummey, M. Scott, "Algorithms for
+/// scalable synchronization on shared-memory multiprocessors", 1991 (tree); U. Drepper, "Futexes are tricky", 2011.
 #pragma once
 
 #include <atomic>
@@ -26,16 +26,16 @@
 
 namespace mn {
 
-/// A counter in shared memory. One rank, the owner, raises the value, and other ranks wait for it. Zero the memory
-/// before use.
+/// A counter in shared memory. One rank, the owner, raises the value, and other ranks wait until it is high enough.
+/// Zero the memory before use.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value;     ///< set by the owner alone
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
 
   /// Only the owner may call set().
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin`: each rank of the node has a CPU of its own, so the wait
-  /// may spin. Throws CommError if the time-out of the call ends the wait.
+  /// Returns when the value is at least `least`. `may_spin` is true if each rank of the node has a CPU of its own, and
+  /// the wait may spin. Throws CommError if the time-out of the call ends the wait.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -49,11 +49,10 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// counter of rank 0, the root of the tree.
 class NodeBarrier {
  public:
-  /// Up to this number of ranks, each rank waits for all counters; more ranks use a tree.
+  /// Up to this number of ranks, each rank waits for all counters. If there are more ranks, they use a tree.
   static constexpr std::size_t kMaxDirect = 16;
 
-  /// `arrivals[r]` points to rank r's counter in the memory of the calling process. Only the barrier may use the
-  /// counters.
+  /// `arrivals[r]` is the address of rank r's counter in the calling process. Only the barrier may use the counters.
   NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin);
 
   /// Returns when every rank has called this function. Memory that other ranks wrote before their call is then visible.
@@ -67,7 +66,7 @@ class NodeBarrier {
  private:
   SharedCounter* own_;
   std::vector<SharedCounter*> below_;  // counters of the rank's children in the tree
-  std::vector<SharedCounter*> all_;    // when all these counters are raised, every rank has arrived
+  std::vector<SharedCounter*> all_;    // once all these counters are raised, every rank has arrived
   bool may_spin_;
   std::uint32_t epoch_ = 0;
 };

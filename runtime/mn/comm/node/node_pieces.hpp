@@ -1,8 +1,8 @@
 /// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
-/// by messages. NodeReducer picks the way; the invariants of node_reducer.hpp hold here too. Cost for each piece. In
-/// place: nothing but the barrier that ends the whole reduction. Through scratch memory: two copies, and 2 to 4
-/// barriers for each round. By messages: one MessageReducer::allreduce and, with several nodes, one MPI_Bcast for each
-/// slice.
+/// by messages. NodeReducer chooses the way, and the invariants of node_reducer.hpp hold here, too. The cost for each
+/// piece is as follows. In place: nothing except the barrier that ends the whole reduction. Through scratch memory: two
+/// copies, and 2 to 4 barriers for each round. By messages: one MessageReducer::allreduce and, if there are several
+/// nodes, one MPI_Bcast for each slice.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@
 
 namespace mn {
 
-/// The ranks of a node with their shared means: a communicator, a barrier and scratch memory. All members must outlive
-/// the objects that reduce pieces.
+/// What the ranks of a node share when they reduce pieces: a communicator, a barrier and scratch memory. The objects
+/// that the members point to must outlive the objects that reduce pieces.
 struct NodeRanks {
   MPI_Comm comm;
   int rank;  ///< rank of the process within the node
   int ranks;
-  bool many_nodes;  ///< other nodes reduce the node's results further; then they are spread within the node
+  bool many_nodes;  ///< there are other nodes, with which results are exchanged before spread()
   const SliceExchange& exchange;
   MessageReducer& messages;
   NodeBarrier* barrier;         ///< null without shared memory
@@ -38,7 +38,7 @@ struct NodeRanks {
   }
 };
 
-/// Reduces pieces of buffers that lie in shared memory, in place.
+/// Reduces pieces in place, in buffers that lie in shared memory.
 class SharedPieces final : public SliceExchange::Node {
  public:
   SharedPieces(const NodeRanks& node, std::vector<std::byte*> buffers, const Reduction& within)
@@ -70,8 +70,8 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// Reduces pieces of private buffers through shared scratch memory, in rounds. In each round scratch memory holds a
-/// chunk of every slice: as many elements as fit.
+/// Reduces pieces of private buffers through shared scratch memory, in rounds. In each round, scratch memory holds a
+/// chunk of every slice. A chunk has as many elements as fit.
 class CopiedPieces final : public SliceExchange::Node {
  public:
   /// No piece has more than `most` elements.
@@ -123,12 +123,13 @@ class CopiedPieces final : public SliceExchange::Node {
   }
 
  private:
-  /// Whether reduce() itself writes the results to scratch memory, where other ranks copy them. True on a single node
-  /// if one round moves a whole slice.
+  /// True if reduce() itself writes the results to scratch memory, from which all ranks of the node copy them. This
+  /// happens if there is a single node and a round moves a whole slice.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
-  /// Where a slice's chunk begins in the scratch memory of `rank`. Invariant 2: the place depends on the slice alone,
-  /// so a fast rank never writes where a slow rank still reads. Invariant 3: the place is a multiple of 64 elements.
+  /// The address at which the chunk of the slice `slice` begins in the scratch memory of `rank`. Invariant 2: the
+  /// offset depends on the slice alone; therefore a fast rank never writes where a slow rank still reads. Invariant 3:
+  /// the offset is a multiple of 64 elements.
   [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
     return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
@@ -142,7 +143,7 @@ class CopiedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// Waits at the barrier. Afterwards no rank still reads what scratch memory held before.
+  /// Waits at the barrier. Afterwards no rank still reads the old content of scratch memory.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;
@@ -160,11 +161,11 @@ class CopiedPieces final : public SliceExchange::Node {
   Reduction within_;
   std::size_t element_bytes_;
   std::size_t slices_;
-  std::size_t chunk_;  // elements of each slice in scratch memory
+  std::size_t chunk_;  // number of elements that scratch memory holds of each slice
   bool is_whole_;      // one round moves a whole slice
-  // Whether some rank may still read, in scratch memory, parts of buffers (the first flag) or results (the second).
-  // Each flag is equal on all ranks. Parts and results lie apart: writing parts need not wait for readers of results,
-  // nor the reverse.
+  // The first flag is true if some rank may still read parts of buffers in scratch memory; the second, if some rank may
+  // still read results there. Each flag is equal on all ranks. Parts and results lie in different places; therefore a
+  // rank that writes parts need not wait for ranks that read results, nor the reverse.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };

@@ -1,34 +1,36 @@
 /// Reductions through shared memory within a node, and over MPI between nodes, for the backends hierarchical,
-/// two_dimensional and single_node. A buffer is cut into slices, one for each rank of a node. Each rank reduces its
-/// slice of all the node's buffers, then reduces the result with the ranks that have the same slice on other nodes,
-/// then writes the final slice to all buffers of the node. With BetweenNodes::kLeaders the first rank's slice is the
-/// whole buffer.
+/// two_dimensional and single_node. A buffer is cut into slices, one for each rank of a node. Each rank first reduces
+/// its slice of all buffers of the node. The rank then reduces the result with the ranks that have the same slice on
+/// different nodes. Finally it writes the final slice to all buffers of the node. With BetweenNodes::kLeaders the first
+/// rank's slice is the whole buffer.
 ///
 /// Invariants:
 /// 1. Elements are reduced in rank order within a node, then in the order of nodes. 16-bit floats are rounded once
 ///    after each of the two sums. Between the two sums, a node's sums of float16 are divided by a power of two that is
-///    at least the number of ranks of any node. So a sum of finite values overflows within a node only if the result
-///    overflows, too. Products may overflow at a node.
+///    at least the number of ranks of any node. Therefore a sum of finite values overflows within a node only if the
+///    final result overflows, too. Products may overflow within a node.
 /// 2. Large buffers are reduced in pieces, and a slice begins at the same offset in every piece (SliceExchange). A fast
 ///    rank therefore never writes where a slow rank still reads the previous piece.
-/// 3. Slices begin on multiples of 64 elements: in aligned memory two ranks never write to one cache line.
+/// 3. Slices begin on multiples of 64 elements; therefore in aligned memory two ranks never write to the same cache
+///    line.
 /// 4. Each rank has two blocks of shared memory (slots) for small buffers, and uses the two in turn, because slow ranks
 ///    may still read the slot of the previous call.
-/// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation of allocate(), which every
-///    rank then has mapped. A rank may release memory at any time, and never looks up an allocation after the release.
+/// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation of allocate(), because then
+///    every rank has mapped all buffers. A rank may release an allocation at any time, and never looks it up after the
+///    release.
 /// 6. Each node chooses for itself how its ranks move a piece: in place, through more or less scratch memory, or by
 ///    messages. The pieces and slices that nodes exchange, and the bits of a result, do not depend on this choice.
-/// 7. A rank reads other ranks' elements only after a barrier, and after comparing the CallShape at the head of their
-///    slots with its own. All ranks of the node compare the same shapes, so they throw together.
+/// 7. A rank reads other ranks' elements only after a barrier, and after it has compared the CallShape at the head of
+///    their slots with its own. All ranks of the node compare the same shapes; therefore they throw together.
 ///
-/// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm is
-/// short, scratch memory is smaller; below 64 KiB, messages replace it.
+/// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm has
+/// little room, scratch memory is smaller. If there is room for less than 64 KiB, messages replace scratch memory.
 ///
 /// Cost on one node, per rank. Buffers of at most 8 KiB: 1 barrier, and every rank reads all buffers. Buffers from
 /// allocate(): 2 barriers and no copy (more barriers with several NUMA domains: numa_domains.hpp). Private buffers: 1
-/// barrier, then 2 barriers and 2 copies for each MiB. With several nodes, small buffers take a second barrier, and
-/// each slice takes one MessageReducer::allreduce. Source: reduce-scatter and allgather by direct access, as in S. Li,
-/// T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
+/// barrier, then 2 barriers and 2 copies for each MiB. If there are several nodes, small buffers take a second barrier,
+/// and each slice takes one MessageReducer::allreduce. Source: reduce-scatter and allgather by direct access, as in S.
+/// Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
 #include <array>
@@ -55,17 +57,17 @@ class NodeReducer {
   /// ranks that exchange slices.
   NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, NodeComms comms);
 
-  /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place, other buffers in pieces
-  /// through scratch memory.
+  /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place. All other buffers are
+  /// reduced in pieces through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: allocates memory that the ranks of the node share. Each rank may release it at any time,
-  /// alone. Null if the node cannot share memory.
+  /// Collective over the node: allocates memory that the ranks of the node share. Each rank may release the memory by
+  /// itself at any time. Null if the node cannot share memory.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  /// Collective over the node: finds where the buffers of all ranks lie in the memory of the calling process. If all
-  /// ranks' `data` lie in one block of allocate(), returns their addresses by rank, valid until the calling rank
-  /// releases the block; otherwise returns an empty vector on every rank.
+  /// Collective over the node: finds the addresses of all ranks' buffers in the calling process. If all ranks' `data`
+  /// lie in one block of allocate(), returns these addresses, by rank. They are valid until the calling rank releases
+  /// the block. Otherwise returns an empty vector on every rank.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
-  /// Whether each rank of the node has a CPU of its own.
+  /// True if each rank of the node has a CPU of its own.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
 
  private:
@@ -90,20 +92,20 @@ class NodeReducer {
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
   /// Writes the shape of the rank's next call to the rank's slot, for all ranks to read.
   void announce(std::size_t count, const Reduction& reduction);
-  /// Invariant 7: compares the shapes in the slots of all ranks. Call this function after announce() and a barrier.
-  /// Throws CallMismatch if the shapes differ.
+  /// Invariant 7: compares the shapes in the slots of all ranks, and throws CallMismatch if they differ. Call this
+  /// function after announce() and a barrier.
   void require_same_calls() const;
-  /// The part of `reduction` that is done within a node. If several nodes exchange results afterwards, the scale is
-  /// left to between().
+  /// The reduction that is done within a node. If several nodes exchange results afterwards, between() applies the
+  /// scale.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
-  /// The part of `reduction` that is done between nodes, after within().
+  /// The reduction that is done between nodes, after the reduction within().
   [[nodiscard]] Reduction between(const Reduction& reduction) const;
   [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void make_segments();
   void report_shortage(const NoSharedMemory& error) const;
-  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or less if /dev/shm is short.
-  /// False if the node has no scratch memory.
+  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or less if /dev/shm has little
+  /// room. False if there is no room for scratch memory.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
@@ -117,17 +119,17 @@ class NodeReducer {
   int rank_;  ///< number of the rank within the node
   int ranks_;
   bool many_nodes_;
-  double divisor_;  ///< divides a node's sums of float16
+  double divisor_;  ///< the number by which a node's sums of float16 are divided
   bool may_spin_;
   SliceExchange exchange_;
   MessageReducer messages_;               ///< for a node without shared memory
-  std::vector<std::size_t> domains_;      ///< NUMA domains of the node, by their first ranks
+  std::vector<std::size_t> domains_;      ///< first rank of each NUMA domain of the node, then the number of ranks
   std::optional<SharedMemory> segments_;  ///< a Control and slots for each rank; empty without shared memory
   std::unique_ptr<NodeBarrier> barrier_;  ///< null without shared memory
   std::optional<SharedMemory> scratch_;
   bool shm_is_short_ = false;  ///< /dev/shm had too little room for scratch memory
   std::shared_ptr<Allocations> allocations_;
-  std::array<std::vector<const void*>, 2> small_inputs_;  ///< [turn] all ranks' slots for small messages
+  std::array<std::vector<const void*>, 2> small_inputs_;  ///< [turn] all ranks' slots for small buffers
   std::size_t small_turn_ = 0;                            ///< the slot in use, 0 or 1
   CallShape call_;                                        ///< head of the slot in use
 };

@@ -13,8 +13,8 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks fit a core's own cache
-constexpr std::size_t kLineElements = 64;       // slices begin on multiples: two ranks never write to one cache line
+constexpr std::size_t kSliceBytes = 64 * 1024;  // so small that slices of a few ranks fit a core's own cache
+constexpr std::size_t kLineElements = 64;       // slices begin on multiples: no two ranks write to one cache line
 
 /// The NUMA domain of a CPU. -1 if the kernel names no domain for it.
 int domain_of_cpu(int cpu) {
@@ -62,7 +62,8 @@ class DomainRank {
   };
 
   [[nodiscard]] bool is_last() const { return domain_ + 1 == domains_; }
-  /// The slice of a piece that the calling rank adds and copies. The ranks of a domain share every piece among them.
+  /// The slice of a piece that the calling rank adds and copies. The ranks of a domain divide every piece among
+  /// themselves.
   [[nodiscard]] Slice slice_of(std::size_t piece) const {
     const std::size_t begin = piece * piece_;
     const std::size_t length = std::min(piece_, count_ - begin);
@@ -71,12 +72,12 @@ class DomainRank {
     const std::size_t first = std::min((rank_ - borders_[domain_]) * each, length);
     return {(begin + first) * size_of(reduction_.dtype), std::min(each, length - first)};
   }
-  /// Invariant 1: adds the buffers of this domain's ranks, in rank order, to the sum of the domain before. The sum of
-  /// the last domain is the result.
+  /// Invariant 1: adds the buffers of this domain's ranks, in rank order, to the sum that the domain before has
+  /// computed. The sum of the last domain is the result.
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
-    // The sum of the domain before is the only thing that the calling rank reads from another domain here.
+    // From other domains the calling rank reads only this sum of the domain before.
     if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);
     for (std::size_t r = borders_[domain_]; r < borders_[domain_ + 1]; ++r) {
       inputs.push_back(buffers_[r] + slice.first_byte);
@@ -88,8 +89,8 @@ class DomainRank {
     reduce_in_order(outputs, inputs, slice.length,
                     {reduction_.dtype, reduction_.op, is_last() ? reduction_.scale : 1.0});
   }
-  /// Copies the result from the last domain to the first rank of this domain, and from there to all ranks of this
-  /// domain.
+  /// Copies the result from the last domain to the first rank of this domain, and then from each rank to the next rank
+  /// of this domain. Therefore the result crosses the link between the domains only once.
   void copy(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     const std::size_t bytes = slice.length * size_of(reduction_.dtype);
@@ -143,7 +144,7 @@ void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std:
   const DomainRank own(buffers, borders, rank, count, reduction);
   for (std::size_t t = 0; t < own.steps(); ++t) {
     own.step(t);
-    barrier.arrive_and_wait();  // invariant 2: a step reads what earlier steps wrote
+    barrier.arrive_and_wait();  // invariant 2: the next step reads what this step wrote
   }
 }
 

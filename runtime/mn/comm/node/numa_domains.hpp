@@ -1,19 +1,21 @@
-/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, so
-/// here every element crosses a link only once in each direction. The ranks of the first domain sum a piece of their
-/// buffers, each rank one slice of it. The next domain adds the buffers of its ranks to this sum, and so on. Then every
-/// domain copies the sum of the last domain. At any time each domain works on a different piece.
+/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory;
+/// therefore in these reductions every element crosses a link only once in each direction. The ranks of the first
+/// domain sum a piece of their buffers, each rank one slice of it. The next domain adds the buffers of its ranks to
+/// this sum, and so on. Then every domain copies the sum of the last domain. At any time each domain works on a
+/// different piece.
 ///
 /// Invariants:
-/// 1. Domains are blocks of neighboring ranks, and add their buffers in the order of ranks. So the bits of a sum do not
-///    depend on the placement of ranks. 16-bit floats, whose sums are rounded once, are not reduced by domains.
-/// 2. A domain's partial sum lies in the buffer of its first rank. In step t, domain j adds to piece t - j, and copies
-///    piece t - d, where d is the number of domains. A barrier ends each step. No rank reads memory that another rank
-///    writes in the same step.
+/// 1. Domains are blocks of neighboring ranks, and add their buffers in the order of ranks. Therefore the bits of a sum
+///    do not depend on the placement of ranks. 16-bit floats are not reduced by domains, because their sums must be
+///    rounded only once.
+/// 2. A domain's sum lies in the buffer of its first rank. In each step a domain adds to one piece and copies the
+///    result of an earlier one: with d domains, in step t, domain j adds to piece t - j and copies piece t - d. A
+///    barrier ends each step. No rank reads memory that a different rank writes in the same step.
 ///
 /// Cost for B bytes on n ranks: every rank reads and writes B / n bytes for each rank of its domain. Each piece takes
-/// one barrier; a piece has 64 KiB for each rank of the largest domain. B bytes, instead of the buffers of all ranks,
-/// cross each link in each direction. Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective
-/// communication for MPI", HPDC 2013.
+/// one barrier; a piece has 64 KiB for each rank of the largest domain. Over each link B bytes travel in each
+/// direction, instead of the buffers of all ranks. Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
+/// collective communication for MPI", HPDC 2013.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +30,16 @@
 namespace mn {
 
 /// Finds which ranks form each NUMA domain. Returns the first rank of each domain, and then the number of ranks.
-/// `domain_of` has the domain of each rank; negative means none. If a rank has no domain, or the ranks of a domain are
-/// not neighbors, a single domain holds all ranks.
+/// `domain_of` has the domain of each rank, or a negative number if the rank has no domain. If a rank has no domain, or
+/// the ranks of a domain are not neighbors, a single domain holds all ranks.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
 /// Collective over `node`: returns domain_borders() for the ranks of the node. A rank's CPU mask shows its domain;
 /// tests set MN_NUMA_DOMAIN instead.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
-/// Whether a reduction domain by domain gives the same bits as reduce_in_order(). False for 16-bit floats, whose sums
-/// would be rounded in every domain.
+/// True if a reduction domain by domain gives the same bits as reduce_in_order(). False for 16-bit floats, because
+/// their sums would be rounded in every domain.
 [[nodiscard]] bool fits_domains(const Reduction& reduction);
 
 /// Collective over the node: reduces `count` elements of all ranks' buffers, in place. `buffers` has the addresses of

@@ -29,13 +29,13 @@ namespace {
 
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // most that MPI needs
+constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // the most that MPI needs in /dev/shm
 constexpr int kCollapse = 25;                                  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// How many bytes of pages the files in /dev/shm may still take: the parts of files that have no pages yet. mn's own
-/// files are left out, because they have all their pages.
+/// How many bytes the files in /dev/shm may still need: the sizes of the parts that have no pages yet. mn's own files
+/// are left out, because they have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -49,33 +49,36 @@ std::size_t bytes_to_come() {
   return bytes;
 }
 
-/// Whether /dev/shm still has room for MPI. MPI's files there (4 MiB for each rank with Open MPI) get their pages only
+/// True if /dev/shm still has room for MPI. MPI's files there (4 MiB for each rank with Open MPI) get their pages only
 /// when messages need them, and a rank that gets no page ends with SIGBUS.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // MPI is given at most 8 MiB for each rank, because files of other programs may be long and never be filled.
+  // At most 8 MiB for each rank are left free for MPI, because other programs may have long files that are never
+  // filled.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
 
-/// Reserves pages for the segment of one of `ranks` ranks. Returns 0 on success, otherwise errno.
+/// Reserves pages for one rank's segment, at the given offset of the object. The object has segments for `ranks` ranks.
+/// Returns 0 on success, otherwise errno.
 int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
-  // posix_fallocate would raise SIGXFSZ beyond this limit.
+  // The limit is checked first, because posix_fallocate would raise SIGXFSZ beyond it.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // The room is checked after the reservation, so the last rank to reserve takes the pages of all ranks into account.
+  // The room for MPI is checked after the reservation. Therefore the last rank that reserves pages checks with the
+  // pages of all ranks.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Finds `bytes` unused addresses that begin at a multiple of 2 MiB, and reserves them without access. On failure
-/// returns MAP_FAILED and sets errno.
+/// Finds a range of `bytes` unused addresses that begins at a multiple of 2 MiB, and reserves the range without access
+/// to it. On failure returns MAP_FAILED and sets errno.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
   void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -100,23 +103,24 @@ void make_huge(std::byte* segment, std::size_t bytes) {
   }
 }
 
-/// Whether mn names shared memory of the user like `name`: "mn.UID." and 16 hexadecimal digits.
+/// True if `name` has the form of mn's names for shared memory of this user: "mn.UID." and 16 hexadecimal digits.
 bool is_own_name(const std::string& name) {
   const std::string begin = "mn." + std::to_string(getuid()) + ".";
   return name.size() == begin.size() + 16 && name.starts_with(begin) &&
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// Invariant 5: locks the new object. An object without a lock would look as if a killed process had left it. The lock
-/// ends with the process. (A process id in the name would not do: containers and later processes may have the same id.)
-/// False if another process has removed the object's name before the lock.
+/// Invariant 5: locks the new object, because an object without a lock would look as if a killed process had left it.
+/// The lock ends with the process. (A process id in the name would not do, because a process in another container, or a
+/// later process, may have the same id.) False if a different process removed the object's name before the lock.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// The greatest error of all ranks, and the lowest rank with this error. agree(), a collective call, finds them.
+/// The result of the collective call agree(): the greatest error number of all ranks, and the lowest rank with this
+/// error.
 struct Verdict {
   int error;
   int rank;
@@ -131,12 +135,12 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The shared-memory object as long as its name exists. The first rank of the node makes the object, and its destructor
-/// removes the name.
+/// The shared-memory object during the time in which it has a name. The first rank of the node makes the object, and
+/// the destructor of its Draft removes the name.
 class SharedMemory::Draft {
  public:
-  /// What each rank sends to all ranks: the size of its segment. The first rank also sends the object's name, or its
-  /// error.
+  /// The data that each rank sends to all ranks: the size of its segment. The first rank also sends the object's name,
+  /// or the error if it could not make the object.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -189,7 +193,7 @@ void remove_abandoned_shared_memory() {
 void SharedMemory::Unmap::operator()(std::byte* data) const noexcept { munmap(data, bytes); }
 
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
-  void* const address = address_for(total);  // invariant 6: a multiple of 2 MiB
+  void* const address = address_for(total);  // invariant 6: address_for() returns a multiple of 2 MiB
   if (address == MAP_FAILED) return errno;
   assert(reinterpret_cast<std::uintptr_t>(address) % kHugePageBytes == 0 && own_offset + bytes_ <= total);
   void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
@@ -200,8 +204,8 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
   }
   mapping_ = {static_cast<std::byte*>(data), Unmap{total}};
   madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; an error only costs speed
-  // Invariant 4: a rank touches only its own segment. A touched page without memory would get memory near the calling
-  // rank's CPU, and other ranks' segments may still have such pages.
+  // Invariant 4: a rank touches only its own segment. Other ranks' segments may still have pages without memory. If
+  // this rank touched such a page, the page would get memory near this rank's CPU.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
   make_huge(mapping_.get() + own_offset, bytes_);
@@ -228,8 +232,8 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
     error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes, size);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }
-  // Invariants 1 and 4: agree() also waits for all ranks, so no rank uses the memory before all segments are reserved;
-  // if one rank has an error, all ranks throw.
+  // Invariants 1 and 4: agree() waits for all ranks; therefore no rank uses the memory before all segments are
+  // reserved. If one rank has an error, all ranks throw.
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
     throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
                          " ranks in /dev/shm (" +

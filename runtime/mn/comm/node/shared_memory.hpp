@@ -1,21 +1,22 @@
-/// POSIX shared memory of the ranks of a node. (An MPI window could only be released by all ranks together.) The first
-/// rank of the node makes a shared-memory object under a random name. Each rank reserves the pages of its own part
-/// (segment) of the object, maps the whole object, and reports success or failure. Then the name is removed.
+/// POSIX shared memory of the ranks of a node. (MPI has shared memory, too, called windows, but all ranks must release
+/// a window together.) The first rank of the node makes a shared-memory object under a random name. Each rank reserves
+/// the pages of its own part (segment) of the object, maps the whole object, and reports success or failure. Then the
+/// name is removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and releases what it
 ///    has.
-/// 2. A rank releases the memory alone, without a call of MPI: ranks may do so in any order, also after MPI_Finalize or
-///    while an exception unwinds the stack.
-/// 3. Each process has its own mapping. After a rank has released its mapping, peers still read and write all segments.
-///    The pages are freed with the last mapping.
-/// 4. Each rank reserves the pages of its segment at once: a full /dev/shm is an error in the constructor, not a SIGBUS
-///    later, and the segment's memory lies near the rank's CPU.
-/// 5. The name exists only during the constructor, and its maker holds a lock (flock) meanwhile. A killed process
-///    leaves a name without a lock; the user's next process on the node removes the name. If the other process removes
-///    the name before the maker has locked it, the maker takes a new name.
-/// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping, so the kernel can use
-///    huge pages.
+/// 2. A rank releases the memory by itself, without a call of MPI. Therefore ranks may release it in any order, also
+///    after MPI_Finalize or while an exception unwinds the stack.
+/// 3. Each process has its own mapping. After a rank has released its mapping, all remaining ranks can still read and
+///    write all segments. The pages are freed with the last mapping.
+/// 4. Each rank reserves the pages of its segment in the constructor. Therefore a full /dev/shm is an error there, not
+///    a SIGBUS later, and the segment's memory lies near the rank's CPU.
+/// 5. The name exists only during the constructor, and during this time its maker holds a lock (flock) on the object. A
+///    killed process leaves a name without a lock, which the user's next process on the node removes. If this next
+///    process removes a new name before its maker has locked the object, the maker takes a different name.
+/// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping; therefore the kernel
+///    can use huge pages.
 ///
 /// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process. Source:
 /// shm_overview(7); madvise(2), MADV_COLLAPSE.
@@ -31,7 +32,7 @@
 
 namespace mn {
 
-/// Thrown on every rank of a node that cannot share so much memory. The communicator remains usable.
+/// Thrown on every rank of a node if the ranks cannot share so much memory. The communicator remains usable.
 class NoSharedMemory : public CommError {
  public:
   using CommError::CommError;
@@ -41,7 +42,7 @@ class NoSharedMemory : public CommError {
 /// calls this function.
 void remove_abandoned_shared_memory();
 
-/// Memory that the ranks of a node share: a segment for each rank, page-aligned and zeroed.
+/// Memory that the ranks of a node share. Each rank has a segment, which is page-aligned and zeroed.
 class SharedMemory {
  public:
   /// Collective over `node`, whose ranks all run on one machine. `bytes` is the size of the calling rank's segment.
@@ -58,8 +59,8 @@ class SharedMemory {
   };
   class Draft;
 
-  /// Maps the object behind `descriptor` into the calling process, and touches the pages of the rank's own segment.
-  /// Returns 0 on success, otherwise errno.
+  /// Maps the object of the file descriptor `descriptor` into the calling process, and touches the pages of the rank's
+  /// own segment. Returns 0 on success, otherwise errno.
   int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Size of a piece: small enough that all ranks get some pieces, and that the piece's elements of a few ranks fit a
+/// Size of a piece. Pieces are small enough that all ranks get some, and that a piece of a few ranks' buffers fits a
 /// core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
@@ -44,11 +44,12 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
 }
 
 void SharedReducer::publish(std::size_t count) {
-  assert(count <= buffers_);  // invariant 2: set() asserts that `published` never falls
+  assert(count <= buffers_);  // invariant 2 (set() asserts that `published` never falls)
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// Takes the next piece. The addition is atomic, so exactly one rank gets each piece (invariant 1).
+// Takes the next piece and returns its number. Invariant 1: the addition is atomic; therefore exactly one rank gets
+// each piece.
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -66,13 +67,13 @@ void SharedReducer::reduce_pieces(double scale) {
   }
   barrier_.arrive_and_wait();  // invariant 3: all buffers hold their result
   first_buffer_ += buffers_;
-  // Invariant 4: the shared counter is never reset, so the next step counts from here: every piece was taken, and each
-  // rank has taken one index beyond the last piece.
+  // Invariant 4: the shared counter `taken` is never reset. In this step every piece was taken, and each rank has taken
+  // one index beyond the last piece. Therefore the next step begins to count after these indexes.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {  // invariant 2: all ranks have published it
+  for (Control* control : controls_) {  // invariant 2: waits until all ranks have published the piece
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);

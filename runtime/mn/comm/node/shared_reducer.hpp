@@ -1,17 +1,17 @@
 /// Reduces the gradients of one node's ranks in place, piece by piece. During the backward pass each rank publishes, by
-/// itself, the gradients that are final; later all ranks call reduce(). In reduce() each rank takes the next piece,
-/// again and again. A rank that enters reduce() early reduces pieces that all ranks have published: slower ranks have
-/// less work.
+/// itself, the gradients that are final. Later all ranks call reduce(), in which each rank takes the next piece again
+/// and again. A rank that enters reduce() early already reduces pieces that all ranks have published; therefore slower
+/// ranks have less work.
 ///
 /// Invariants:
-/// 1. One atomic addition takes a piece: exactly one rank reduces it.
-/// 2. No rank writes to another rank's buffer before the owner has published the buffer. Within a step `published`
+/// 1. A rank takes a piece by one atomic addition; therefore exactly one rank reduces each piece.
+/// 2. No rank writes to a different rank's buffer before the owner has published the buffer. Within a step `published`
 ///    never falls.
-/// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another rank's buffer
-///    until the next publish().
-/// 4. Counters are never reset. Each rank takes one index beyond the last piece, so in each step `taken` grows by the
-///    number of pieces plus the number of ranks.
-/// 5. Elements are reduced in rank order, so the result does not depend on which rank reduces a piece.
+/// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches a different rank's
+///    buffer until the next publish().
+/// 4. Counters are never reset. In each step every rank stops when it takes an index beyond the last piece. Therefore
+///    in each step the counter `taken` grows by the number of pieces plus the number of ranks.
+/// 5. Elements are reduced in rank order; therefore the result does not depend on which rank reduces a piece.
 ///
 /// Cost for B bytes on n ranks: no copy, no message; one atomic addition for each 64 KiB, and one barrier. All ranks
 /// together read n B bytes and write n B bytes. Source: self-scheduling of loops by a shared counter (P. Tang, P.-C.
@@ -35,28 +35,29 @@ class CallCheck;
 /// Reduces the buffers that Communicator::share() was given.
 class SharedReducer {
  public:
-  /// Shared memory of one rank: how far the rank has come in a step. Zero the memory before use.
+  /// One rank's counters in shared memory, which tell how far the rank has come in a step. Zero the memory before use.
   struct Control {
-    SharedCounter published;                       ///< number of final buffers
+    SharedCounter published;                       ///< number of buffers that are final
     SharedCounter arrivals;                        ///< for the barrier at the end of a step
-    alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
+    alignas(64) std::atomic<std::uint32_t> taken;  ///< number of pieces taken by all ranks; only rank 0's is used
   };
 
-  /// `buffers` are the calling rank's own. In the calling process the buffers of rank r lie `offsets[r]` bytes after
-  /// them, with equal counts and dtypes. `owner` keeps the memory of `controls` alive. `may_spin` means that each rank
-  /// has a CPU of its own. Neither construction nor destruction is collective.
+  /// `buffers` are the calling rank's own buffers. In the calling process the buffers of rank r lie `offsets[r]` bytes
+  /// after them, with equal counts and dtypes. `owner` keeps the memory of `controls` alive. `may_spin` is true if each
+  /// rank has a CPU of its own. Neither construction nor destruction is collective.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
-  /// From now on each reduce() is recorded as a call of the communicator with these `calls`, and has its time-out.
+  /// From now on each reduce() is recorded as a call of the communicator to which `calls` belongs, and has the time-out
+  /// of this communicator.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
-  /// From now on reduce() skips every buffer whose entry in `buffers` is false. Call this function between steps, with
-  /// equal `buffers` on every rank.
+  /// From now on reduce() skips every buffer whose flag in `buffers` is false. Call this function between steps, with
+  /// equal flags on every rank.
   void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }
-  /// Declares the first `count` buffers final, so other ranks may write to them from now on. Within a step `count` must
-  /// not fall.
+  /// Declares the first `count` buffers final; therefore other ranks may write to them from now on. Within a step
+  /// `count` must not fall.
   void publish(std::size_t count);
-  /// Collective: replaces every buffer by its sum over ranks times `scale`.
+  /// Collective: replaces every buffer by `scale` times its sum over ranks.
   void reduce(double scale);
 
  private:
@@ -71,7 +72,7 @@ class SharedReducer {
   std::vector<Piece> pieces_;
   std::shared_ptr<CallCheck> calls_;  // null: calls are not recorded
   std::size_t elements_ = 0;
-  std::vector<bool> is_reduced_;  // [buffers]
+  std::vector<bool> is_reduced_;  // one flag for each buffer; false: reduce() skips the buffer
   std::uint32_t buffers_;
   std::vector<std::ptrdiff_t> offsets_;
   std::vector<Control*> controls_;

@@ -39,9 +39,9 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};  // another node has fewer ranks, so this rank has no peers
+  if (rank >= slices_) return {count, 0};  // this rank has no slice
   const auto slices = static_cast<std::size_t>(slices_);
-  // Invariant 1: slices begin at equal offsets in all pieces. The length of a slice is therefore computed from the
+  // Invariant 1: slices begin at equal offsets in all pieces. Therefore the length of a slice is computed from the
   // largest piece.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   assert(length % kLineElements == 0);  // invariant 1: a multiple of 64 elements
@@ -71,8 +71,8 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // A buffer of one piece does not go through the pipeline, because the pipeline always exchanges slices directly, and
-  // between_nodes() may find a quicker exchange.
+  // A buffer of one piece does not go through the pipeline. The pipeline always exchanges slices directly, but for a
+  // single piece between_nodes() may find a quicker exchange.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
@@ -89,7 +89,7 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 
 void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
-  // Invariant 3, in round k: the node reduces piece k while the slices of piece k - 1 travel between nodes; then the
+  // Invariant 3: in round k the node reduces piece k while the slices of piece k - 1 travel between nodes. Then the
   // result of piece k - 2 is spread within the node.
   const PendingRequest messages;  // while it lives, waits within the node let MPI work
   const std::size_t most_own = slice_of(0, most, most).length;
@@ -101,7 +101,7 @@ void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std:
               [&](std::size_t k) {
                 const auto [piece, own] = piece_at(k, most, count);
                 node.reduce(piece, own);
-                if (k == 0 && check) check->finish();  // its messages travelled while the node reduced
+                if (k == 0 && check) check->finish();  // its messages have travelled while the node reduced
                 if (!exchanged(k)) return;
                 std::byte* const first = data + own.first * size_of(reduction.dtype);
                 under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);

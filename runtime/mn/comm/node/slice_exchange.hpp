@@ -1,17 +1,18 @@
 /// The schedule by which the ranks of several nodes reduce a large buffer. A buffer is cut into pieces, and a piece
 /// into slices, one for each exchanging rank of a node. The ranks of a node reduce a piece and later spread its result;
 /// in between, the ranks that have the same slice on different nodes reduce the slice over MPI. NodeReducer decides how
-/// ranks of a node exchange data; simulations of clusters run the schedule with messages instead of shared memory.
+/// ranks of a node exchange data. Simulations of clusters run the schedule with messages instead of shared memory.
 ///
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
 /// 2. All nodes cut a buffer into equal pieces and slices.
-/// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes the
-///    pieces in ascending order. If there are several pieces and nodes, all ranks of a node call Node::reduce for piece
-///    k, then Node::spread for piece k - 2.
+/// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of these three steps takes
+///    the pieces in ascending order. If there are several pieces and several nodes, all ranks of a node call
+///    Node::reduce for piece k, and then Node::spread for piece k - 2.
 ///
-/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + the faster one's time for one piece (pipeline fill).
-/// For each piece, groups of m ranks exchange a slice each.
+/// Cost for B bytes on m nodes: the work within a node and the exchange between nodes overlap. Therefore the whole
+/// takes the time of the slower part for B bytes, plus the time of the faster part for a piece. For each piece, groups
+/// of m ranks exchange a slice each.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ namespace mn {
 
 /// Which ranks of a node exchange the node's sums with other nodes.
 enum class BetweenNodes {
-  kLeaders,  ///< the first rank of a node exchanges all sums
-  kSlices,   ///< on each node as many ranks as the smallest node has; each exchanges its slice, all at once
+  kLeaders,  ///< the first rank of each node exchanges all sums of the node
+  kSlices,   ///< on each node, as many ranks as the smallest node has exchange a slice each, all at once
 };
 
 struct Range {
@@ -38,17 +39,18 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of this number of elements. So many elements of any dtype fill whole cache lines.
+  /// Slices begin on multiples of this number of elements, because so many elements of any dtype fill whole cache
+  /// lines.
   static constexpr std::size_t kLineElements = 64;
 
-  /// How the ranks of one node work on a piece of a buffer. Both functions are collective over the node.
+  /// The work that the ranks of one node do on a piece of a buffer. Both functions are collective over the node.
   class Node {
    public:
     virtual ~Node() = default;
-    /// Reduces the elements `own` of the piece over the node's ranks, and writes the result to the calling rank's
-    /// buffer.
+    /// Reduces the elements in the range `own` of the piece over the node's ranks, and writes the result to the calling
+    /// rank's buffer.
     virtual void reduce(Range piece, Range own) = 0;
-    /// Copies the elements `own` from the buffer of each rank to the buffers of all ranks of the node. `own` differs
+    /// Copies the calling rank's elements in the range `own` to the buffers of all ranks of the node. `own` differs
     /// from rank to rank.
     virtual void spread(Range piece, Range own) = 0;
   };
@@ -60,7 +62,7 @@ class SliceExchange {
   /// Like the constructor above, but takes the communicator that split_peers() has made.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, Mpi peers);
   /// Collective: makes the communicator of the ranks that have the same slice on different nodes. The result is empty
-  /// on a rank without a slice, and if there is one node.
+  /// on a rank without a slice, and also if there is only one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
   /// The number of elements of each piece into which a buffer of `count` > 0 elements is cut. If there is one node, the
@@ -68,12 +70,12 @@ class SliceExchange {
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
   /// How many ranks of a node have a slice. They are the first ranks of the node.
   [[nodiscard]] int slices() const noexcept { return slices_; }
-  /// The slice that rank `rank` of the node reduces in a piece of `count` elements. No piece of the buffer has more
-  /// than `most` elements.
+  /// The slice that rank `rank` of the node reduces in a piece of `count` elements. The largest piece of the buffer has
+  /// `most` elements.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
-  /// Collective: reduces the buffer in place, in pieces of at most `most` elements. If there are several nodes, `most`
-  /// must be equal on all of them, and at most piece_elements().
+  /// Collective: reduces the buffer `data` in place, in pieces of `most` elements or less. If there are several nodes,
+  /// `most` must be equal on all of them, and not greater than piece_elements().
   void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   /// Collective over the ranks that have the same slice on different nodes: reduces `data` between these ranks only.
   void between_nodes(void* data, std::size_t count, const Reduction& reduction);
