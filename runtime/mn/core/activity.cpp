@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxHangSeconds = 7 * 86400;
 struct Account {
   std::mutex mutex;
   std::vector<std::string> scopes;
-  std::map<std::string, double> longest_s;  // longest time without progress, by state
+  std::map<std::string, double> longest_s;  // longest time without progress in each state
   std::int64_t iteration = 0;
   Clock::time_point last = Clock::now();
 };
@@ -33,7 +33,8 @@ Account& account() {
 
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// Records progress: the time since the last progress counts for the innermost state. The caller must hold the mutex.
+/// Records progress. The time since the last progress is counted as time of the innermost state. The caller must hold
+/// the mutex.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {
@@ -46,7 +47,7 @@ void progress(Account& all) {
 }  // namespace
 
 double call_patience_s() {
-  static const double seconds = [] {  // read once, because a program may change its environment
+  static const double seconds = [] {  // read only once, because a program may change its environment
     const auto given = environment_seconds("MN_HANG_SECONDS", 60, kMaxHangSeconds, "no watch");
     return given.count() == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given.count());
   }();

@@ -1,13 +1,14 @@
 /// Keeps an account of what the process does outside of communicator calls. The progress watch
-/// (mn/job/progress_watch.hpp) reads the account; its rules are in mn/job/hang_report.hpp.
+/// (mn/job/progress_watch.hpp) reads the account to notice a hang; its rules are in mn/job/hang_report.hpp.
 ///
-/// The training thread opens and closes scopes and counts iterations; each of these events is progress. The watch runs
-/// on another thread and asks how long there has been no progress.
+/// The training thread opens and closes scopes (ActivityScope) and counts iterations. Each of these events is progress.
+/// The watch runs on a different thread and asks how long there has been no progress.
 ///
 /// Invariants:
-/// 1. No function waits long: a mutex is held for a few assignments.
-/// 2. Each state has its own limit, because the times of training steps say nothing about the time of a validation.
-/// 3. Outside of every scope the limit is infinite, because a program with its own training loop opens no scopes.
+/// 1. No function waits long, because the mutex is held only for a few assignments.
+/// 2. Each state, for example "training", has its own limit for the time without progress, because the times of
+///    training steps say nothing about the time of a validation.
+/// 3. Outside of all scopes this limit is infinite, because a program with a training loop of its own opens no scopes.
 #pragma once
 
 #include <chrono>
@@ -16,17 +17,17 @@
 
 namespace mn {
 
-/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Returns
-/// infinity if the value is 0. Throws UsageError for a value out of range.
+/// Seconds that a rank may wait in a communicator call for missing ranks: the value of MN_HANG_SECONDS, by default 60.
+/// Returns infinity if the value is 0. Throws UsageError if the value is out of range.
 [[nodiscard]] double call_patience_s();
 /// Seconds that may pass without progress while the process reads or writes files, validates, or does a program's own
 /// work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Seconds that a rank may wait in a call for a rank that is outside of calls and scopes, so that its work is unknown.
+/// Seconds that a rank may wait in a call for a rank whose work is unknown, because it is outside of calls and scopes.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
-/// While an object lives, the process is in the state `name`. Scopes nest, and the innermost scope sets the state. Only
-/// one thread may open scopes.
+/// While an ActivityScope lives, the process is in the state `name`, for example "training". Scopes may be nested, and
+/// the innermost scope sets the state. Only one thread may open scopes.
 class ActivityScope {
  public:
   /// Enters the state. Its limit without progress is the larger of work_patience_s() and five times the longest time
@@ -37,18 +38,18 @@ class ActivityScope {
   ActivityScope& operator=(const ActivityScope&) = delete;
 };
 
-/// Records a step of the innermost scope, such as a minibatch of a validation.
+/// Records a step in the work of the innermost scope, for example a minibatch of a validation.
 void note_progress();
 /// Records the end of an iteration of training.
 void note_iteration(std::int64_t iteration);
 
-/// Records that the whole process stood still (stopped, swapped out) for `time`, which must not count as time without
-/// progress. Any thread may call the function.
+/// Records that the whole process stood still (stopped, swapped out) for the time `time`, which must not count as time
+/// without progress. Any thread may call the function.
 void discount_standstill(std::chrono::duration<double> time);
 
 struct Activity {
   std::string state;           ///< "training", "validation", …; empty: no scope
-  std::int64_t iteration = 0;  ///< last complete iteration
+  std::int64_t iteration = 0;  ///< number of the last complete iteration
   double silent_s = 0;         ///< seconds without progress
   double limit_s = 0;          ///< seconds allowed without progress outside of calls; infinite without a scope
 };

@@ -1,4 +1,4 @@
-/// Blocks signals in mn's threads, so that the program's threads handle them.
+/// Blocks signals in mn's threads, because the program's threads handle signals.
 #pragma once
 
 #include <initializer_list>
@@ -8,8 +8,9 @@
 
 namespace mn {
 
-/// While an object lives, this thread takes no signals except faults such as SIGSEGV. A thread started in this time
-/// inherits the mask and keeps it, so the program's signal handlers run in the program's threads.
+/// While a BlockedSignals lives, the thread that made it takes no signals except faults like SIGSEGV. Threads
+/// that it starts in this time block the same signals for their whole life, so the program's signal handlers run in the
+/// program's own threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// The type of an element. kBool is one byte and cannot be reduced. Shards store the numbers of this enumeration: add
-/// new types at the end, and count them in kDTypeCount.
+/// The type of an element. kBool is one byte and cannot be reduced. Shards store the numbers of the enumeration.
+/// Therefore add new types at the end, and count new types in kDTypeCount.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt32,
@@ -30,23 +30,23 @@ enum class DType : std::uint8_t {
   kUInt16,
   kUInt32
 };
-/// Number of types: the length of tables that have the order of DType.
+/// Number of types in DType, and so the length of tables that have the order of DType.
 inline constexpr std::size_t kDTypeCount = 13;
 static_assert(static_cast<std::size_t>(DType::kUInt32) + 1 == kDTypeCount);
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
-/// The name of a dtype, such as "float32".
+/// The name of a dtype, for example "float32".
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 /// The dtype called `name`, as name_of() writes it; no value for an unknown name.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// How a reduction combines elements. Integer overflow wraps around. Integers have no average.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
-/// The name of a reduction, such as "sum".
+/// The name of a reduction, for example "sum".
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
-/// An IEEE 754 binary16 number, given by its bits. Use it for spans; for tensors use libtorch's own type.
+/// An IEEE 754 binary16 number, given by its bits. Use this type for spans; for tensors use libtorch's own type.
 struct Float16 {
   std::uint16_t bits;  ///< sign, 5 bits of exponent, 10 of fraction
 };
@@ -55,42 +55,43 @@ struct BFloat16 {
   std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of fraction
 };
 
-/// Kind of memory.
+/// Kind of device on which memory lies.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 struct Device;
 
-/// Specialize DeviceTraits for another library's device type: from(Device) converts to that type.
+/// Specialize DeviceTraits for a different library's device type: from(Device) converts to that type.
 /// <mn/tensor/tensor.hpp> has the specialization for c10::Device.
 template <class T>
 struct DeviceTraits;
 
-/// A type of another library for which DeviceTraits is specialized.
+/// Satisfied by a type of a different library for which DeviceTraits is specialized.
 template <class T>
 concept ForeignDevice = requires(const Device& device) {
   { DeviceTraits<T>::from(device) } -> std::same_as<T>;
 };
 
-/// The device on which memory lies: "cpu", or "cuda:K" for GPU number K.
+/// The device on which memory lies: the CPU (host memory), or a GPU.
 struct Device {
-  DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
+  DeviceType type = DeviceType::kCpu;  ///< the CPU or a GPU
   int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
-  /// Parses "cpu", "cuda" or "cuda:K". Throws UsageError that lists these forms for any other text.
+  /// Parses "cpu", "cuda" or "cuda:K", where K is the number of a GPU. For a different text throws a UsageError with
+  /// the list of forms.
   [[nodiscard]] static Device parse(std::string_view text);
-  /// The device as a text that parse() reads, such as "cuda:0".
+  /// Returns the device as a text that parse() can read, for example "cuda:0".
   [[nodiscard]] std::string str() const;
   /// True if the two devices have the same type and the same index.
   bool operator==(const Device&) const = default;
 
-  /// Converts to another library's device type, for calls such as `model->to(comm->device())`.
+  /// Converts to a different library's device type, for calls like `model->to(comm->device())`.
   template <ForeignDevice T>
   operator T() const {  // NOLINT: meant to be implicit
     return DeviceTraits<T>::from(*this);
   }
 };
 
-/// The dtype of elements of type T. Does not compile for types outside of DType.
+/// The dtype of elements of type T. Does not compile if DType has no such type.
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_const_t<T>;
@@ -120,12 +121,12 @@ consteval DType dtype_of() {
     static_assert(sizeof(U) == 0, "no mn::DType for this element type");
 }
 
-/// Whether elements are floats of any size.
+/// True if elements of this dtype are floats of any size.
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // the float types are neighbors in DType
 }
-/// If `dtype` is a float type, calls use(T()) with the element type T, and returns the result. For all other dtypes
-/// returns a default value.
+/// If `dtype` is a float type, calls use(T()), where T is the element type, and returns the result. For all other
+/// dtypes returns a default value.
 template <class Use>
 auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   if (dtype == DType::kFloat16) return use(Float16());
@@ -140,24 +141,24 @@ auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
 template <class T>
 struct BufferTraits;
 
-/// A type for which BufferTraits is specialized.
+/// Satisfied by a type for which BufferTraits is specialized.
 template <class T>
 concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
 };
 
-/// A view of `count` elements in memory. The view does not own the memory, which must outlive the call. `Void` is void,
-/// or const void if a call only reads.
+/// A view of `count` elements in memory. The view does not own the memory, which must outlive the communicator call.
+/// `Void` is void, or const void if the call only reads the elements.
 ///
 /// If the memory is on a device, the work of a call begins after all work that `stream` (a cudaStream_t) holds at the
-/// time of the call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array
+/// time of the call. A null `stream` means the legacy default stream. This is the meaning of a stream in the CUDA Array
 /// Interface, version 3.
 template <class Void>
 struct BasicBufferView {
-  static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
+  static constexpr bool kIsConst = std::is_const_v<Void>;  ///< true if calls only read the elements
 
-  Void* data = nullptr;         ///< on `device`; may be null if count is 0
-  std::size_t count = 0;        ///< elements, not bytes
+  Void* data = nullptr;         ///< address of the elements on `device`; may be null if `count` is 0
+  std::size_t count = 0;        ///< number of elements, not of bytes
   DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
   void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
@@ -178,12 +179,12 @@ struct BasicBufferView {
       BasicBufferView(R&& range)  // NOLINT: meant to be implicit
       : BasicBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
-  /// A view of a tensor, or of another type with BufferTraits.
+  /// A view of a tensor, or of a different type with BufferTraits.
   template <BufferSource T>
   BasicBufferView(T&& value)  // NOLINT: meant to be implicit
       : BasicBufferView(BasicBufferView<void>(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
 
-  /// Bytes of all elements.
+  /// The size of all elements in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// A view of the elements [first, first + length), which must exist.
   [[nodiscard]] BasicBufferView slice(std::size_t first, std::size_t length) const {

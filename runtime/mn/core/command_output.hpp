@@ -7,10 +7,10 @@
 
 namespace mn {
 
-/// Runs `command`, a program found in PATH with its arguments, and returns its standard output. Returns an empty text
-/// if the program can't be started. A program that runs longer than `patience` is killed, and the text is then empty,
-/// too. Standard input is empty, and standard error is dropped. `setting`, of the form NAME=VALUE, is added to the
-/// program's environment.
+/// Runs `command`, which has the name of a program in PATH and its arguments, and returns the program's standard
+/// output. Returns an empty text if the program can't be started, or if it runs longer than `patience` and is killed.
+/// The program's standard input is empty, and its standard error is dropped. `setting`, of the form NAME=VALUE, is
+/// added to the program's environment.
 [[nodiscard]] std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
                                          const std::string& setting = "");
 

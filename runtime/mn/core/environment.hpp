@@ -9,15 +9,16 @@
 
 namespace mn {
 
-/// The variable's value; no value if the variable is unset or empty.
+/// The value of the environment variable `name`. No value if the variable is unset or empty.
 [[nodiscard]] std::optional<std::string> environment(const char* name);
 
-/// The variable as a whole number; no value if the variable is unset or empty. If it is not a number, throws a
-/// UsageError that names the variable.
+/// The environment variable `name` as a whole number. No value if the variable is unset or empty. If its text is not a
+/// whole number, throws a UsageError that names the variable.
 [[nodiscard]] std::optional<std::int64_t> environment_int(const char* name);
 
-/// The variable as seconds, at most `most`; `preset` if the variable is unset or empty. 0 means `none`, such as "no
-/// watch". If the variable is not a number from 0 to `most`, throws a UsageError that names the variable.
+/// The environment variable `name` as a number of seconds, or `preset` if the variable is unset or empty. If its text
+/// is not a number from 0 to `most`, throws a UsageError that names the variable. In the error, `none` tells the
+/// meaning of 0, for example "no watch".
 [[nodiscard]] std::chrono::seconds environment_seconds(const char* name, std::int64_t preset, std::int64_t most,
                                                        const char* none);
 

@@ -16,7 +16,7 @@ class Error : public std::runtime_error {
   /// `on_all_ranks` is true if every rank of the job throws the same error at the same point.
   explicit Error(const std::string& what, bool on_all_ranks = false)
       : std::runtime_error(what), on_all_ranks_(on_all_ranks) {}
-  /// Exit status of a program ended by the error.
+  /// The exit status of a program that this error ends.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
   /// True if every rank throws the error; then only rank 0 reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return on_all_ranks_; }
@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
   bool on_all_ranks_;
 };
 
-/// The error for a bad option, argument, file or environment that every rank sees alike.
+/// The error for a bad option, argument, file or environment variable that every rank sees alike.
 class UsageError : public Error {
  public:
   /// Makes an error of all ranks: every rank throws the error, and only rank 0 reports the error.
@@ -33,8 +33,8 @@ class UsageError : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
 };
 
-/// The error for arguments that a call's contract forbids, such as a root out of range or a wrong length. It is thrown
-/// before any message is sent.
+/// The error for arguments that a call's contract forbids, for example a root out of range or a wrong length. It is
+/// thrown before any message is sent.
 class ArgumentError : public Error {
  public:
   using Error::Error;
@@ -49,7 +49,7 @@ class DataError : public Error {
 /// The error for a file that could not be opened, read or written, for a reason that the system gave.
 class FileError : public DataError {
  public:
-  /// `error_number`: the errno of the call that failed.
+  /// `error_number` is the errno of the call that failed.
   FileError(const std::string& what, int error_number) : DataError(what), error_number_(error_number) {}
   /// The errno of the failed call.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }

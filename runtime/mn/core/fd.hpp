@@ -1,4 +1,4 @@
-/// Owns a file descriptor.
+/// Owns a file descriptor, and closes it in the destructor.
 #pragma once
 
 #include <utility>

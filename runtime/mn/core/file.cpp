@@ -1,5 +1,5 @@
-// How a file is replaced atomically: the new content is written to a file beside the old one, synced, and renamed over
-// the old file, because rename(2) replaces a file atomically.
+// A file is replaced atomically in three steps. The new content is written to a file beside the old one. This file is
+// synced. It is then renamed over the old file, because rename(2) replaces a file atomically.
 
 #include <mn/core/file.hpp>
 
@@ -39,10 +39,10 @@ void wait_in_reads(int fd) {
 }
 
 constexpr std::string_view kTemporaryEnd = "tmp";
-constexpr auto kAbandonedAfter = std::chrono::hours(1);  // time without a write, for writers on other hosts
+constexpr auto kAbandonedAfter = std::chrono::hours(1);  // time without a write by a writer on a different host
 
-/// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so another user of a
-/// shared folder cannot place a link there in advance.
+/// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so in a shared folder
+/// a different user cannot place a link under this name in advance.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));
@@ -50,14 +50,14 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + "." + std::string(kTemporaryEnd));
 }
 
-/// The process that wrote a temporary file, as the file's name tells it.
+/// The process that has written a temporary file, according to the file's name.
 struct Writer {
   bool is_local;
   pid_t process;
 };
 
-/// Parses a name that temporary_beside() made. No value if the name has a different form, because then a different
-/// program made the file.
+/// Parses the name of a file that temporary_beside() may have made. No value if the name has a different form, because
+/// then another program has made the file.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
   const auto parts = split(name, '.');  // "", the file's name (which may have dots), host, process, number, "tmp"
@@ -150,7 +150,7 @@ void File::replace_end(std::uint64_t offset, std::string_view before, std::strin
   } catch (const FileError&) {
     try {
       put(before);
-    } catch (const FileError&) {  // the first error is thrown, because it says more
+    } catch (const FileError&) {  // nothing: the first error is thrown, because it says more
     }
     throw;
   }
@@ -172,7 +172,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::publish() {
-  assert(!temporary_.empty());  // publish() may be called once
+  assert(!temporary_.empty());  // publish() may be called only once
   File(temporary_, File::Mode::kUpdate).sync();
   if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
   temporary_.clear();
@@ -180,7 +180,7 @@ void TemporaryFile::publish() {
 }
 
 void remove_abandoned_files(const std::filesystem::path& folder) {
-  std::error_code error;  // ignored, because another job may remove the same files
+  std::error_code error;  // ignored, because a different job may remove the same files
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
     std::error_code failed;
     if (is_abandoned(each->path())) std::filesystem::remove(each->path(), failed);
@@ -195,7 +195,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 
 void sync_folder(const std::filesystem::path& folder) {
   const Fd entry(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!entry && errno == EACCES) return;  // the folder may be written but not read
+  if (!entry && errno == EACCES) return;  // the process may write to the folder but not list it
   if (!entry) fail("open", folder);
   if (::fsync(entry.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF) {
     fail("write to storage", folder);
@@ -209,7 +209,7 @@ bool make_folders(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
     // mkdir() also fails if a different process has just made the folder, or if the folder's name ends with "/".
-    // Neither case is an error.
+    // Neither case is an error here.
     if (std::filesystem::is_directory(folder, none)) return false;
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }

@@ -1,5 +1,5 @@
-/// Converts 16-bit floats to float32 and back. The functions have no branches, so loops become SIMD code. The functions
-/// are constexpr, so GPU kernels can call them.
+/// Converts 16-bit floats to float32 and back. The functions have no branches; therefore the compiler can turn loops
+/// into SIMD code. The functions are constexpr for GPU kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace mn {
 
-/// Converts exactly.
+/// Converts a bfloat16 exactly.
 [[nodiscard]] constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Converts exactly, subnormal numbers included. A NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Converts a float16 exactly, even a subnormal number. A NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr float to_float(Float16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t mantissa = magnitude & 0x03ffU;
@@ -30,7 +30,7 @@ namespace mn {
   return std::bit_cast<float>(result | (static_cast<std::uint32_t>(value.bits & 0x8000U) << 16));
 }
 
-/// Converts, rounding to nearest, ties to even. A NaN stays a NaN.
+/// Rounds to the nearest bfloat16; of two equally near numbers, the even one. A NaN stays a NaN.
 [[nodiscard]] constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -38,13 +38,13 @@ namespace mn {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x0040U : rounded)};
 }
 
-/// Converts, rounding to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's
-/// conversion.
+/// Rounds to the nearest float16; of two equally near numbers, the even one. Overflow gives infinity. A NaN becomes a
+/// quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  // The last bit of a float near 0.5 is worth 2^-24, as much as the last bit of a subnormal Float16. So the addition of
-  // 0.5 rounds `magnitude` to a multiple of 2^-24.
+  // Rounds `magnitude` to a subnormal Float16, whose last bit is worth 2^-24. The last bit of a float near 0.5 has the
+  // same worth. Therefore the addition of 0.5 rounds to a multiple of 2^-24.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
   const std::uint32_t normal = (magnitude + 0x0fffU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;
@@ -54,11 +54,11 @@ namespace mn {
   return {static_cast<std::uint16_t>(result | ((bits >> 16) & 0x8000U))};
 }
 
-/// The type for computations on elements of type T.
+/// The type in which computations on elements of type T are made.
 template <class T>
 using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// Converts an element to the type for computations. The conversion is exact.
+/// Converts an element to Real<T>, the type for computations. The conversion is exact.
 template <class T>
 constexpr Real<T> widen(T value) {
   if constexpr (std::is_floating_point_v<T>)

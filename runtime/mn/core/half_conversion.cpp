@@ -36,7 +36,7 @@ __attribute__((target("avx2,f16c"))) void narrow_f16c(Float16* out, const float*
   narrow_portably(out + i, in + i, count - i);
 }
 
-constexpr __mmask16 kAll = 0xffff;  // GCC 12 warns of an uninitialized value in the intrinsics without a mask
+constexpr __mmask16 kAll = 0xffff;  // a mask of all elements, because GCC 12 warns of the intrinsics without a mask
 
 __attribute__((target("avx512f"))) void widen_avx512(float* out, const Float16* in, std::size_t count) {
   std::size_t i = 0;

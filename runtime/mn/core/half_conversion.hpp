@@ -1,6 +1,6 @@
 /// Converts many Float16 to float32 and back, with the CPU's own instructions if the CPU has them (F16C, AVX-512).
 ///
-/// Invariant: results have the same bits as to_float() and to_float16() on every CPU, NaNs included.
+/// Invariant: on every CPU the results have the same bits as those of to_float() and to_float16(), even for NaNs.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// These functions convert `count` elements of `in` to `out`. The buffers must not overlap.
+/// These functions convert the first `count` elements of `in` and write the results to `out`. The two arrays must not
+/// overlap.
 void widen(float* out, const Float16* in, std::size_t count);
 void narrow(Float16* out, const float* in, std::size_t count);
 

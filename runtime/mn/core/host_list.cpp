@@ -49,7 +49,7 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
   return numbers;
 }
 
-/// Expands one name with up to `groups` pairs of brackets.
+/// Expands one name that may have up to `groups` pairs of brackets.
 std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMaxGroups) {
   const std::size_t open = name.find('[');
   if (open == std::string_view::npos) {
@@ -72,7 +72,7 @@ std::vector<std::string> expand_name(std::string_view name, std::string_view lis
 using SplitName = std::pair<std::string, std::string>;  // the name without its last number, and that number's digits
 
 SplitName split_number(const std::string& name) {
-  const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: the name is all digits
+  const std::size_t first = name.find_last_not_of("0123456789") + 1;  // if all are digits, npos + 1 is 0
   return {name.substr(0, first), name.substr(first)};
 }
 
@@ -94,7 +94,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       begin = i + 1;
     }
   }
-  assert(names.size() <= kMaxNames);  // invariant 3: memory is bounded
+  assert(names.size() <= kMaxNames);  // rule 3: memory is bounded
   return names;
 }
 
@@ -114,8 +114,8 @@ std::string number_ranges(const std::set<std::uint64_t>& numbers, std::size_t wi
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  // For the names with a common prefix before the number: the widths of the numbers that begin with 0, and the width 1
-  // if a number does not begin with 0.
+  // Maps each prefix to the widths that its numbers may have: the widths of the numbers that begin with 0, and the
+  // width 1 if some number does not begin with 0.
   std::map<std::string, std::set<std::size_t>> widths;
   for (const auto& name : names) {
     const auto [prefix, digits] = split_number(name);
@@ -126,8 +126,8 @@ std::string compress_host_list(std::vector<std::string> names) {
     widths[prefix].insert(digits[0] == '0' ? digits.size() : 1);
     numbered.emplace_back(prefix, digits);
   }
-  // A number without leading zeros joins the widest range that is not wider than the number. For example, vn10 joins
-  // the range of vn9 or of vn09, and vn100 joins the range of vn09.
+  // A number without leading zeros joins the range with the greatest width that is not above the number's own width.
+  // For example, vn10 joins the range of vn9 or of vn09, and vn100 joins the range of vn09.
   std::map<std::pair<std::string, std::size_t>, std::set<std::uint64_t>> groups;  // by prefix and width
   for (const auto& [prefix, digits] : numbered) {
     const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));

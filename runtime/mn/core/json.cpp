@@ -23,8 +23,8 @@ using nlohmann::json;
   fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
-/// Throws DataError if brackets outside of strings nest too deep. It is nlohmann's parser that checks, later, whether
-/// `text` is JSON.
+/// Throws DataError if brackets outside of strings nest too deep. Does not check whether `text` is JSON, because
+/// nlohmann's parser does this later.
 void check_json_depth(std::string_view text, std::string_view what) {
   int depth = 0;
   bool in_string = false;
@@ -43,18 +43,19 @@ void check_json_depth(std::string_view text, std::string_view what) {
   }
 }
 
-/// Checks the depth of CBOR without recursion. nlohmann's reader recurses for each array and object. It also recurses,
-/// without a callback, for each piece of a text of indefinite length (0x7f).
+/// Checks the depth of CBOR without recursion. nlohmann's reader recurses for each array and object. The reader also
+/// recurses for each piece of a text of indefinite length (0x7f). For a piece the reader calls no callback; therefore a
+/// callback could not limit the depth.
 class CborWalk {
  public:
   CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
   /// Checks one item, which must be the whole document.
   void check() {
-    std::array<std::uint64_t, kMaxJsonDepth> left{};  // items missing in each open array and object
+    std::array<std::uint64_t, kMaxJsonDepth> left{};  // number of items still missing in each open array or object
     do {
       if (const std::uint64_t items = take_item(); items > 0) {
-        assert(depth_ < kMaxJsonDepth);  // take_item() has checked
+        assert(depth_ < kMaxJsonDepth);  // take_item() has checked this
         left[depth_++] = items;
       } else {
         while (depth_ > 0 && --left[depth_ - 1] == 0) --depth_;
@@ -66,7 +67,8 @@ class CborWalk {
  private:
   enum Major : unsigned { kBytes = 2, kText = 3, kArray = 4, kObject = 5, kTag = 6 };
 
-  /// Moves at_ past the item's head, and past its bytes or text. Returns the number of items that the item contains.
+  /// Moves `at_` past the next item's head, and past its bytes or text. Returns the number of items that this item
+  /// contains.
   std::uint64_t take_item() {
     const std::size_t begin = at_;
     const auto first = static_cast<unsigned>(take_number(1));
@@ -109,7 +111,7 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-/// True if JSON text can hold `value`. The elements of an array or object are not checked.
+/// True if JSON text can express `value`. The elements of an array or object are not checked.
 bool has_text(const json& value) {
   if (value.is_number_float()) return std::isfinite(value.get_ref<const double&>());
   if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
@@ -118,8 +120,8 @@ bool has_text(const json& value) {
   return std::ranges::all_of(value.items(), [](const auto& item) { return is_utf8(item.key()); });
 }
 
-/// Throws DataError if `value` or an element of `value` cannot be stored. Elements are checked, too, because all of
-/// `value` may become CBOR.
+/// Throws DataError if `value`, or an element inside of `value`, cannot be stored. Elements are checked, too, because
+/// all of `value` may become CBOR.
 void check_storable(const json& value, int depth) {
   const bool has_cbor = !value.is_discarded() && !(value.is_binary() && value.get_binary().has_subtype());
   if (!has_cbor) throw DataError("holds a value that neither JSON nor CBOR can hold");
@@ -141,7 +143,8 @@ json without_cbor(const json& value) {
   return result;
 }
 
-/// Calls the parser and replaces nlohmann's own error messages, because they quote the input.
+/// Calls the parser. If the parser fails, replaces nlohmann's error message, because nlohmann's message quotes the
+/// input.
 template <class Parse>
 json parse(std::string_view what, const char* format, Parse parse) {
   try {
@@ -172,7 +175,7 @@ std::string json_text(const json& document, int indent) {
 std::string utf8_text(std::string_view text) {
   std::string valid;
   while (!text.empty()) {
-    std::size_t length = 1;  // bytes of the character
+    std::size_t length = 1;  // number of bytes of the UTF-8 character
     while (length < std::min<std::size_t>(text.size(), 4) && !is_utf8(text.substr(0, length))) ++length;
     if (is_utf8(text.substr(0, length))) {
       valid += text.substr(0, length);

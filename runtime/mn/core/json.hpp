@@ -17,7 +17,7 @@
 
 #include <mn/core/error.hpp>
 
-/// nlohmann::json is instantiated once, in json.cpp; files that include this header do not compile the class again.
+/// nlohmann::json is compiled only in json.cpp. Files that include this header do not compile the class again.
 extern template class nlohmann::basic_json<>;
 
 namespace mn {
@@ -27,11 +27,12 @@ constexpr int kMaxJsonDepth = 64;
 
 /// Parses `text`, which must be one JSON document and nothing else. Throws a one-line DataError, "WHAT …: … at byte N".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view what);
-/// Parses `bytes`, which must be one CBOR document as to_cbor() writes it. Throws a DataError like parse_json().
+/// Parses `bytes`, which must be one CBOR document in the form that to_cbor() writes. Throws a DataError like
+/// parse_json().
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
-/// Calls read(), which takes values out of a document. If a value is missing or has another type, throws a DataError
-/// beginning with `what`.
+/// Calls read(), which takes values out of a document. If a value is missing or has a different type, throws a
+/// DataError beginning with `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
   try {
@@ -41,8 +42,8 @@ decltype(auto) read_json(std::string_view what, Read read) {
   }
 }
 
-/// The value as a whole number in T's range. For any other value throws nlohmann's type_error, which read_json() turns
-/// into a DataError. nlohmann's own conversions would cut fractions off and overflow.
+/// Returns the value if it is a whole number in T's range. Otherwise throws nlohmann's type_error, which read_json()
+/// turns into a DataError. nlohmann's own conversions would cut off fractions and overflow.
 template <std::integral T>
 T whole_number(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
@@ -54,7 +55,7 @@ T whole_number(const nlohmann::json& value) {
   }
   return value.get<T>();
 }
-/// Returns whole_number() of the value, which must be at least 0, such as a count of iterations.
+/// Returns whole_number() of a value that must be at least 0, for example a count of iterations.
 [[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
 /// Returns whole_number() of each element of an array.
 template <std::integral T>
@@ -65,22 +66,23 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
   return numbers;
 }
 
-/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8 become U+FFFD, because names of
-/// files and hosts may have such bytes, and nlohmann's dump() would throw.
+/// Writes the document as text, on one line unless `indent` is given. Bytes that are not UTF-8 become U+FFFD, because
+/// names of files and hosts may have such bytes, and nlohmann's dump() would throw an exception.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
-/// The text, in which each byte that is not UTF-8 is replaced by its number, such as "\\xE9". Use it for names in JSON.
+/// Returns the text with each byte that is not UTF-8 replaced by its number, for example "\\xE9". Use the result for
+/// names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
-/// A copy of `value` that JSON text can hold. Infinite numbers, NaN, bytes, text outside of UTF-8, and objects with
-/// keys outside of UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep
-/// that an enclosing document might exceed kMaxJsonDepth.
+/// Returns a form of `value` that JSON text can express. Infinite numbers, NaN, bytes, texts that are not UTF-8, and
+/// objects with keys that are not UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for
+/// values that nest so deep that an enclosing document might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
 /// Returns the value from which storable() made `stored`. Throws DataError beginning with `what` if `stored` is
 /// damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
-/// Quotes text from a file for a message: on a single line, with an ellipsis if the text is long.
+/// Quotes text from a file in a message. The quotation is a single line, and ends with an ellipsis if the text is long.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace mn

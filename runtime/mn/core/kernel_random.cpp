@@ -9,7 +9,7 @@
 namespace mn {
 
 int fill_with_random(std::span<std::byte> bytes) noexcept {
-  // One call suffices, because up to 256 bytes arrive whole, even if signals interrupt the call.
+  // One call suffices, because the kernel delivers up to 256 bytes at once, even if a signal arrives.
   return getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) ? 0 : errno;
 }
 

@@ -9,7 +9,8 @@
 namespace mn {
 namespace {
 
-/// Passes the texts of the launchers' rank variables to `read` in turn, and returns the first value that `read` gives.
+/// Passes the texts of the launchers' rank variables to `read` in turn, and returns the first value that `read`
+/// returns.
 template <typename Read>
 auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(read(std::string())) {
   const auto try_name = [&](const char* name) {
@@ -28,7 +29,7 @@ std::optional<int> number_in(const VariableLookup& lookup, const char* name) {
   return text ? parse_rank(*text) : std::nullopt;
 }
 
-/// The rank and size that two variables tell. No value unless both variables are valid.
+/// Returns the rank and the number of ranks from two variables. No value unless both variables are valid.
 std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* rank_name, const char* size_name) {
   const auto rank = number_in(lookup, rank_name);
   const auto size = number_in(lookup, size_name);
@@ -42,7 +43,7 @@ std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
   return job_rank_of_launcher(lookup);
 }
 
-/// The largest number of tasks per node in Slurm's list, such as "4(x2),3".
+/// The largest number of tasks per node in Slurm's list, for example "4(x2),3".
 int most_tasks(const std::string& list) {
   int most = 1;
   for (const std::string_view nodes : split(list, ',')) {

@@ -1,4 +1,4 @@
-/// Reads a process's rank from the variables of launchers, and numbers nodes.
+/// Reads a process's rank from the environment variables of launchers, and numbers nodes.
 ///
 /// Variables: mpiexec(1) of Open MPI (PMIX_*, OMPI_*), MPICH's Hydra (PMI_*, MPI_*), MVAPICH2's mpirun_rsh (MV2_*),
 /// jsrun(1) (JSM_*), flux-run(1) (FLUX_*), PALS' mpiexec(1) (PALS_*), srun(1) (SLURM_*).
@@ -13,7 +13,8 @@
 
 namespace mn {
 
-/// The names of the variables in which a launcher tells rank, size and job.
+/// The names of the environment variables in which a launcher tells a process its rank, the number of ranks, and the
+/// job.
 struct LauncherVariables {
   const char* launcher;  ///< the launcher's name in messages
   const char* rank;
@@ -23,8 +24,8 @@ struct LauncherVariables {
   const char* job;  ///< variable that is equal on all ranks, and different for every other job
 };
 
-/// PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no row, because they need
-/// code of their own.
+/// The table of launchers. PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no
+/// row, because they need code of their own.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
@@ -40,13 +41,13 @@ inline constexpr LauncherVariables kLauncherVariables[] = {
 /// The rows of launchers that are PMI servers.
 inline constexpr std::span<const LauncherVariables> kPmiVariables = std::span(kLauncherVariables).last<2>();
 
-/// Looks up a variable: returns the value, or no value if the variable is unset or empty. Examples are mn::environment
-/// and a snapshot of the variables.
+/// A function that returns the value of a variable, or no value if the variable is unset or empty. Examples are
+/// mn::environment and a look-up in a snapshot of the variables.
 using VariableLookup = std::function<std::optional<std::string>(const char* name)>;
 
-/// The text of the innermost launcher's rank variable, which may be malformed. The order of search is PMIx,
-/// kLauncherVariables, then Slurm, whose variables a batch script passes on to every process. Ignores MN_RANK and RANK,
-/// because an outer mnlaunch or torchrun may have exported them.
+/// Returns the text of the innermost launcher's rank variable. The text may be malformed. Searches first for PMIx, then
+/// for the rows of kLauncherVariables, and last for Slurm, because a batch script passes Slurm's variables on to every
+/// process. Ignores MN_RANK and RANK, because an outer mnlaunch or torchrun may have exported them.
 [[nodiscard]] std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup);
 
 /// The rank of a program before MPI_Init: the first valid number in MN_RANK, RANK and the launchers' variables, in this
@@ -55,17 +56,18 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 
 /// The rank of a process among the processes that a launcher started together.
 struct JobRank {
-  int rank = 0;          ///< 0 … size − 1
+  int rank = 0;          ///< from 0 to size − 1
   int size = 1;          ///< processes
-  std::string job = {};  ///< equal for all processes, different for every other job; may be empty
+  std::string job = {};  ///< equal for all processes of the job, and different for every other job; may be empty
 };
 
-/// Rank and size from the innermost launcher's variables. Ignores the variables of mnlaunch and torchrun.
+/// The rank and the number of processes from the innermost launcher's variables. Ignores the variables of mnlaunch and
+/// torchrun.
 [[nodiscard]] std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup);
 
-/// Rank and size for a program without MPI. The first consistent pair counts: MN_RANK and MN_SIZE, then RANK and
-/// WORLD_SIZE, then the launchers' variables. Without a launcher, and in batch scripts and interactive shells of Slurm,
-/// returns rank 0 of 1.
+/// The rank and the number of processes for a program without MPI. The first consistent pair of variables counts. The
+/// pairs are MN_RANK and MN_SIZE, then RANK and WORLD_SIZE, then those of launchers. Without a launcher, and in batch
+/// scripts and interactive shells of Slurm, returns rank 0 of 1 process.
 [[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);
 
 /// Number of ranks that the launcher or mnlaunch started on this node; 1 if no variable tells the number.
@@ -74,15 +76,15 @@ struct JobRank {
 /// Parses `text` as a rank. No value unless it is a whole number of at least 0.
 [[nodiscard]] std::optional<int> parse_rank(const std::string& text);
 
-/// True in a task of srun; false in batch scripts and interactive shells of an allocation.
+/// True in a task that srun has started. False in batch scripts and interactive shells of a Slurm allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// Sleeps two seconds. A rank calls this before it exits with an error that rank 0 is to report. The wait is needed
-/// because launchers end all ranks at the first bad exit, and rank 0 may come to the error later.
+/// Sleeps two seconds. A rank calls this function before it exits with an error that rank 0 is to report, because
+/// launchers end all ranks at the first bad exit, and rank 0 may come to the error later.
 void let_rank_zero_speak();
 
-/// Numbers the nodes, and returns each rank's node number. Ranks with equal keys share a node. Nodes are numbered in
-/// the order of their lowest ranks.
+/// Numbers the nodes, and returns the number of each rank's node. Ranks with equal keys are on the same node. Nodes are
+/// numbered in the order of their lowest ranks.
 template <typename Key>
 [[nodiscard]] std::vector<int> number_nodes(std::span<const Key> key_of_rank) {
   std::map<Key, int> numbers;

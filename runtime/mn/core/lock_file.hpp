@@ -13,9 +13,8 @@
 
 namespace mn {
 
-/// Opens the file for reading and writing, with `flags` for open(2), and follows no link. Returns an empty Fd if
-/// open(2) fails; errno has the reason. Throws UsageError unless `path` is a regular file: opening a FIFO would wait
-/// for another process.
+/// Opens the file for reading and writing, with additional `flags` for open(2). A symbolic link is an error. Returns an
+/// empty Fd if open(2) fails; errno has the reason. Throws UsageError unless `path` is a regular file.
 [[nodiscard]] inline Fd open_lock_file(const std::filesystem::path& path, int flags, mode_t mode) {
   Fd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, mode));
   struct stat facts {};
@@ -25,7 +24,8 @@ namespace mn {
   return file;
 }
 
-/// True if `file` still is the file at `path`; no value if the file system can't tell.
+/// True if the open file `file` is still the file at `path`, and nobody has replaced it. No value if the file system
+/// can't tell.
 [[nodiscard]] inline std::optional<bool> is_file_at(const std::filesystem::path& path, const Fd& file) {
   struct stat own = {}, there = {};
   if (::fstat(file.get(), &own) != 0) return errno == ESTALE ? std::optional(false) : std::nullopt;

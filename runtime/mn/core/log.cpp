@@ -112,7 +112,7 @@ void init_log(const LogOptions& given) {
   if (const auto level = environment("MN_LOG_LEVEL")) least = severity_named(*level);
 
   auto core = logging::core::get();
-  for (const auto& sink : own_sinks) core->remove_sink(sink);  // the program may have sinks of its own
+  for (const auto& sink : own_sinks) core->remove_sink(sink);  // keeps the program's own sinks
   own_sinks.clear();
   core->add_global_attribute("TimeStamp", logging::attributes::local_clock());
   add_console(options, least);

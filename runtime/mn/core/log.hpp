@@ -9,20 +9,20 @@
 
 namespace mn {
 
-/// Severity of a line.
+/// The severity of a line of the log.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
 /// Who writes the lines of the log, and where the lines go.
 struct LogOptions {
   int rank = 0;                        ///< printed on every line; ranks other than 0 print only warnings and errors
-  std::string host;                    ///< empty: gethostname()
+  std::string host;                    ///< name of the host; empty: the name from gethostname()
   Severity console = Severity::kInfo;  ///< least severity on rank 0's console; MN_LOG_LEVEL overrides it
   std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
 };
 
 /// Configures the process's log; a second call replaces the first configuration. Before the first call, lines carry
-/// rank 0. Boost.Log sinks that the program has added stay and receive mn's lines, too. mn's sinks also receive the
-/// program's records.
+/// rank 0. Sinks (outputs) that the program has added to Boost.Log stay and receive mn's lines, too. mn's sinks also
+/// receive the program's records.
 void init_log(const LogOptions& options);
 
 /// Logs one line. Thread-safe.

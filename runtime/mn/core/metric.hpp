@@ -13,8 +13,9 @@ enum class Better : std::uint8_t {
   kHigher  ///< as for an accuracy
 };
 
-/// Decides by the words in the last part of the name. Lower is better for losses, errors, perplexities and the like
-/// (for "dice_loss", too); higher is better for accuracies, IoU, F1, BLEU and the like. No value if no word is known.
+/// Decides by the words in the last part of the metric's name. Lower values are better for losses (even "dice_loss"),
+/// errors, perplexities and the like. Higher values are better for accuracies, IoU, F1, BLEU and the like. No value if
+/// none of the words is known.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn

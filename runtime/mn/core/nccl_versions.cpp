@@ -1,5 +1,5 @@
-// Source: the release notes of NCCL. The issue pytorch/pytorch#174338 also describes the fault of 2.29.2, and
-// NVIDIA/nccl#1136 the fault where nodes have different CPUs.
+// Source: the release notes of NCCL. The issue pytorch/pytorch#174338 also describes the fault of NCCL 2.29.2. The
+// issue NVIDIA/nccl#1136 also describes the fault on nodes with different CPUs.
 #include <mn/core/nccl_versions.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Boost.Program_options only splits the command line. Names, values and errors are checked here: each message shows the
-// option as written by the user, and its origin (command line, or file and line).
+// Boost.Program_options only splits the command line. Names and values are checked here, because each error must show
+// the option as written by the user, and the option's origin: the command line, or a file and line.
 
 #include <mn/core/options.hpp>
 
@@ -22,7 +22,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// Options provided by the parser itself, which are never written to a file.
+// Options that every set of options has. They are never written to a file.
 constexpr const char* kConfig = "config";
 constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
@@ -149,7 +149,7 @@ const Options::Condition* Options::unmet_condition(const Setting& given) const {
 
 void Options::check_effects(const std::vector<Setting>& given) const {
   std::vector<std::string> names;
-  std::string otherwise;  // of the first condition that does not hold; the line names all options with this end
+  std::string otherwise;  // of the first condition that does not hold; only options with an equal text are named
   for (const Setting& setting : given) {
     const Condition* const unmet = unmet_condition(setting);
     if (unmet == nullptr || (!names.empty() && unmet->otherwise != otherwise)) continue;
@@ -175,7 +175,8 @@ const Options::Option& Options::known(const std::string& name, const std::string
   throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
 }
 
-// Boost takes an optional value only after "=", so "--resume PATH" is changed to "--resume=PATH".
+// Boost takes an optional value only after "=". Therefore this function changes, for example, "--resume PATH" to
+// "--resume=PATH".
 std::vector<std::string> Options::join_optional_values(int argc, const char* const* argv) const {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -213,7 +214,7 @@ std::vector<Options::Setting> Options::read_command_line(int argc, const char* c
     }
     if (option.unregistered) known(option.string_key, "--" + option.string_key);
     const std::string value = option.value.empty() ? "" : option.value[0];
-    // Boost takes the next word as the value, even if the word is an option. That is an error here.
+    // Boost takes the next word as the value, even if the word is an option. Such a missing value is an error here.
     if (option.original_tokens.size() > 1 && value.starts_with("--")) {
       throw UsageError("--" + option.string_key + " needs a value");
     }
@@ -237,7 +238,8 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
     known(name, quoted(name) + " in " + position);
     settings.push_back({name, std::string(trimmed(std::string_view(line).substr(equals + 1))), position + ": " + name});
   }
-  // If FILE is a folder, opening it has succeeded, and only reading has failed.
+  // Here reading has stopped before the end of FILE, for example because FILE is a folder, which can be opened but not
+  // read.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
   return settings;
 }

@@ -1,4 +1,5 @@
-/// The options of a job: declared once, read from the command line and a file, checked, printed and written to a file.
+/// The options of a job. A program declares each option once. It is then read from the command line and a file,
+/// checked, printed and written to a file.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@
 
 namespace mn {
 
-/// Options bound to variables. A variable's value at the time of add() is the default.
+/// A set of options, each of which is bound to a variable. The variable's value at the time of add() is the default.
 ///
-/// Forms: --name value, --name=value. Names can't be abbreviated. --config FILE: a file with lines "name = value";
-/// lines that begin with # or ; are comments, and [sections] are ignored. A setting in the file replaces the default,
-/// and a setting on the command line replaces both, wherever --config stands. Within the file, and within the command
-/// line, the last setting wins. Every set of options has --help and --version.
+/// An option is written as "--name value" or "--name=value". Names can't be abbreviated. --config FILE reads a file
+/// with lines "name = value". Lines that begin with # or ; are comments, and [sections] are ignored. A setting in the
+/// file replaces the default, and a setting on the command line replaces both, wherever --config stands. Within the
+/// file, and within the command line, the last setting wins. Every set of options has --help and --version.
 class Options {
  public:
-  /// What the command line asks for: to run, or to print the help or the version.
+  /// What the command line asks the program to do: to run, or to print the help or the version.
   enum class Action { kRun, kHelp, kVersion };
 
-  /// `usage` is the first line of the help, such as "jobs/mnist [options]: trains …".
+  /// `usage` is the first line of the help, for example "jobs/mnist [options]: trains …".
   explicit Options(std::string usage) : usage_(std::move(usage)) {}
 
   /// Adds an option for a whole number in [least, most].
@@ -44,21 +45,22 @@ class Options {
   void add_flag(const std::string& name, bool& target, const std::string& help);
   /// Adds a second name for an option. If `bare` is not empty, --alias alone means --name=bare.
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
-  /// From now on --name alone means --name=bare.
+  /// Allows the option without a value: from now on --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
-  /// Adds a check. parse() calls `check` at its end; `check` throws UsageError if the variables contradict each other.
+  /// Adds a check, which parse() calls at its end. `check` must throw UsageError if the variables contradict each
+  /// other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
-  /// A condition under which an option has an effect.
+  /// A condition without which an option has no effect.
   struct Condition {
     std::string name;             ///< name of the option
-    std::function<bool()> holds;  ///< true if the variables give the option an effect
+    std::function<bool()> holds;  ///< true if the option has an effect with the present variables
     std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
   };
   /// Adds conditions that parse() tests after the checks. If the command line sets an option whose condition does not
-  /// hold, parse() throws a UsageError with the line "--NAME has no effect …", which names all options with an equal
-  /// end. The values 0, off and empty are always allowed. Settings in a file are allowed, too, because OUT/config.ini
-  /// holds every option.
+  /// hold, parse() throws a UsageError with the line "--NAME has no effect …". The line names all such options whose
+  /// `otherwise` is equal. The values 0, off and empty are always allowed. Settings in a file are allowed, too, because
+  /// OUT/config.ini holds every option.
   void add_conditions(std::vector<Condition> conditions);
 
   /// True if the command line sets the option, to any value. Can be called in checks and after parse().
@@ -72,8 +74,8 @@ class Options {
 
   /// The text of --help: the usage, and every option.
   [[nodiscard]] std::string help() const;
-  /// Every option as an item of man(7), for the OPTIONS section of a manual page. The defaults of the options
-  /// `computed` are omitted, because they depend on the machine.
+  /// Every option as an item of man(7), for the OPTIONS section of a manual page. `computed` has the names of options
+  /// whose defaults depend on the machine. These defaults are omitted.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
   /// Every option with its present value, in the form of a --config file. Comments give the default of each option
   /// that parse() has changed, and mark the options without an effect (add_conditions()).
@@ -84,12 +86,12 @@ class Options {
     std::string name;
     std::string value_name;
     std::string help;
-    std::string bare;    // value of --name without a value; empty: a value is required
+    std::string bare;    // the value that --name alone stands for; empty: a value is required
     std::string target;  // the option that this alias means; empty: not an alias
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
     std::function<std::vector<std::string>()> items = {};  // for a list: each item is a line of ini()
-    std::string initial = {};                              // value before parse()
+    std::string initial = {};                              // the value before parse(), which is the default
   };
   struct Setting {
     std::string name;

@@ -1,5 +1,4 @@
-/// The rule by which a rank counts as slow. The warnings of a running job and the findings in the job's report use the
-/// same rule.
+/// The rule by which a rank counts as slow. The warnings of a running job and the job's report both use this rule.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +8,8 @@
 
 namespace mn {
 
-/// The median of `values`, which has at least one number. For an even number of values, returns the lower of the two
-/// middle values, so of two ranks the faster rank is the standard.
+/// The median of `values`, which must have at least one number. If their number is even, returns the lower of the two
+/// middle values. Therefore if there are two ranks, the time of the faster rank is the standard.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
   assert(!values.empty());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -18,8 +17,8 @@ namespace mn {
   return *middle;
 }
 
-/// True if a rank that takes `seconds` per step delays the other ranks, whose median is `median`. This is so if the
-/// rank takes over a quarter longer and over 1 ms longer.
+/// True if a rank that takes `seconds` for a step is slow compared with the median of all ranks' times, `median`. A
+/// slow rank takes over a quarter longer and also over 1 ms longer than the median.
 [[nodiscard]] inline bool is_slow_rank(double seconds, double median) {
   return seconds > 1.25 * median && seconds > median + 0.001;
 }

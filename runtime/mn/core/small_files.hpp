@@ -1,4 +1,4 @@
-/// Reads small text files, such as those in /proc and /sys.
+/// Reads small text files, for example those in /proc and /sys.
 #pragma once
 
 #include <charconv>
@@ -31,7 +31,7 @@ namespace mn {
   return std::nullopt;
 }
 
-/// The number at the beginning of `text`; no value if `text` has no value or does not begin with a number.
+/// The number at the beginning of `text`. No value if `text` is missing or does not begin with a number.
 [[nodiscard]] inline std::optional<std::int64_t> leading_number(const std::optional<std::string>& text) {
   std::int64_t number = 0;
   if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())

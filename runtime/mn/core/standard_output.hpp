@@ -1,4 +1,4 @@
-/// Standard output with error checks.
+/// Writes to standard output, and checks for errors.
 #pragma once
 
 #include <cerrno>

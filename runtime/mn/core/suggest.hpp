@@ -1,4 +1,4 @@
-/// Finds the known name nearest to a misspelled name, for messages such as "Did you mean …".
+/// Finds the known name nearest to a misspelled name, for messages like "Did you mean …".
 #pragma once
 
 #include <optional>
@@ -8,8 +8,9 @@
 
 namespace mn {
 
-/// The candidate nearest to `name` by Levenshtein distance. No value if the distance is more than 1 plus a third of the
-/// length of `name`. A candidate that begins with `name` has distance 1, if `name` has at least three letters.
+/// The candidate with the least Levenshtein distance from `name`. No value if this distance is more than 1 plus a third
+/// of the length of `name`. If `name` has at least three letters, a candidate that begins with `name` counts as having
+/// distance 1.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace mn

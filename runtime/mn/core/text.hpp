@@ -16,14 +16,14 @@
 
 namespace mn {
 
-/// Writes two lowercase digits for each byte.
+/// Writes two lowercase hexadecimal digits for each byte.
 [[nodiscard]] std::string to_hex(std::span<const std::byte> bytes);
-/// Writes a number as 16 lowercase digits; the overload for 32 bits writes 8 digits.
+/// Writes a number as 16 lowercase hexadecimal digits. The overload for 32-bit numbers writes 8 digits.
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if `digits` has any other
-/// character.
+/// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if a character is not a
+/// hexadecimal digit.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
 /// Parses all of `text` as a decimal number of type T. No value if `text` has a character that is not part of the
@@ -35,13 +35,14 @@ template <class T>
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-/// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
+/// Writes a length of time for people, in at most two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
 
-/// Makes the text one line: replaces line ends and other control characters, which names of files may hold, by "?".
+/// Makes the text a single line. Replaces line ends and other control characters, which names of files may contain, by
+/// "?".
 [[nodiscard]] std::string one_line(std::string_view text);
 
-/// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
+/// Replaces the capital letters of ASCII by small letters, whatever the locale. Keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 
 /// The text without blanks and line ends at its two ends, as a view into `text`.

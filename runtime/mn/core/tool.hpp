@@ -1,4 +1,4 @@
-/// The main() of mnshard, mncheck and mnreport.
+/// Functions from which mnshard, mncheck and mnreport build their main().
 #pragma once
 
 #include <functional>

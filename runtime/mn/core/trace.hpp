@@ -1,4 +1,4 @@
-/// Records what a rank did and when, as spans of time.
+/// Records what a rank has done and when. Each record is a span of time.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace mn {
 
-/// Collects spans of computation, communication and waiting for data, from any thread. To profile a training, give one
-/// Trace to both its optimizer and its trainer. Classes that record spans hold a pointer to a Trace; if the pointer is
-/// null, nothing is recorded.
+/// Collects spans of computation, communication and waiting for data, from any thread. To profile a training, give a
+/// single Trace to both the optimizer and the trainer. Classes that record spans hold a pointer to a Trace; if the
+/// pointer is null, nothing is recorded.
 class Trace {
  public:
-  /// The clock of the spans.
+  /// The clock that measures the spans.
   using Clock = std::chrono::steady_clock;
-  /// The row in which a span is shown.
+  /// The row of the picture in which a span is shown.
   enum class Lane : std::uint8_t {
     kCompute,        ///< forward, backward, update, and waiting for communication
     kCommunication,  ///< collectives, on whichever thread
@@ -26,7 +26,7 @@ class Trace {
   /// One span of time.
   struct Span {
     const char* name;         ///< a literal
-    Lane lane;                ///< its row
+    Lane lane;                ///< the row in which the span is shown
     Clock::time_point begin;  ///< when it began
     Clock::time_point end;    ///< when it ended
     std::uint64_t bytes;      ///< bytes passed to collectives; 0 for other work
@@ -38,7 +38,7 @@ class Trace {
     const std::lock_guard lock(mutex_);
     spans_.push_back(span);
   }
-  /// Drops all further spans.
+  /// Stops recording: all further spans are dropped.
   void stop() noexcept { recording_ = false; }
   /// Removes and returns all spans so far.
   [[nodiscard]] std::vector<Span> take() {
@@ -46,7 +46,7 @@ class Trace {
     return std::exchange(spans_, {});
   }
 
-  /// Records a span that begins when this object is made and ends when it is destroyed.
+  /// Records a span, from the construction of the object to the destruction.
   class Scope {
    public:
     /// If `trace` is null, nothing is recorded. `name` must be a string literal.
@@ -60,7 +60,7 @@ class Trace {
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    /// Sets the bytes of the span.
+    /// Sets the span's number of bytes.
     void set_bytes(std::uint64_t bytes) noexcept { span_.bytes = bytes; }
 
    private:

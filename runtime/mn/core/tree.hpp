@@ -1,5 +1,5 @@
-/// A tree of processes, for connections and for waiting. Node 0 is the root. With arity k, the children of node n are
-/// the nodes k n + 1 to k n + k.
+/// A tree of processes, for connections and for waits. Node 0 is the root. If each node has k children, the children of
+/// node n are the nodes k n + 1 to k n + k.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class Tree {
     return (node - 1) / arity_;
   }
 
-  /// The children of `node` among `nodes` nodes, ascending.
+  /// The children of `node` in a tree with `nodes` nodes, ascending.
   [[nodiscard]] std::vector<int> children_of(int node, int nodes) const {
     std::vector<int> children;
     for (int child = arity_ * node + 1; child < std::min(arity_ * (node + 1) + 1, nodes); ++child) {

@@ -1,4 +1,4 @@
-/// Vectors that do not zero new elements, for memory that is overwritten at once.
+/// Vectors that do not set new elements to zero, for memory that the program overwrites at once.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace mn {
 template <class T>
 struct UninitializedAllocator : std::allocator<T> {
   static_assert(std::is_trivially_default_constructible_v<T>);
-  /// The standard requires this member of allocators: the name of the allocator for a second type.
+  /// The C++ standard requires this member of every allocator. It names the allocator for elements of a different type.
   template <class U>
   struct rebind {
     /// An allocator of `U`.
     using other = UninitializedAllocator<U>;
   };
   UninitializedAllocator() = default;
-  /// Allocators of all types are equal.
+  /// Makes an allocator from an allocator for a different type. Allocators have no state, so nothing is copied.
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 

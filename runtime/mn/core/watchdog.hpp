@@ -11,9 +11,9 @@
 
 namespace mn {
 
-/// Times a program's work, which is a sequence of named parts. A part lasts until the next part begins, or until end().
-/// If a part takes longer than `patience`, calls `on_late` with the part's name on the watchdog's own thread. Only the
-/// first such part causes a call.
+/// Watches a program's work, which is a sequence of parts with names. A part lasts until the next part begins, or until
+/// end(). If a part takes longer than `patience`, the watchdog's thread calls `on_late` with the part's name. Only the
+/// first late part causes a call.
 class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late)

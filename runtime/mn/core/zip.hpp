@@ -1,8 +1,8 @@
 /// Reads the directory of a ZIP archive that lies in memory or in a file.
 ///
-/// An archive has a header before each member, then a directory of all members, then an end record with the directory's
-/// offset. Numbers are little endian. A field of all ones means a number too large for the field: the number stands in
-/// the ZIP64 field of the directory's entry, or in the ZIP64 end record.
+/// An archive has all members (files), each after a header, then a directory of all members, then an end record with
+/// the directory's offset. Numbers are little endian. If all bits of a number's field are ones, the number is too large
+/// for the field, and stands in the ZIP64 field of the directory's entry or in the ZIP64 end record.
 /// Invariant: offsets and lengths come from an untrusted archive, so every read is checked against the bounds.
 /// Source: PKWARE's APPNOTE.TXT 6.3, with ZIP64.
 #pragma once
@@ -21,7 +21,7 @@ struct ZipMember {
   enum class Method {
     kStored,  ///< uncompressed
     kDeflated,
-    kOther,  ///< encrypted, or another compression
+    kOther,  ///< encrypted, or compressed by a different method
   };
   std::string name;  ///< any bytes; two members may have the same name
   Method method = Method::kStored;
@@ -31,13 +31,13 @@ struct ZipMember {
   std::uint64_t begin = 0;  ///< offset of the stored bytes in the archive
 };
 
-/// The members of the ZIP archive `archive`, in the directory's order. Throws a one-line DataError beginning with
-/// `source` if `archive` is damaged, truncated or not an archive; the error also names `writer`, the program that
-/// writes archives.
+/// The members of the ZIP archive in the bytes `archive`, in the directory's order. If the bytes are damaged, truncated
+/// or no archive, throws a DataError of one line, which begins with the name `source`. For bytes that are no archive
+/// the error also names `writer`, the program that writes archives.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(std::string_view archive, const std::string& source,
                                                         std::string_view writer);
-/// Reads only the directory of a ZIP archive in a file, and the members' headers. Throws DataError beginning with the
-/// file's path, and throws as File does.
+/// Like the function above, for an archive in a file, of which it reads only the directory and the members' headers.
+/// The text of a DataError begins with the file's path. Throws also the errors of File.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(const File& file, std::string_view writer);
 
 }  // namespace mn

@@ -16,8 +16,9 @@ constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// Whether the failure `why` is usual for a call that comes too early: the peer does not listen yet, or its queue of
-/// callers is full, or a different job's mnlaunch listens on the port and has no process of the called number.
+/// True if the failure `why` is usual for a call that comes too early. In this case the peer does not listen yet, or
+/// its queue of callers is full, or the mnlaunch of a different job listens on the port and has no process with the
+/// called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
          why == kOtherEndClosed;
@@ -42,11 +43,11 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  // No attempt is left that deserves a head start, so the next attempt begins at once.
+  // All attempts have failed. The next attempt begins at once, because no earlier attempt needs a head start.
   if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;
   if (now < next_) return;
-  // The peer's addresses are looked up only now, because a name server may be slow and most peers call first, and only
-  // once.
+  // The peer's addresses are looked up only now, because a name server may be slow, and most peers call this process
+  // before it must call them. After a look-up has found addresses, there is no further one.
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {
     failure_ = "its name leads to no address";
@@ -57,7 +58,7 @@ void Caller::step(Deadline now) {
     if (std::ranges::find(attempts_, cursor_, &Attempt::target) != attempts_.end()) continue;
     const std::size_t before = attempts_.size();
     begin(cursor_, now);
-    if (attempts_.size() == before) continue;  // failed at once
+    if (attempts_.size() == before) continue;  // the attempt failed at once
     ++cursor_;
     next_ = now + kHeadStart;
     return;
@@ -102,7 +103,8 @@ std::unique_ptr<Channel> Caller::take_verified() {
   const auto found = std::ranges::find_if(attempts_, verified);
   if (found == attempts_.end()) return nullptr;
   auto channel = std::move(found->channel);
-  // All other attempts are ended: the peer has answered this call, and a second connection would confuse it.
+  // All other attempts are ended, because the peer has answered this call, and a second connection would confuse the
+  // peer.
   attempts_.clear();
   return channel;
 }

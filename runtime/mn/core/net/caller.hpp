@@ -1,6 +1,7 @@
-/// Calls a peer at its possible endpoints, in turn and repeatedly, until an answer proves that the peer has the key.
-/// Peers that come late, strangers on the port, and networks that lose packets only cost time. If no answer has proved
-/// the key for two seconds, every second call uses the weak key (explained in greeting.hpp).
+/// Calls a peer at all possible endpoints (addresses), in turn and repeatedly, until an answer proves that the peer has
+/// the job's key. Therefore a peer that comes late, a stranger on the port, or a network that loses packets only costs
+/// time. If no answer has proved the key for two seconds, every second call uses the weak key (explained in
+/// greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -17,22 +18,24 @@ namespace mn {
 
 class Caller {
  public:
-  /// The caller calls `find_targets` until the result is not empty. `keys` must outlive this Caller.
+  /// This object calls find_targets() to get the peer's endpoints, until the result is not empty. `keys` must outlive
+  /// this object.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins the attempts whose time has come, and ends attempts that take too long.
+  /// Begins the attempts to connect whose time has come, and ends attempts that take too long.
   void step(Deadline now);
-  /// The time of the next call of step().
+  /// The time at which step() must be called next.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// True if processes of other users listen on all names that this node's leader may have. Then the leader can't
+  /// True if processes of different users listen on all socket names of the node's leader. The leader then can't
   /// listen, and reports the failure itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
-  /// The channels of the attempts under way: wait for them with poll(2), and call their progress().
+  /// The channels of the attempts under way. Wait for them with poll(2), and then call their progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
-  /// Returns a verified channel and ends all other attempts; null if no channel is verified.
+  /// Returns a channel whose peer has proved the key, and ends all other attempts. Null if there is no such channel
+  /// yet.
   [[nodiscard]] std::unique_ptr<Channel> take_verified();
   void give_up() { attempts_.clear(); }
-  /// Why the last attempt failed; empty if no attempt has failed, or no process listens yet.
+  /// The reason why the last attempt failed. Empty if no attempt has failed, or if no process listens yet.
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
 
  private:
@@ -52,12 +55,12 @@ class Caller {
   Call call_;
   Keys& keys_;
   std::vector<Attempt> attempts_;    ///< at most one per target
-  std::set<std::size_t> strangers_;  ///< targets of this node on which another user's process listens
+  std::set<std::size_t> strangers_;  ///< targets of this node on which a different user's process listens
   struct Rejection {
     Deadline weak_from;
-    bool was_weak = false;  ///< whether the last call was weak
+    bool was_weak = false;  ///< true if the last call used the weak key
   };
-  std::map<std::size_t, Rejection> rejections_;  ///< by target
+  std::map<std::size_t, Rejection> rejections_;  ///< the last rejection by each target
   std::size_t cursor_ = 0;
   Deadline next_{};
   std::chrono::milliseconds pause_;

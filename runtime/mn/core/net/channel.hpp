@@ -1,7 +1,9 @@
-/// One end of a connection between two processes of a job. A greeting comes first, then messages. No function blocks.
+/// One end of a connection between two processes of a job. The two ends first exchange a greeting, and then messages.
+/// No function blocks.
 ///
-/// 1. A message is delivered only if its code proves that the other end sent the message, unchanged and in order.
-/// 2. Any other input closes the connection; messages received earlier can still be read.
+/// 1. A message is delivered only if the message's code (a signature) proves that the other end has sent the message,
+///    unchanged and in order.
+/// 2. Any other input closes the connection. Messages that were received earlier can still be read.
 /// 3. The other end can make this end buffer at most one incomplete message: kMaxMessageBytes, or kMaxGreetingBytes
 ///    during the greeting.
 #pragma once
@@ -25,12 +27,12 @@ inline constexpr const char* kOtherEndClosed = "it ended";
 class Channel {
  public:
   enum class State {
-    kConnecting,  ///< caller: connecting
+    kConnecting,  ///< the caller's end is connecting
     kGreeting,    ///< the other end's next part of the greeting is due
-    kCalled,      ///< listener: call() is known; answer() or close() must follow
+    kCalled,      ///< the listener's end knows call(); answer() or close() must follow
     kVerified,    ///< the other end has proved the key; open() or close() must follow
     kOpen,
-    kClosed,  ///< why() has the reason
+    kClosed,  ///< the connection is closed, and why() has the reason
   };
 
   /// Makes the caller's end of a connection that is being established. `keys` must outlive the greeting.
@@ -44,9 +46,9 @@ class Channel {
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// Events to wait for with poll(2).
+  /// The events for which the owner must wait with poll(2).
   [[nodiscard]] short wanted_events() const noexcept;
-  /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
+  /// Reads and writes as far as the socket is ready. Call progress() after any event of poll(2).
   void progress();
 
   /// Answers the call. Allowed only in the state kCalled. `keys` holds the keys shared with the caller.
@@ -54,11 +56,12 @@ class Channel {
   void open();
   void close(const std::string& why);
 
-  /// Queues a message; progress() and flush() send the message. Only for open channels.
+  /// Queues a message, which progress() or flush() then sends. Only for open channels.
   void send(std::string_view message);
-  /// Returns the next message, in the order in which the other end sent them. No value if no message is complete.
+  /// Returns the next received message, in the order in which the other end sent the messages. No value if no message
+  /// is complete.
   [[nodiscard]] std::optional<std::string> receive();
-  /// Sends as much as the socket accepts. True if all queued messages are sent.
+  /// Sends as much of the queued messages as the socket accepts. True if all of them are sent.
   bool flush();
   /// Hands the socket to the caller, who then uses it as a stream of bytes without messages. Call it right after
   /// open(), before the other end sends.
@@ -76,7 +79,7 @@ class Channel {
 
   State state_;
   Fd socket_;
-  Keys* keys_ = nullptr;  ///< keys of the caller's end; null for a listener
+  Keys* keys_ = nullptr;  ///< the caller's keys; null at the listener's end
   Call call_;
   bool is_called_ = false;
   std::variant<CallerGreeting, ListenerGreeting> greeting_;

@@ -1,15 +1,15 @@
-/// Two processes at the ends of a connection prove possession of the job's key.
+/// Two processes at the ends of a connection prove to each other that they have the job's key.
 ///
 ///   caller → listener   call: magic, version, from, to, nonce
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
 ///   caller → listener   proof: code of (call, answer)
 ///
-/// A caller that cannot derive the key may ask for the weak key. Then both ends learn of each other, but exchange no
+/// A caller that cannot derive the key may ask for the weak key. Both ends then learn of each other, but exchange no
 /// messages.
 ///
 /// 1. Each code (HMAC) covers the nonces of both ends, so no code can be used again.
-/// 2. The session key is derived from the whole greeting: each connection has its own.
-/// 3. Until an end has checked the peer's code, it sends nothing more and trusts no bytes of the peer.
+/// 2. The session key is derived from the whole greeting, so each connection has its own session key.
+/// 3. Until an end has checked the peer's code, it sends no messages and trusts no bytes of the peer.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace mn {
 
-/// Who calls whom. A call from node to node has the numbers of the nodes; a call between two ranks of one node has the
-/// ranks.
+/// Tells which process calls which process. A call from node to node has the numbers of the nodes. A call between two
+/// ranks of one node has the numbers of the ranks.
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -31,12 +31,12 @@ struct Call {
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
-/// What both sides of a greeting know.
+/// The data that both sides of a greeting have.
 class Greeting {
  public:
-  /// The caller's proof of the key. Call it after the answer is made or checked.
+  /// The caller's proof that it has the key. Call proof() after the answer is made or checked.
   [[nodiscard]] std::string proof() const;
-  /// The key for signing messages. Call it after the answer is made or checked.
+  /// The key with which messages are signed. Call session_key() after the answer is made or checked.
   [[nodiscard]] Key session_key() const;
 
  protected:
@@ -53,7 +53,7 @@ class CallerGreeting : public Greeting {
  public:
   explicit CallerGreeting(Call call);
   [[nodiscard]] const std::string& call() const noexcept { return call_; }
-  /// Throws CommError if `answer` does not prove the listener's possession of the key.
+  /// Throws CommError if `answer` does not prove that the listener has the key.
   void check_answer(std::string_view answer, Keys& keys);
 };
 

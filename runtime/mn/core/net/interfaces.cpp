@@ -65,7 +65,8 @@ bool is_virtual_bridge(const std::string& name) {
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// Whether the interface is up and has an address that other hosts can use: not loopback and not link-local (fe80::1).
+/// True if the interface is up and has an address that other hosts can use. Loopback addresses and link-local addresses
+/// (for example fe80::1) do not count.
 bool is_up_beyond_its_link(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
     return false;
@@ -122,7 +123,7 @@ std::string own_address(const std::vector<Interface>& interfaces, const std::vec
 }
 
 std::string interface_toward(const std::string& address) {
-  constexpr std::uint16_t kAnyPort = 9;  // connect() needs a port
+  constexpr std::uint16_t kAnyPort = 9;  // any port will do, because connect() sends nothing
   const int family = is_ipv4(address) ? AF_INET : AF_INET6;
   sockaddr_in to4{};
   sockaddr_in6 to6{};

@@ -13,19 +13,20 @@ struct Interface {
   bool is_virtual = false;  ///< a bridge of containers or virtual machines, without a route to other hosts
 };
 
-/// The interfaces that are up, with one entry per address, in the kernel's order. Loopback and link-local addresses
-/// (fe80::1) are left out. Empty if the kernel reports no list.
+/// The interfaces that are up, in the kernel's order, with one entry for each address. Loopback addresses and
+/// link-local addresses (for example fe80::1) are left out. Empty if the kernel reports no list.
 [[nodiscard]] std::vector<Interface> interfaces_of_this_host();
 
 /// The interfaces with a route to other hosts. Virtual interfaces are left out. IPv4 addresses come first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
-/// The addresses to which this host resolves its own name, IPv4 first. Empty if resolving takes over two seconds. The
-/// name is resolved once per process.
+/// The addresses to which this host resolves its own name, IPv4 first. Empty if this takes over two seconds. A process
+/// resolves the name only once.
 [[nodiscard]] const std::vector<std::string>& addresses_of_own_name();
 
-/// The address at which other hosts reach this host: the first address in `resolved` that an interface has. If no
-/// interface has any of them, returns the first interface's address, or 127.0.0.1 if there is no interface.
+/// The address at which other hosts reach this host. The result is the first address in `resolved` that an interface
+/// has. If no interface has any of these addresses, returns the first interface's address, or 127.0.0.1 if there is no
+/// interface.
 [[nodiscard]] std::string own_address(const std::vector<Interface>& interfaces,
                                       const std::vector<std::string>& resolved);
 

@@ -1,5 +1,5 @@
-/// Keys of a job's processes, and codes as proof of the sender's possession of the key. Codes are HMAC-SHA-512-256 (RFC
-/// 2104), from libsodium.
+/// Keys that a job's processes share, and codes. A code proves that the sender has the key. Codes are HMAC-SHA-512-256
+/// (RFC 2104), from libsodium.
 #pragma once
 
 #include <array>
@@ -26,24 +26,24 @@ inline constexpr std::size_t kNonceBytes = 16;
 [[nodiscard]] std::string random_nonce();
 
 inline constexpr std::size_t kCodeBytes = 32;
-/// The code (HMAC) of the concatenated `parts`; it has kCodeBytes.
+/// The code (HMAC) of the concatenated `parts`, which has kCodeBytes bytes.
 [[nodiscard]] std::string code_of(const Key& key, std::initializer_list<std::string_view> parts);
-/// Compares two codes in constant time, so the time does not tell where the codes differ.
+/// True if the two codes are equal. The comparison takes a constant time, so the time does not tell where codes differ.
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);
-/// Derives from `key` a key for a single purpose, which `parts` names.
+/// Derives from `key` a new key for a single purpose. The texts in `parts` name the purpose.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
 
-/// A pair of X25519 keys. After two processes have exchanged their open halves, both compute an equal key; an observer
-/// of the open halves cannot.
+/// A pair of X25519 keys. After two processes have exchanged their open halves, both can compute the same common key.
+/// An observer of the open halves cannot compute this key.
 struct KeyPair {
   Key secret;
   Key open;
 };
 [[nodiscard]] KeyPair new_key_pair();
-/// The key that both owners compute; no value if `theirs` is not an open half.
+/// The common key that the owners of both pairs compute. No value if `theirs` is not an open half.
 [[nodiscard]] std::optional<Key> common_key(const KeyPair& own, const Key& theirs);
 
-/// The source of the key that two ends of a connection share.
+/// The source from which the two ends of a connection get their common key.
 class Keys {
  public:
   /// The listener's key, and the key's sealed form, which only authorized callers can open.
@@ -62,12 +62,12 @@ class Keys {
   /// For the caller: opens the listener's sealed offer and returns its key. Throws CommError with the reason if this
   /// fails.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// A key for two ends without a better key. Both ends may learn of each other, nothing more, because strangers may
-  /// guess the key. No value if the ends have no weak key.
+  /// A key for two ends that have no better key. With it the two ends may only learn of each other, because strangers
+  /// may guess the key. No value if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
-  /// Text for people that tells where the key comes from: "is random, …".
+  /// A text for people that tells where the key comes from, for example "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;
-  /// Text for people that tells why an end that has only the weak key may lack a better key.
+  /// A text for people that tells why an end may have only the weak key.
   [[nodiscard]] virtual std::string why_weak() { return ""; }
 };
 

@@ -9,10 +9,10 @@ namespace mn {
 
 struct PortRange {
   int first;
-  int last;  ///< included
+  int last;  ///< last port that belongs to the range
 
-  /// Returns a port of the range: the one at the position `hash` modulo the range's length, or the one `further` ports
-  /// after it. After the last port comes the first.
+  /// Returns a port of the range. `hash` modulo the range's length is the position of a port, and the result lies
+  /// `further` ports after this one. After the last port the count continues with the first.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
     assert(first <= last && further >= 0);
     const auto count = static_cast<std::uint64_t>(last - first + 1);
@@ -25,8 +25,9 @@ struct PortRange {
   return std::to_string(range.first) + "-" + std::to_string(range.last);
 }
 
-/// The first range lies below Linux's default range for outgoing connections (32768-60999), so no outgoing connection
-/// takes a port of it. The second range serves hosts whose processes use all ports of the first.
+/// The port ranges that are used by default. The first range lies below Linux's default range for outgoing connections
+/// (32768-60999), therefore outgoing connections do not take ports of the first range. The second range is for hosts
+/// whose processes use all ports of the first range.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
 }  // namespace mn

@@ -20,19 +20,19 @@ struct Endpoint {
 };
 [[nodiscard]] std::string to_text(const Endpoint& endpoint);
 
-/// The hosts from which a listener accepts connections.
+/// Tells from which hosts a listener accepts connections.
 enum class Reach { kAllHosts, kThisHost };
 
-/// Listens on a TCP port (0 means any free port) or on a name. Returns an empty Fd if the port or name is taken. Throws
-/// CommError for other errors.
+/// These functions listen on a TCP port (0 means any free port) or on a socket name. They return an empty Fd if the
+/// port or name is taken, and throw CommError for all other errors.
 [[nodiscard]] Fd listen_on_port(std::uint16_t port, Reach reach = Reach::kAllHosts);
 [[nodiscard]] Fd listen_on_name(const std::string& name);
 
-/// The listener's TCP port. Throws CommError.
+/// The TCP port of the listener. Throws CommError if the system fails.
 [[nodiscard]] std::uint16_t port_of(const Fd& listener);
 
-/// Accepts the next waiting connection; empty if none waits. If the process has no free descriptor, sleeps 10 ms and
-/// returns empty.
+/// Accepts the next waiting connection. Returns an empty Fd if no connection waits, and also, after 10 ms, if the
+/// process has no free file descriptor.
 [[nodiscard]] Fd accept_waiting(const Fd& listener);
 
 /// Begins a connection and does not wait. Once the socket is writable, connection_error() gives the result. If the
@@ -41,21 +41,21 @@ enum class Reach { kAllHosts, kThisHost };
 /// Returns 0 if the connection is established, else the errno of the failure.
 [[nodiscard]] int connection_error(const Fd& socket);
 
-/// True if the process at the other end of a socket within this host runs as the same user as this process.
+/// True if the process at the other end of a local socket runs as the calling process's user.
 [[nodiscard]] bool is_own_users(const Fd& local_socket);
 
-// The following functions block, but not beyond the deadline.
+// The following functions with a deadline block, but not beyond the deadline.
 
-/// Accepts the next connection; empty if none arrives by the deadline.
+/// Accepts the next connection. Returns an empty Fd if no connection arrives by the deadline.
 [[nodiscard]] Fd accept_until(const Fd& listener, Deadline deadline);
-/// Connects to a numeric address; empty if the connection is not established by the deadline.
+/// Connects to a numeric address. Returns an empty Fd if the connection is not established by the deadline.
 [[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
 
 /// Sends `bytes` without waiting. True if the socket accepted all bytes at once. Never raises SIGPIPE.
 bool send_bytes(const Fd& socket, std::span<const std::byte> bytes);
-/// Sends `bytes`. True if the socket accepted all bytes by the deadline. Never raises SIGPIPE.
+/// Sends `bytes`. True if the socket has accepted all of them by the deadline. Never raises SIGPIPE.
 bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline);
-/// Receives until `bytes` is full. True if `bytes` is full by the deadline.
+/// Receives data until `bytes` is full. True if `bytes` is full by the deadline.
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);
 
 /// The numeric addresses of `host`, in the order to try. Empty if the name is not resolved by the deadline.

@@ -1,4 +1,4 @@
-/// Numbers in messages take four bytes, little endian.
+/// Writes and reads numbers in messages. A number takes four bytes, the lowest byte first.
 #pragma once
 
 #include <cassert>
