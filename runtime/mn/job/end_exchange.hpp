@@ -10,15 +10,15 @@
 
 namespace mn {
 
-/// Stands for the exit status of a program that has thrown an exception.
+/// The exit status that a rank passes if the program has thrown an exception.
 inline constexpr int kThrown = std::numeric_limits<int>::max();
 
 class EndExchange {
  public:
-  /// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's status. Waits at most for
-  /// `patience`, or without a limit if `patience` has no value. Returns no value if some rank's program has not ended
-  /// in time, or if MPI fails; this object must then live until MPI is finalized. A rank calls run() whether its
-  /// program has returned or thrown an exception, because ranks with different ends must join the same call.
+  /// Collective: returns the exit statuses of all ranks, by rank. `own` is the calling rank's status. Waits at most for
+  /// `patience`, or without a limit if `patience` has no value. No value if some rank's program has not ended in time,
+  /// or if MPI fails; this object must then live until MPI is finalized. A rank calls run() both after its program has
+  /// returned and after an exception, because all ranks must make the call.
   [[nodiscard]] std::optional<std::vector<int>> run(MPI_Comm comm, int own,
                                                     std::optional<std::chrono::seconds> patience);
 

@@ -12,7 +12,7 @@ struct EndNote {
   std::function<void(const std::string&)> write;
 };
 
-/// Never destroyed, because exit() may make the note after the destruction of static objects.
+/// The note is never destroyed, because exit() may call write_end_note() after static objects are destroyed.
 EndNote& end_note() {
   static auto* const note = new EndNote;
   return *note;

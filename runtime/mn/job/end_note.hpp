@@ -1,4 +1,4 @@
-/// A note in the program's files about the bad end of a job.
+/// Lets a program note the bad end of a job in its own files.
 #pragma once
 
 #include <functional>
@@ -6,13 +6,14 @@
 
 namespace mn {
 
-/// Sets the function that notes a bad end in files: an exception, a lost rank, a hang, or exit() before main has
-/// returned. The rank that reports the end calls write(why) once, on any thread, with four seconds until its process
-/// ends. Fatal signals make no note. Replaces the earlier function; an empty function cancels the note.
+/// Sets the function that notes a bad end of the job in files. Bad ends are an exception, a lost rank, a hang, and
+/// exit() before main has returned; fatal signals make no note. The rank that reports the end calls write(why) once, on
+/// any thread, and its process ends four seconds later at the latest. Replaces the earlier function. An empty function
+/// cancels the note.
 void set_end_note(std::function<void(const std::string& why)> write);
 
-/// Calls the function of set_end_note(), if there is one, and cancels it. Ignores exceptions of the function, because
-/// the end has a cause already.
+/// Calls the function of set_end_note(), if there is one, for the last time. Ignores exceptions of this function,
+/// because the cause of the job's end is already known.
 void write_end_note(const std::string& why) noexcept;
 
 }  // namespace mn

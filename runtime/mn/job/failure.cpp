@@ -58,7 +58,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
   } catch (const Error& mine) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
-    const std::string what = other.what();  // libtorch appends a stack trace to its texts
+    const std::string what = other.what();  // libtorch appends a stack trace to its error texts
     return {"uncaught " + boost::core::demangle(typeid(other).name()) + ": " + first_line(what)};
   } catch (const char* text) {
     return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
@@ -98,12 +98,13 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
-  // Flushes in a thread, because a pipe without a reader, or a file system that hangs, would delay the end of the job.
+  // Flushes on a separate thread, because a pipe without a reader, or a file system that hangs, would delay the end of
+  // the job.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
     std::thread(std::move(task)).detach();
-  } catch (const std::system_error&) {  // no more threads
+  } catch (const std::system_error&) {  // the system can start no more threads
     return flush();
   }
   flushed.wait_for(kFlushTime);
@@ -138,19 +139,20 @@ void end_all_ranks(int exit_code) {
   flush_output();
   const auto bound = exit_soon(exit_code);  // ends the process if the disk or MPI hangs
   write_calls("this rank ends the job");
-  // MPI_Abort ends ranks that have no peer monitor. MPI_Abort may hang or return, so `bound` and _Exit end the process
-  // in any case.
+  // MPI_Abort ends ranks that have no peer monitor. MPI_Abort may also hang or return; therefore `bound` and _Exit end
+  // the process in any case.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
                    const std::string& table) {
-  // MPI and the launcher print pages of text about ended ranks. The line of this rank must come last.
+  // MPI and the launcher print pages of text about ended ranks. MPI and the launcher are silenced, because the calling
+  // rank's line must come last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // Invariant 1: only one thread of the process reports. The report is claimed late, because until then the handler of
-  // SIGTERM may report a lost peer.
+  // Invariant 1: only one thread of the process reports. The thread claims the report as late as here, because until
+  // now the handler of SIGTERM could report a lost peer.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -165,10 +167,11 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
 
 void end_for_error(std::exception_ptr error) {
   static std::atomic_flag failing;
-  while (failing.test_and_set()) pause();  // another thread ends the process
+  while (failing.test_and_set()) pause();  // a different thread ends the process
   const Outcome outcome = outcome_of(error);
   flush_output();
-  // Rank 0 reports, and all ranks leave by MPI_Finalize, so that the launcher sees the exit status.
+  // If all ranks have thrown an equal error, rank 0 reports the error, and all ranks leave by MPI_Finalize. The
+  // launcher then sees the exit status.
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
     const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for unfinished communication
@@ -176,8 +179,8 @@ void end_for_error(std::exception_ptr error) {
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
-  // If every rank throws, rank 0 is to report. No rank can know whether all ranks throw, so all except rank 0 wait
-  // first.
+  // If every rank throws, rank 0 should report. No rank can know whether all ranks throw, so all ranks except rank 0
+  // wait first.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
   // Only one rank may report. The reporting rank ends the ranks that wait here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();

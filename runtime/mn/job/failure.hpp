@@ -1,12 +1,13 @@
-/// A rank that fails reports the reason and ends the job: in the terminate handler, on the peer monitor's thread, or in
-/// Job's destructor.
+/// A rank that fails reports the reason and ends the job. The code runs in the terminate handler, on the peer monitor's
+/// thread, or in Job's destructor.
 ///
-/// 1. One rank of the job reports one line, the last line on stderr, because MPI's own text is silenced first. If
-///    several threads and signal handlers of a process report an end, only the first one writes.
+/// 1. One rank of the job reports one line. The line is the last one on stderr, because MPI's own text is silenced
+///    before. If several threads and signal handlers of a process report an end, only the first one writes.
 /// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
-///    throw different errors within half a second, rank 0 reports, because all other ranks wait half a second first.
-/// 3. No step can delay the end: flushing takes at most half a second. MPI_Abort and MPI_Finalize, which may never
-///    return, have four seconds; then the process exits by itself.
+///    throw different errors within half a second, rank 0 reports, because all remaining ranks wait half a second
+///    first.
+/// 3. No step can delay the end for long. The output is flushed for at most half a second. MPI_Abort and MPI_Finalize,
+///    which may never return, get four seconds, and then the process exits by itself.
 #pragma once
 
 #include <exception>
@@ -24,31 +25,32 @@ struct Speaker {
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 
-/// Functions of the running job that a failing rank calls; each may be empty.
+/// Functions of the running job that a failing rank calls. Each function may be empty.
 struct FailureHooks {
-  /// Collective: true if every rank makes the call within two seconds. In this case every rank has thrown.
+  /// Collective: true if every rank calls this function within two seconds. In this case every rank has thrown an
+  /// exception.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if the calling rank is to report. False if a different rank reports; the reporting rank will end the calling
-  /// process.
+  /// True if the calling rank must report the end. False if a different rank reports it; that rank will also end the
+  /// calling process.
   std::function<bool()> may_report;
   /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
   std::function<void()> announce_report;
 };
 
 /// If the program calls exit(status), `on_exit(status)` is called on the thread that calls exit(), at most once, and
-/// not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C library;
-/// atexit() tells no status.
+/// not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C library.
+/// (A function of atexit() does not get the status.)
 void watch_exit(std::function<void(int status)> on_exit);
-/// Cancels watch_exit(). Call it before MPI_Abort, because MPI_Abort calls exit(), too.
+/// Cancels watch_exit(). Call ignore_exit() before MPI_Abort, because MPI_Abort calls exit(), too.
 void ignore_exit() noexcept;
 
 /// Reports `error`, and ends all ranks. A null `error` means that std::terminate was called without an exception. Later
 /// callers block until the process ends.
 [[noreturn]] void end_for_error(std::exception_ptr error);
 
-/// Makes an uncaught exception call end_for_error().
+/// Makes every uncaught exception of the program lead to end_for_error().
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 
@@ -66,12 +68,12 @@ void flush_output();
 /// because MPI may never return.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
-/// Writes the last communicator calls (write_calls()), then ends all ranks by MPI_Abort if MPI is up. Ends this process
+/// Writes the last communicator calls (write_calls()). Then ends all ranks by MPI_Abort if MPI is up. Ends this process
 /// within four seconds in any case.
 [[noreturn]] void end_all_ranks(int exit_code);
 
-/// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If another thread of this
-/// process has claimed the report, writes nothing and waits for the end of the process.
+/// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If a different thread of
+/// this process has claimed the report, writes nothing and waits for the end of the process.
 [[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
                                 int exit_code, const std::string& table = {});
 

@@ -15,7 +15,7 @@ namespace mn {
 namespace {
 
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
-constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice (SignalFlag)
+constexpr int kRequest = SIGUSR2;  // not SIGUSR1, which is a scheduler's notice (SignalFlag)
 
 /// A message that is formatted in advance, because signal handlers must not allocate memory.
 struct Line {
@@ -33,11 +33,11 @@ struct HandlerLink : PeerMonitor::Link {
 struct Fault {
   int signal;
   Line line = {};
-  struct sigaction earlier = {};  // the remembered handler
+  struct sigaction earlier = {};  // the handler that was installed before
 };
 
-// The inputs of the handlers. Inputs are global, because a handler gets only the signal, and are written while no
-// handler is installed.
+// The inputs of the signal handlers. They are global, because a handler gets only the signal. They are written only
+// while no handler is installed.
 Fault faults[] = {{SIGSEGV}, {SIGBUS}, {SIGFPE}, {SIGILL}, {SIGABRT}};
 std::vector<HandlerLink> handler_links;
 
@@ -57,7 +57,7 @@ void wait_for_answers() {
   }
 }
 
-/// True if the connection has ended without an announcement.
+/// True if the connection has ended and the peer has not announced its end before.
 bool is_lost(const HandlerLink& link) {
   PeerByte bytes[64];
   while (!link.spoke->load()) {
@@ -80,21 +80,22 @@ bool comes_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-/// Passes the signal to the handler that was installed before this file's handler, or to the default action.
+/// Passes the signal to the handler that was installed before. If there was no handler, the default action follows.
 void hand_on(int signal, const siginfo_t& info) {
   for (const Fault& fault : faults) {
     if (fault.signal != signal || !is_handler(fault.earlier)) continue;
     restore_stderr();
     sigaction(signal, &fault.earlier, nullptr);
   }
-  // Only the kernel can pass the address and registers of a fault to a handler, so the fault must happen again.
-  // SA_RESETHAND restored the default action, and SA_NODEFER does not block the signal in this handler.
+  // Only the kernel can pass the address and registers of a fault to a handler, so the fault must happen again. For
+  // this, SA_RESETHAND has restored the default action, and because of SA_NODEFER the signal is not blocked in this
+  // handler.
   if (!comes_again(signal, info)) raise(signal);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // A fault after the report is not reported, because MPI_Abort calls exit() while threads still run, and these threads
-  // may fault.
+  // A fault after the report of the end is not reported. MPI_Abort calls exit() while threads still run. Threads may
+  // then fault, but such a fault is not the cause of the end.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (const Fault& fault : faults) {
@@ -164,7 +165,8 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
   if (has_default_action(kRequest)) install(kRequest, handle_request, SA_RESTART | SA_ONSTACK);
-  // MPI writes to the connection of a lost rank; SIGPIPE must not end the process before its report.
+  // MPI writes to the connection of a lost rank, which raises SIGPIPE. SIGPIPE must not end the process before its
+  // report.
   if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
 

@@ -1,10 +1,10 @@
-/// Handlers of fatal signals. They tell the peers and the user the reason before the process ends. Job installs the
-/// handlers once the peer monitor runs, and removes them before it stops the monitor.
+/// Handlers of fatal signals. Before the process ends, they tell the reason to the user and to the peers (neighboring
+/// ranks). Job installs the handlers once the peer monitor runs, and removes them before it stops the monitor.
 ///
 /// 1. A handler calls only async-signal-safe functions and allocates nothing: messages are formatted at installation.
-/// 2. A handler passes a fault on to the handler that was installed before (a sanitizer's, a profiler's), otherwise to
-///    the default action. So the exit status tells the signal, and a core is written. The faulting instruction runs
-///    again, so the next handler sees the true address and registers.
+/// 2. A handler passes a fault on to the handler that was installed before (for example by a sanitizer). If there was
+///    none, the default action follows, so the exit status tells the signal, and a core is written. The faulting
+///    instruction runs again, so the next handler sees the true address and registers.
 /// 3. A handler writes its message only if no thread of this process has reported the end (claim_report()).
 /// 4. On every thread the handler has its own stack (signal_stack.hpp), because a stack overflow leaves no room on the
 ///    thread's stack. Source: signal-safety(7).
@@ -17,15 +17,16 @@
 
 namespace mn {
 
-/// Remembers the present handlers of faults, to which the handlers of this file will pass faults on. Call before MPI
-/// starts: for each fault without a handler, Open MPI installs a handler of its own, which prints pages of text.
+/// Remembers the present handlers of faults. mn's handlers will pass faults on to these handlers. Call the function
+/// before MPI starts, because Open MPI installs a handler for each fault without a handler, and Open MPI's handler
+/// prints pages of text.
 void remember_signal_handlers();
 
 /// Installs the handlers. SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and
-/// SIGINT notify the peers, and report a lost peer if the launcher noticed the loss before the rank's own monitor. Then
-/// each signal takes the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the
-/// process continues. The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
-/// remove_signal_handlers().
+/// SIGINT notify the peers. They also report a lost peer if the launcher has noticed the loss before the rank's own
+/// monitor. After the handler, each signal takes the action of the time before. SIGUSR2 writes the last communicator
+/// calls (write_calls()), and the process continues. Handlers that the program itself has set for SIGTERM, SIGINT and
+/// SIGUSR2 stay. The links must stay open until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// Restores the remembered handlers. A handler that the program has installed since then stays.
 void remove_signal_handlers();

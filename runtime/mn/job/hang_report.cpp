@@ -16,11 +16,11 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kMaxNamed = 4;  // states named in the message
+constexpr std::size_t kMaxNamed = 4;  // largest number of states that the message names
 
 using States = std::vector<RankState>;
 
-/// Writes ranks in short, such as "0-3,7".
+/// Writes ranks in short, for example "0-3,7".
 std::string fold(const std::vector<int>& ranks) { return number_ranges({ranks.begin(), ranks.end()}); }
 
 /// Names ranks: "ranks 0-3,7", or "rank 5".
@@ -30,15 +30,15 @@ std::string who(const RankState& state) { return listed(state.ranks) + " on " + 
 
 std::string seconds_text(double seconds) { return std::to_string(static_cast<std::int64_t>(seconds)) + " s"; }
 
-/// Names the call in which ranks wait: "allreduce (call 12)".
+/// Names the call in which ranks wait, for example "allreduce (call 12)".
 std::string name_of_call(const RankState& state) {
   return state.operation + (state.number > 0 ? " (call " + std::to_string(state.number) + ")" : " (a message)");
 }
 
-/// Says how ranks have ended: " has left main (status 0)".
+/// Says how ranks have ended, for example " has left main (status 0)".
 std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
 
-/// Says what a rank is doing, such as "in barrier (call 4)" or "validation".
+/// Says what a rank is doing, for example "in barrier (call 4)" or "validation".
 std::string where(const RankState& state) {
   if (!state.left.empty()) return perfect(state).substr(1);
   if (state.waits()) return "in " + name_of_call(state);
@@ -83,7 +83,7 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// Makes the report of rule 1: a rank waits in a call for a rank that has left main. No value if there is no such rank.
+/// Makes the report of rule 1, if a rank waits in a call for a rank that has left main. No value if no rank does.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};
@@ -121,7 +121,8 @@ class Verdict {
   [[nodiscard]] bool is_over() const {
     if (!idle_.empty() || hopeless_is_stuck_) return true;
     const double patience_s = job_.is_cut_off ? unknown_patience_s() : work_patience_s();
-    // Rule 4: ranks are missing, all answering ranks wait in calls, and a rank has waited longer than both limits.
+    // Rule 4: the job is over if some ranks have not answered, all remaining ranks wait in calls, and a rank has waited
+    // longer than both limits.
     return !missing_.empty() && free_.empty() && stuck_s_ > std::max(patience_s, job_.peer_patience_s);
   }
   [[nodiscard]] std::string missing_line() const {
@@ -156,8 +157,8 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// If all ranks have joined a call that works on a device, the call has most likely ended. So the ranks count as
-/// outside of calls.
+/// Treats ranks in a call on a device as outside of calls if all ranks have joined the call, because it has then most
+/// likely ended.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -38,8 +38,8 @@ namespace mn {
 namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
-constexpr auto kReturnTime = std::chrono::seconds(5);  // time for all ranks, once a rank has returned a nonzero status
-constexpr auto kExitTime = std::chrono::seconds(1);    // time for all ranks, once a rank has called exit()
+constexpr auto kReturnTime = std::chrono::seconds(5);  // the same, once a rank has returned a nonzero status
+constexpr auto kExitTime = std::chrono::seconds(1);    // all ranks must end in this time, once a rank has called exit()
 constexpr const char* kAlone = " on this rank, and not on every other";
 
 void start_log(const Speaker& speaker) {
@@ -59,7 +59,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
-    static_cast<void>(call_patience_s());  // a malformed value is an error now, not when training begins
+    static_cast<void>(call_patience_s());  // so a malformed value is an error now, not in the training
     remember_signal_handlers();
     owns_mpi_ = !has_started_mpi();
     if (owns_mpi_) check_launcher();
@@ -97,9 +97,9 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// Returns the exit status of this process after its program ended with `exit_code`. The status is equal on every
-  /// rank. Waits for all ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for
-  /// this rank in a call.
+  /// Agrees with all ranks on the exit status after this rank's program ended with `exit_code`, and returns the status,
+  /// which is equal on every rank. Waits for all ranks. If `exit_code` is not 0, waits only for `patience`, because the
+  /// remaining ranks may be waiting for this rank in a call.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -147,8 +147,8 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// Judges the answers of a survey, and reports a hang or ends the job. Called on the thread of rank 0's monitor or,
-  /// on a rank whose survey did not complete, on the watch's thread.
+  /// Judges the answers of a survey, and reports a hang or ends the job. On rank 0 the monitor's thread calls this
+  /// function. On a rank whose survey did not complete, the watch's thread calls it.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -157,7 +157,7 @@ class Job::Impl {
     const HangReport found = hang_report(text, job);
     if (found.message.empty()) return;
     const bool ends = found.is_over && (hang_action() == HangAction::kAbort || found.has_left);
-    if (!ends && std::exchange(last_hang_, found.message) == found.message) return;  // not reported twice
+    if (!ends && std::exchange(last_hang_, found.message) == found.message) return;  // no hang is reported twice
     if (!ends) {
       write_stderr(found.table);
       return report(speaker_, found.message + "; the job goes on");
@@ -176,17 +176,18 @@ class Job::Impl {
     return hooks;
   }
 
-  /// Ends this rank after the loss of a peer. Reports `message`; if `message` has no value, another rank has reported.
-  /// Called on the monitor's thread.
+  /// Ends this rank after the loss of a different rank, and reports `message`. If `message` has no value, a different
+  /// rank has reported. The monitor's thread calls this function.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
       flush_output();
       end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
-    silence_stderr();  // another rank has reported; MPI's text on broken connections must not follow
+    silence_stderr();  // a different rank has reported; MPI's text on broken connections must not follow its line
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The reporting rank ends the job. If the launcher does not end all ranks, each process ends itself after the wait.
+    // The reporting rank ends the job, and the launcher then usually ends all ranks. If the launcher does not, the
+    // process ends by itself after two seconds.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }
@@ -201,14 +202,14 @@ class Job::Impl {
     if (monitor_) monitor_->leave();
   }
 
-  /// Ends the job, because not all ranks have ended with this rank: some ranks still run, or MPI has failed.
+  /// Ends the job because some ranks still run while this rank has ended, or because MPI has failed.
   [[noreturn]] void end_alone(const std::string& why) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
     end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
-  /// Runs when the program calls exit() while its Job lives. All ranks may end like this.
+  /// Runs when the program calls exit() while its Job lives. If all ranks call exit(), they leave the job together.
   void end_by_exit(int status) {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
@@ -226,8 +227,8 @@ class Job::Impl {
     while (true) pause();
   }
 
-  /// Returns the nonzero status of the lowest rank in `all`, the different statuses of all ranks. This status becomes
-  /// the status of all ranks.
+  /// Returns the first nonzero status in `all`, and makes it the status of all ranks. `all` has the statuses of all
+  /// ranks, which must differ.
   int first_status(const std::vector<int>& all) {
     std::size_t first = 0;
     while (all[first] == 0) ++first;
@@ -241,7 +242,7 @@ class Job::Impl {
     return all[first];
   }
 
-  /// Collective: returns false on every rank if some rank still communicates in the background.
+  /// Collective: true on every rank if no rank still communicates in the background, otherwise false on every rank.
   bool all_ranks_are_done() {
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
@@ -263,7 +264,7 @@ class Job::Impl {
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
-  bool settled_ = false;  // settle() was called
+  bool settled_ = false;  // true once settle() was called
   EndExchange ends_;
   bool owns_mpi_ = false;
   Mpi comm_;
@@ -282,8 +283,8 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // Every rank exits with this code. A launcher may then kill the slower ranks (srun --kill-on-bad-exit). SIGTERM is
-  // ignored now, because SIGTERM must not cause a report of a loss.
+  // With kExitRequeue every rank exits, and a launcher may kill the slower ranks by SIGTERM (srun --kill-on-bad-exit).
+  // SIGTERM is ignored from now on, because a kill must cause no report of a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

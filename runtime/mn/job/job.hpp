@@ -1,4 +1,5 @@
-/// The process as a member of a job: starts MPI and the log, watches the peers, and ends all ranks when one fails.
+/// Makes the process a member of a job. Starts MPI and the log, watches the remaining ranks, and ends all ranks when
+/// one fails.
 #pragma once
 
 #include <functional>
@@ -11,9 +12,9 @@ namespace mn {
 /// supported), and the destructor finalizes MPI.
 ///
 /// While a Job lives, an uncaught exception, a fatal signal, or the silence of a rank ends every rank within seconds,
-/// under any launcher, with one message that tells rank, host and cause. A terminate handler and signal handlers catch
-/// the rank's own end. A peer monitor notices the end of other ranks: it is a thread with TCP connections to the rank's
-/// neighbors in a tree over the ranks. Ranks exchange addresses and public keys over MPI at the start; afterwards the
+/// under any launcher, with one message that tells rank, host and cause. A terminate handler and signal handlers notice
+/// the rank's own end. A peer monitor notices the end of other ranks. It is a thread with TCP connections to the rank's
+/// neighbors in a tree over all ranks. Ranks exchange addresses and public keys over MPI at the start; afterwards the
 /// monitor makes no MPI call but MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that count as a loss (default
 /// 60; 0: no monitor, for debuggers). Under mnlaunch, a process that ends before MPI is up also ends all ranks.
 ///
@@ -21,10 +22,11 @@ namespace mn {
 /// a training job; on SIGUSR2 a rank writes them and continues. `mnreport --calls` reads the files and prints the ranks
 /// for which each rank waits.
 ///
-/// A watch, on a thread of its own, finds ranks waiting in communicator calls for ranks that never come. If the missing
-/// ranks have left main, by return or exit(), one line names them, and the job ends within ten seconds. If ranks wait
-/// for 60 s (MN_HANG_SECONDS) in calls that never meet, rank 0 prints the state of every rank, and the job ends. A rank
-/// that is in no call may go without progress for ten times as long in a Trainer, and thirty times as long elsewhere.
+/// A watch, on a separate thread, finds ranks that wait in communicator calls for ranks that never make the call. If
+/// the missing ranks have left main, by return or exit(), one line names them, and the job ends within ten seconds. If
+/// ranks wait for 60 s (MN_HANG_SECONDS) in calls that never meet, rank 0 prints the state of every rank, and the job
+/// ends. A rank that is in no call may go without progress for ten times as long in a Trainer, and thirty times as long
+/// elsewhere.
 ///
 /// Signals that the parent process left blocked are unblocked, so a scheduler's signals arrive. If the parent left
 /// SIGCHLD ignored, SIGCHLD gets its default action. Settings made by the program itself stay.
@@ -33,13 +35,13 @@ namespace mn {
 /// or GLIBC_TUNABLES set malloc's options.
 class Job {
  public:
-  /// Joins the job. Collective over all ranks. Throws UsageError if a scheduler gives MPI no server (srun --mpi=none),
-  /// if RANK and WORLD_SIZE (of torchrun) promise several ranks but MPI started this process alone, or if MN_*
-  /// variables are malformed.
+  /// Joins the job. Collective over all ranks. Throws UsageError in three cases: if a scheduler gives MPI no server
+  /// (srun --mpi=none), if RANK and WORLD_SIZE (of torchrun) promise several ranks but MPI started this process alone,
+  /// and if MN_* variables are malformed.
   Job(int& argc, char**& argv);
-  /// Leaves the job: waits until all ranks have come here, however late. If an exception is unwinding the stack, ends
-  /// the job instead. If a caught exception has left a CommunicationThread in a collective that never ends, all ranks
-  /// end within seconds without MPI_Finalize, with run_job's exit status, or 0 without run_job.
+  /// Leaves the job. Waits until all ranks have come to this point, however late. If an exception is unwinding the
+  /// stack, ends the job instead. If a caught exception has left a CommunicationThread in a collective that never ends,
+  /// all ranks end within seconds without MPI_Finalize, with run_job's exit status, or 0 without run_job.
   ~Job();
   Job(const Job&) = delete;             ///< not copyable
   Job& operator=(const Job&) = delete;  ///< not copyable
@@ -55,16 +57,16 @@ class Job {
   std::unique_ptr<Impl> impl_;
 };
 
-/// main() of a program: creates the Job, runs `body`, and turns an exception into one line and an exit status. If every
-/// rank throws the same error, rank 0 alone reports. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…; return
-/// 0;});`
+/// Does the work of a program's main(): creates the Job, runs `body`, and turns an exception into one line and an exit
+/// status. If every rank throws the same error, rank 0 alone reports. Usage: `return mn::run_job(argc, argv,
+/// [&](mn::Job&) {…; return 0;});`
 ///
 /// `body` must return the same exit status on every rank. If only some ranks return a nonzero status, all ranks end
 /// with one line. Ranks that are still running end within seconds. exit() within `body` counts as its return.
 ///
 /// If `body` throws, the line is written at the throw, and the stack does not unwind: a destructor might wait forever,
-/// as cudaFree waits for a collective that other ranks never join. So callers of run_job() must not catch exceptions of
-/// `body`: if there is a handler, the stack unwinds before the line is written.
+/// as cudaFree waits for a collective that other ranks never join. Therefore callers of run_job() must not catch
+/// exceptions of `body`: if there is a handler, the stack unwinds before the line is written.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 }  // namespace mn

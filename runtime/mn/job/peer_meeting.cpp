@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerIntroduction, port, open, addresses, proc
 
 namespace {
 
-constexpr auto kLongestWait = std::chrono::milliseconds(50);  // longest time between two rounds of run_until()
+constexpr auto kLongestWait = std::chrono::milliseconds(50);  // longest pause between two rounds of run_until()
 
 std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   std::vector<Endpoint> endpoints;
@@ -24,8 +24,8 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// The key of the connection. If the peer sent no valid public key, returns a random key, with which the greeting
-/// fails.
+/// Returns the key of the connection to the rank `peer`. If `peer` has sent no valid public key, returns a random key,
+/// and the greeting fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -52,7 +52,8 @@ PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::
 }
 
 std::vector<std::pair<int, Fd>> PeerMeeting::run_until(Deadline deadline) {
-  // After the proof a child waits longer, until the parent confirms or closes the connection.
+  // After a child has sent the proof to the parent, the child waits beyond the deadline until the parent confirms or
+  // closes the connection.
   while (!is_over() && Clock::now() < (unconfirmed_ ? deadline + kGreetingTime : deadline)) {
     if (parent_) call_parent();
     accept();
@@ -74,10 +75,10 @@ void PeerMeeting::wait(Deadline until) {
 }
 
 void PeerMeeting::accept() {
-  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // the limit keeps new guests until greet()
+  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // the limit keeps new guests at least until greet()
     Fd socket = accept_waiting(listener_);
     if (!socket) return;
-    if (guests_.size() == kMaxGuests) {  // (3): replaces a guest that has not called, if there is one
+    if (guests_.size() == kMaxGuests) {  // (3): if possible, replaces a guest that has not called
       const auto silent = std::ranges::find(guests_, false, &Guest::has_called);
       guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
     }
@@ -98,7 +99,8 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// Continues the greeting. Returns false if the connection is no longer a guest, because it failed or is verified.
+/// Continues the greeting with a guest (a connection that is in its greeting). False if the greeting has failed or is
+/// complete, because the connection is then no longer a guest.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();
@@ -113,7 +115,7 @@ bool PeerMeeting::greet(Guest& guest) {
     if (child == nullptr) return false;
     channel.open();
     Fd socket = channel.take_socket();
-    constexpr char kConfirmation = 'h';  // PeerByte::kHeartbeat (2)
+    constexpr char kConfirmation = 'h';  // (2): PeerByte::kHeartbeat
     if (socket && send(socket.get(), &kConfirmation, 1, MSG_NOSIGNAL) == 1) {
       child->is_here = true;
       meet(child->rank, std::move(socket));
@@ -130,7 +132,7 @@ void PeerMeeting::call_parent() {
     if (got == 1) {
       meet(*std::exchange(parent_, std::nullopt), std::move(unconfirmed_));
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      unconfirmed_.reset();  // the parent had too many guests; call again
+      unconfirmed_.reset();  // the parent had too many guests, so this rank calls again
     }
     return;
   }
@@ -139,7 +141,7 @@ void PeerMeeting::call_parent() {
   const std::unique_ptr<Channel> verified = caller_->take_verified();
   if (!verified) return;
   verified->open();
-  assert(parent_);  // (2): not confirmed yet
+  assert(parent_);  // (2): the parent has not confirmed yet
   unconfirmed_ = verified->take_socket();
 }
 

@@ -1,4 +1,4 @@
-/// Connects the peer monitor of a rank to its neighbors in the tree over the ranks: the rank calls its parent, and its
+/// Connects the peer monitor of a rank to its neighbors in the tree over all ranks. A rank calls the parent, and the
 /// children call the rank.
 ///
 /// (1) Both ends prove that they have the connection's key (core/net/greeting.hpp), which is derived from a secret of
@@ -41,11 +41,12 @@ class PeerMeeting {
  public:
   using Neighbor = std::pair<int, PeerIntroduction>;
 
-  /// `parent`: no value for rank 0.
+  /// `parent` has no value on rank 0.
   PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::optional<Neighbor>& parent,
               const std::vector<Neighbor>& children);
 
-  /// Connects to all neighbors, or gives up at the deadline. Returns the connected ranks and their connections.
+  /// Connects to the neighbors until all are connected or the deadline is reached. Returns the connected ranks and
+  /// their connections.
   [[nodiscard]] std::vector<std::pair<int, Fd>> run_until(Deadline deadline);
 
  private:
@@ -75,10 +76,10 @@ class PeerMeeting {
   Fd listener_;
   std::vector<Child> children_;
   std::vector<Guest> guests_;
-  std::optional<int> parent_;  // no value once connected
+  std::optional<int> parent_;  // rank of the parent; no value once the parent is connected
   std::optional<SharedKey> parent_key_;
   std::optional<Caller> caller_;
-  Fd unconfirmed_;  // connection to the parent, until the parent confirms (2)
+  Fd unconfirmed_;  // connection to the parent until the parent confirms it (2)
   std::vector<std::pair<int, Fd>> met_;
 };
 

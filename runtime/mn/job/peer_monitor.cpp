@@ -16,8 +16,8 @@ namespace {
 
 constexpr auto kFarewellTime = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::seconds(2);
-constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience, so the answer is in time
-constexpr auto kHushTime = std::chrono::milliseconds(50);      // the lost rank's other neighbors silence stderr
+constexpr auto kPassingTime = std::chrono::milliseconds(300);  // below kReportPatience, so the answer is in time
+constexpr auto kHushTime = std::chrono::milliseconds(50);      // for the lost rank's neighbors to silence stderr
 
 }  // namespace
 
@@ -40,9 +40,10 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // Invariant 2: this rank reads until the peers leave, too, because a TCP reset must not overtake the goodbye.
+  // Invariant 2: this rank sends no more, but reads until its peers leave, too, because a TCP reset must not overtake
+  // the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
-  // The time is bounded, because a hanging peer never leaves.
+  // The time for this is limited, because a hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -68,7 +69,7 @@ std::string PeerMonitor::loss_message(const Peer& peer, const std::string& how) 
 
 void PeerMonitor::send_to_all(PeerByte byte, int except) const noexcept {
   for (const Peer& peer : peers_) {
-    if (peer.rank != except) send(peer, byte);  // a peer that cannot receive is gone already
+    if (peer.rank != except) send(peer, byte);  // errors are ignored: a peer that cannot receive is already gone
   }
 }
 
@@ -87,8 +88,8 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline begin = Clock::now();
-  // The monitor's thread asks rank 0 for permission. If the tree is cut, no answer comes, and this rank reports without
-  // permission.
+  // Meanwhile the monitor's thread asks rank 0 for permission. If the tree of connections is broken, no answer comes,
+  // and this rank reports without permission.
   while (!granted_ && !reported_elsewhere_ &&
          Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -100,7 +101,7 @@ void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); 
 
 void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
   for (const Peer& peer : peers_) {
-    // Invariant 6: every peer silences its stderr before it answers.
+    // Invariant 6: asks every peer to silence its stderr. A peer answers when this is done.
     if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
   }
   const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
@@ -126,12 +127,12 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // This rank reports a loss at loss_->when. Until then, a rank nearer to the loss, or a rank with a better reason,
-    // may report.
+    // This rank reports a loss only at loss_->when. Until then, a rank nearer to the lost rank, or a rank with a better
+    // reason, may report.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // Invariant 4: the process stood still. The silence of the peers in the meantime does not count.
+      // Invariant 4: the process itself stood still, and the silence of peers in the meantime does not count.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -160,7 +161,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // False if poll() returned too late, because then the process itself stood still.
+  // Returns false if poll() returned too late, because this process itself then stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -170,8 +171,8 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The stream has ended, because the kernel closes a dying process's connections at once. If the peer had said
-    // goodbye, the goodbye was read before (invariant 2).
+    // The stream has ended, because the kernel closes a dying process's connections at once. Invariant 2: if the peer
+    // has said goodbye, the goodbye was read before.
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -187,7 +188,7 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
-  if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // the sender is silent
+  if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // its stderr is silent
   if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
@@ -203,8 +204,8 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Handles a request to report the job's end. Rank 0 grants the first request; all other ranks pass only the first
-/// request on to their parent.
+/// Handles a request of the rank `asker` to report the job's end. Rank 0 grants the first request. All remaining ranks
+/// pass only the first request on to their parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -234,7 +235,7 @@ void PeerMonitor::look_for_silence() {
     // Invariant 2: a peer may be silent after its goodbye.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
     const bool is_held_now = is_held(peer);
-    if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): a released peer gets the full time again
+    if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): once released, gets the full time again
       peer.heard = Clock::now();
       continue;
     }
@@ -246,8 +247,8 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // Invariant 3: a peer that a signal terminated does not count as the cause yet, because launchers send SIGTERM to all
-  // ranks.
+  // Invariant 3: if a signal terminated the peer, this rank does not report at once, because launchers send SIGTERM to
+  // all ranks, and the peer may not be the cause.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

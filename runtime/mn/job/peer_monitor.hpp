@@ -1,24 +1,26 @@
-/// Notices the loss of a rank under any launcher. Without a monitor, srun would leave the other ranks in a collective
-/// forever. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of each rank holds a TCP
-/// connection to the parent and to each child, and sends heartbeats. A connection that ends, or is silent for
-/// `timeout`, is a loss. The parent of the lost rank reports the loss; if rank 0 is lost, rank 1 reports. The other
-/// neighbors of the lost rank report `patience` later if the job still runs. A rank that wants to report another reason
-/// for the job's end first asks, up the tree, for rank 0's permission; rank 0 grants only the first request.
+/// Notices the loss of a rank under any launcher. Without a monitor, srun would leave the remaining ranks in a
+/// collective call forever. Ranks form a tree, in which the children of rank r are the ranks 8 r + 1 to 8 r + 8. A
+/// thread of each rank holds a TCP connection to the parent and to each child, and sends heartbeats. A connection that
+/// ends, or is silent for `timeout`, is a loss. The parent of the lost rank reports the loss; if rank 0 is lost, rank 1
+/// reports. The remaining neighbors of the lost rank report the loss after the time `patience` if the job still runs. A
+/// rank that wants to report a different reason for the job's end first asks rank 0, by way of the tree, for
+/// permission. Rank 0 grants only the first request.
 ///
 /// Invariants:
-/// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
-/// 2. A rank that ends normally says goodbye, and reads until its peers leave, too. Therefore a TCP reset never
-///    overtakes the goodbye. The end of a connection after a goodbye is not a loss.
-/// 3. A rank that SIGTERM or SIGINT ends tells its neighbors. Launchers send these signals to all ranks, so the
-///    neighbors wait for `patience` before they report this end as the cause.
-/// 4. If a process itself stood still (stopped, swapped out), it does not count the time as silence of its peers.
-/// 5. The thread blocks all signals except faults: signals belong to the program.
-/// 6. Before a rank reports the end, every reachable rank silences its stderr, or half a second passes: MPI's text on
-///    broken connections must not follow the report. A rank answers the announcement of a report after all ranks behind
-///    it in the tree have answered. Ranks cut off by a lost rank silence themselves and their neighbors. A signal
-///    handler reports before it announces, because its process might not reach a second step.
-/// 7. A survey asks every rank for its state. The answers come up the tree: each rank merges its children's answers
-///    with its own. Late answers are dropped.
+/// 1. The monitor's thread makes no MPI call. Therefore a hang in MPI cannot stop the monitor.
+/// 2. A rank that ends normally says goodbye, and then reads until its peers (neighbors) leave, too. Therefore a TCP
+///    reset never overtakes the goodbye. The end of a connection after a goodbye is not a loss.
+/// 3. If SIGTERM or SIGINT ends a rank, the rank tells its neighbors. Launchers send the two signals to all ranks.
+///    Therefore neighbors wait for `patience` before they report such an end as the cause.
+/// 4. If a process itself stood still (stopped, swapped out), the process does not count the time as silence of peers.
+/// 5. The thread blocks all signals except faults, because the program handles signals on its own threads.
+/// 6. Before a rank reports the end, it announces the report and waits until every reachable rank has silenced its
+///    stderr, or for half a second. Therefore no text of MPI on broken connections follows the report. A rank answers
+///    the announcement after all ranks behind it in the tree have answered. Ranks that a lost rank cuts off silence
+///    themselves and their neighbors. A signal handler reports before it announces the report, because its process
+///    might not live long enough for both.
+/// 7. A survey asks every rank for its state. The answers come up the tree: each rank merges the children's answers
+///    with the rank's own answer. Late answers are dropped.
 /// 8. A peer on this host under a debugger never counts as lost, however long the silence.
 /// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
@@ -51,18 +53,18 @@ enum class PeerByte : char {
   kReported = 'r',    ///< the sender reports the job's end; the receiver ends without a message
   kSilent = 's',      ///< answer to kReported: the sender, and the ranks behind it, write no more
   kLost = 'l',        ///< some rank is lost, and a rank reports the loss; the receiver writes no more
-  kAsking = 'a',      ///< to the parent: may this rank, or a rank below it, report the job's end?
+  kAsking = 'a',      ///< to the parent: may the sender, or a rank below it, report the job's end?
   kGranted = 'y',     ///< answer to kAsking: yes
-  kSurvey = 'q',      ///< asks each rank for its state; passed on to all ranks
-  kLeft = 'e',        ///< a rank has left main, and waits at its Job's end. Passed on to all ranks
-  kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: 4 bytes of length, then a text
+  kSurvey = 'q',      ///< asks for the receiver's state; the receiver passes the question on
+  kLeft = 'e',        ///< some rank has left main and waits at the end of its Job; passed on to all
+  kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: a length of 4 bytes, then a text
 };
 
 /// The callbacks of a survey (invariant 7). The monitor's thread calls them.
 struct PeerSurvey {
   std::function<std::string()> own;                                         ///< the state of this rank
   std::function<std::string(int rank, const std::string& host)> held;       ///< the state of a rank under a debugger
-  std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< one text for several ranks
+  std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< makes one text for several ranks
   std::function<void(const std::string& text)> on_result;  ///< receives, on rank 0, the state of all ranks
 };
 
@@ -72,13 +74,13 @@ struct PeerMonitorOptions {
   std::string host;
   std::chrono::milliseconds timeout{60000};  ///< silence after which a peer counts as lost
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds patience{5000};  ///< delay of later reporters; a launcher ends all ranks in 1 to 3 s
-  std::function<void()> silence;             ///< detaches MPI from stderr when the job ends; may be empty
-  PeerSurvey survey;                         ///< without functions there are no surveys
+  std::chrono::milliseconds patience{5000};  ///< delay of later reports; a launcher ends all ranks in 1 to 3 s
+  std::function<void()> silence;             ///< hides MPI's text from stderr when the job ends; may be empty
+  PeerSurvey survey;                         ///< if its functions are empty, there are no surveys
 };
 
-/// Reads the bytes that have arrived on a connection, in place of the monitor's thread. May be called in signal
-/// handlers. Once the peer has answered kReported or is gone, sets `silent` and returns true.
+/// Reads the bytes that have arrived on a connection, in place of the monitor's thread. Returns true and sets `silent`
+/// once the peer has answered kReported or is gone. May be called in signal handlers.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
 /// How long a reporting rank waits for the answers to kReported.
@@ -88,20 +90,20 @@ class PeerMonitor {
  public:
   /// Collective: takes the calling rank's text, and returns the texts of all ranks, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called when a peer is lost, at most once, by the monitor's thread. `message` has no value if another rank has
-  /// reported the end.
+  /// The monitor's thread calls this function at most once, when a rank is lost. `message` has no value if a different
+  /// rank has reported the end.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
-  /// A neighbor's connection, for signal handlers.
+  /// What signal handlers know of the connection to a neighbor.
   struct Link {
     int socket;
     std::string loss;                                ///< the message if this neighbor is lost
-    bool reports;                                    ///< this rank is the first to report the loss
-    std::shared_ptr<const std::atomic<bool>> spoke;  ///< the neighbor has announced its end: no loss
-    std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
+    bool reports;                                    ///< true: this rank is the first to report the loss
+    std::shared_ptr<const std::atomic<bool>> spoke;  ///< the neighbor has announced its own end: no loss
+    std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported or is gone
   };
 
-  /// Starts the monitor. Collective. Each step has a deadline, so the constructor cannot block forever.
+  /// Collective: starts the monitor. Each step has a deadline, so the constructor cannot block forever.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
   /// Says goodbye to the peers. Destroy the monitor only when all ranks do so, because after the goodbye no peer
   /// notices the calling rank's end.
@@ -109,24 +111,25 @@ class PeerMonitor {
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
-  /// If the parent could not be reached, its name and the addresses that were tried. Otherwise an empty text.
+  /// The name of the parent and the addresses that were tried, if the parent could not be reached. Otherwise an empty
+  /// text.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// Blocks until it is decided which rank reports the job's end. Returns true on one of the calling ranks, which must
-  /// then report. Returns false on the other ranks, after the report and the call of `on_loss`. Also returns true if
-  /// rank 0 does not answer for two seconds; after a loss the limit is longer by `patience`, because the lost rank's
-  /// neighbors report first. May be called on any thread.
+  /// Blocks until a single rank is chosen to report the job's end. Returns true on the chosen rank, which must then
+  /// report. Returns false on all other calling ranks, once a different rank has announced its report. Also returns
+  /// true if rank 0 does not answer for two seconds. After a loss this limit is longer by `patience`, because the lost
+  /// rank's neighbors report first. Any thread may call the function.
   [[nodiscard]] bool may_report() noexcept;
-  /// Tells all ranks that the calling rank has left main. Call once, on any thread.
+  /// Tells all ranks that the calling rank has left main. Call leave() once, on any thread.
   void leave() noexcept;
-  /// Number of other ranks that have left main. May be called on any thread.
+  /// Number of other ranks that have left main. Any thread may call the function.
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
-  /// Starts a survey, unless a survey is under way. May be called on any thread.
+  /// Starts a survey, unless a survey is under way. Any thread may call the function.
   void start_survey() noexcept;
   /// True if the calling rank's last survey has reached rank 0, which judges surveys, or the parent on the way to rank
   /// 0. May be called on any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
-  /// Announces the calling rank's report of the job's end: all other ranks end without a message. Returns once all
-  /// ranks are silent, or after 0.5 s. May be called on any thread.
+  /// Announces that the calling rank reports the job's end, so that all remaining ranks end without a message. Returns
+  /// once all ranks have silenced their stderr, or after 0.5 s. Any thread may call the function.
   void announce_report() const noexcept;
 
  private:
@@ -135,7 +138,7 @@ class PeerMonitor {
     int rank;
     std::string host;
     Fd socket;
-    pid_t process = 0;  ///< 0 if on another host
+    pid_t process = 0;  ///< process id; 0 if the peer is on a different host
     Deadline heard;
     std::shared_ptr<std::atomic<bool>> spoke = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<bool>> silent = std::make_shared<std::atomic<bool>>(false);
@@ -143,25 +146,25 @@ class PeerMonitor {
     bool left = false;
     bool terminated = false;
     bool gone = false;
-    bool was_held = false;                  ///< under a debugger when its silence was last checked
-    bool answered = false;                  ///< in the survey under way
+    bool was_held = false;                  ///< true: was under a debugger when its silence was last checked
+    bool answered = false;                  ///< true: has answered in the survey that is under way
     std::optional<std::string> frame = {};  ///< bytes of an incomplete answer, its length first
-    std::string unsent = {};                ///< rest of an answer to this peer; no other byte may come between
+    std::string unsent = {};                ///< unsent rest of an answer to the peer
   };
   struct Survey {
-    std::size_t awaited = 0;  ///< children without an answer
+    std::size_t awaited = 0;  ///< number of children that have not answered yet
     std::vector<std::string> texts;
     Clock::time_point until;
   };
   struct Loss {
     std::string message;
-    Deadline when;  ///< time of the report
+    Deadline when;  ///< time of the report of the loss
   };
-  static constexpr Tree kTree{8};  ///< over the ranks
+  static constexpr Tree kTree{8};  ///< the tree of all ranks
 
   static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
-  /// Sends a byte, unless an answer of a survey to `peer` is still being sent: such an answer is a sign of life too,
-  /// and no byte may come between its parts.
+  /// Sends a byte to `peer`, unless an answer of a survey to this peer is still being sent. No byte may come between
+  /// the parts of such an answer, and the answer itself is a sign of life, too.
   static void send(const Peer& peer, PeerByte byte) {
     if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }
@@ -181,7 +184,7 @@ class PeerMonitor {
   void hush();
   void ask(int asker);
   void grant();
-  // peer_monitor_survey.cpp
+  // The functions of surveys, which are in peer_monitor_survey.cpp.
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
   void end_survey();
@@ -194,17 +197,17 @@ class PeerMonitor {
   PeerMonitorOptions options_;
   OnLoss on_loss_;
   std::vector<std::string> hosts_;
-  std::vector<Peer> peers_;  // not resized while the thread runs
+  std::vector<Peer> peers_;  // its size does not change while the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
-  std::atomic<bool> hushed_{false};  // a rank is lost, and some rank reports the loss
+  std::atomic<bool> hushed_{false};  // true: a rank is lost, and some rank reports the loss
   std::atomic<bool> reported_elsewhere_{false};
-  std::atomic<bool> asking_{false};   // this rank wants to report
-  std::atomic<bool> granted_{false};  // this rank may report
-  std::optional<int> asker_;          // who asked first: this rank or a child
-  std::atomic<bool> leaving_{false};  // this rank has left main
+  std::atomic<bool> asking_{false};   // true: this rank wants to report the job's end
+  std::atomic<bool> granted_{false};  // true: this rank may report the job's end
+  std::optional<int> asker_;          // the rank that asked first: this rank or a child
+  std::atomic<bool> leaving_{false};  // true: this rank has left main
   std::atomic<int> ranks_left_{0};
-  std::atomic<bool> surveying_{false};  // this rank wants a survey
+  std::atomic<bool> surveying_{false};  // true: this rank wants a survey
   std::optional<Survey> survey_;
   std::atomic<bool> survey_arrived_{false};
   Fd wake_;

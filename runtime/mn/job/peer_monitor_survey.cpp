@@ -1,5 +1,5 @@
-// A survey over the monitor's tree: every rank passes the request on, merges its children's answers with its own, and
-// sends the result to its parent.
+// Makes a survey over the monitor's tree. Every rank passes the request on, merges the children's answers with the
+// rank's own answer, and sends the result to the parent.
 #include <mn/job/peer_monitor.hpp>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace mn {
 namespace {
 
-constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // deadline at rank 0
-constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // earlier deadline for each level below
+constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // rank 0 waits for answers at most for this time
+constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // each level of the tree below waits this much less
 constexpr std::size_t kMaxAnswer = 4 << 20;
 
 }  // namespace
@@ -40,7 +40,7 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
-  survey_->texts.push_back(options_.survey.own());  // last, because own() is slow and peers must not wait
+  survey_->texts.push_back(options_.survey.own());  // after the loop, because own() is slow and peers must not wait
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {
@@ -51,8 +51,7 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (frame.size() < sizeof length) return;
   std::memcpy(&length, frame.data(), sizeof length);
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
-  // Two ranks may start surveys at once, and a third rank may then answer twice. Only the first answer of a rank
-  // counts.
+  // If two ranks start surveys at the same time, a third rank may answer twice. Only the first answer of a rank counts.
   if (survey_ && !std::exchange(peer.answered, true)) {
     assert(peer.rank > options_.rank);  // (7): answers come up the tree
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));
@@ -66,7 +65,7 @@ void PeerMonitor::end_survey() {
   survey_.reset();
   if (options_.rank == 0) {
     survey_arrived_ = true;
-    if (asker_) return;  // the asker reports the job's end
+    if (asker_) return;  // a rank has asked to report the job's end
     return options_.survey.on_result(text);
   }
   if (text.size() > kMaxAnswer) return;

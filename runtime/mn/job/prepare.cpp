@@ -16,8 +16,8 @@
 namespace mn {
 namespace {
 
-// The time-out is long, because management networks stall for seconds. The end of a process is noticed at once in any
-// case.
+// This time-out for a silent rank is long, because management networks may stall for many seconds. The end of a process
+// is noticed at once; therefore the time-out does not delay the job's end.
 constexpr std::int64_t kPeerTimeout_s = 60;
 
 std::string mpi_version() {
@@ -27,8 +27,8 @@ std::string mpi_version() {
   return version;
 }
 
-/// The error of processes that MPI started alone, although variables promise several ranks. The first process of each
-/// node reports it, because rank 0 may be on another node or not exist.
+/// The error of a process that MPI started alone, although environment variables promise several ranks. The first
+/// process of each node reports this error, because there may be no rank 0 on the node, or at all.
 class LoneRankError : public UsageError {
  public:
   using UsageError::UsageError;
@@ -52,8 +52,8 @@ class LoneRankError : public UsageError {
   throw error;
 }
 
-/// Throws UsageError if torchrun started this process as a worker of several. Under srun or mpiexec, all workers of one
-/// torchrun would be the same rank of MPI.
+/// Throws UsageError if torchrun started this process as one of several workers. Under srun or mpiexec, all workers of
+/// one torchrun would be the same rank of MPI.
 void reject_torchrun() {
   if (!environment("TORCHELASTIC_RUN_ID")) return;
   const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),
@@ -65,10 +65,10 @@ void reject_torchrun() {
 
 }  // namespace
 
-/// By default, glibc would return each large tensor's memory to the system, and get zeroed pages back at the next step.
-/// Users who set malloc's options keep their settings.
+/// By default, glibc would return the memory of each large tensor to the system, and get zeroed pages for it again at
+/// the next training step. This function makes glibc keep the memory. If the user has set malloc's options, they stay.
 void keep_freed_memory() {
-  constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum
+  constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum for this option
   constexpr int kTrimThreshold = 512 << 20;
   for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
     if (environment(name)) return;
@@ -78,8 +78,8 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
-/// Throws UsageError under srun without PMIx, because Open MPI would then end the process with a page of text, or start
-/// many jobs of one rank.
+/// Throws UsageError under torchrun, and under srun without PMIx. Without PMIx, Open MPI would end the process with a
+/// page of text, or start many jobs of one rank each.
 void check_launcher() {
   reject_torchrun();
   if (!in_slurm_step(environment)) return;

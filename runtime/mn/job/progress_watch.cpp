@@ -17,10 +17,10 @@ namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, and longer than a survey takes
+constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, by longer than a survey takes
 constexpr int kLooksBetweenSurveys = 60;
-constexpr int kLooksBeforeSecondSurvey = 5;  // by then messages sent before a rank left have arrived
-constexpr double kLeftPatience_s = 3.5;      // long enough that the first survey usually decides
+constexpr int kLooksBeforeSecondSurvey = 5;  // by then, messages that a rank sent before it left have arrived
+constexpr double kLeftPatience_s = 3.5;      // so long that usually the first survey decides
 constexpr double kSendPatience_s = 10;
 
 }  // namespace
@@ -51,8 +51,8 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// Invariant 4: warns of a send that waits for long. Two ranks that both send first wait forever if their messages are
-/// too large for MPI to buffer.
+/// Invariant 4: warns of a send that waits for a long time. If two ranks both send before they receive, they wait
+/// forever if their messages are too large for MPI's buffers.
 void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
@@ -70,12 +70,12 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The watch first starts a survey. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it
-  // report by itself.
+  // The watch first starts a survey. If the rank is still stuck after kLooksBeforeOwnReport looks, a look each second,
+  // on_stuck() makes the rank report by itself.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();
-  // Invariant 5: no survey has completed. Therefore this rank reports by itself.
+  // Invariant 5: no survey has completed; therefore the rank reports by itself.
   if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();
 }
 

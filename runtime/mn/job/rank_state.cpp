@@ -26,12 +26,13 @@ constexpr double kLong_s = 10;  // time without progress after which a rank show
 
 double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// A text that is equal for ranks in equal states.
+/// Returns a text that is equal for ranks whose states may be merged.
 std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  // The rules for messages compare the wait with two limits, so waits on different sides of a limit are not merged.
+  // The rules for messages compare the time of a wait with two limits, so waits on different sides of a limit are not
+  // merged.
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
   if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks in one call are alike
@@ -43,7 +44,7 @@ void merge_into(RankState& all, const RankState& one) {
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
   hosts.insert(one.hosts.begin(), one.hosts.end());
   all.hosts.assign(hosts.begin(), hosts.end());
-  // Of ranks that have left main, the latest counts, because its messages may still travel.
+  // If the ranks have left main, the time of the last one counts, because its messages may still travel.
   all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
@@ -101,7 +102,7 @@ void OwnState::look() {
   const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
   const std::lock_guard lock(mutex_);
   looked_ = Clock::now();
-  // While the main thread is in a call, new calls of other threads are no progress.
+  // If the main thread is still in the same call, new calls of other threads do not count as progress.
   if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
   record_ = record;
   begun_ = begun;
@@ -116,7 +117,7 @@ void OwnState::discount(std::chrono::duration<double> time) {
 void OwnState::leave(const std::string& how) {
   const std::lock_guard lock(mutex_);
   left_ = how;
-  record_ = 0;  // look() notes nothing from now on, and may have missed the end of the last call
+  record_ = 0;  // look() no longer changes it, and may have missed the end of the last call
   since_ = Clock::now();
 }
 
@@ -130,9 +131,9 @@ RankState OwnState::now(bool with_stack) const {
   {
     const std::lock_guard lock(mutex_);
     own.left = left_;
-    // The monitor may ask before the watch has noticed a standstill.
+    // The monitor may ask for the state before the watch has noticed that the process stood still.
     if (now - looked_ > kStandstill) standstill_s = seconds_of(now - looked_);
-    // A call that the watch has not seen yet has just begun.
+    // If the watch has not seen the call yet, the call has just begun, and `seconds` stays 0.
     if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;
   }
   if (call) add_call(own, *call);

@@ -13,10 +13,11 @@
 
 namespace mn {
 
-/// Upper bound, in seconds, of the time that a message travels, and of the time between two ranks' answers.
+/// The longest time, in seconds, for which a message may travel, and also the longest time between the answers of two
+/// ranks.
 inline constexpr double kMessageTime_s = 3;
 
-/// The watch looks once a second. If it has not looked for this long, the process has stood still.
+/// The progress watch looks once a second. If the watch has not looked for so long, the process has stood still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
 /// The largest number of stacks in a survey's answer, and in a report.
@@ -28,7 +29,7 @@ struct RankState {
   std::vector<std::string> hosts = {};
   std::string state = {};       ///< "training", "validation", …; empty: unknown
   std::int64_t iteration = 0;   ///< last complete iteration
-  std::string left = {};        ///< its end, such as "left main (status 0)"; empty: still running
+  std::string left = {};        ///< how the rank has ended, for example "left main (status 0)"; empty: still running
   std::string call = {};        ///< "allreduce (call 12, 1000 float32)"; empty: in no call
   std::string operation = {};   ///< "allreduce"
   bool blocks = false;          ///< the main thread waits for the call's end
@@ -36,8 +37,8 @@ struct RankState {
   int leader = 0, ordinal = 0;  ///< the call's group (GroupName)
   std::uint64_t number = 0;     ///< the call's number in its group; 0: a message
   int peer = -1;                ///< the other rank of a message, in MPI_COMM_WORLD; -1: any rank
-  bool has_messages = false;    ///< an isend() or irecv() is under way, without a wait
-  double seconds = 0;           ///< time in the call, without progress outside of calls, or since it left main
+  bool has_messages = false;    ///< an isend() or irecv() is under way, and its wait() was not called yet
+  double seconds = 0;           ///< time in the call; or without progress outside of calls; or since the rank left main
   bool stuck = false;           ///< `seconds` is more than allowed
   bool stuck_outside = false;   ///< `seconds` is more than allowed outside of calls
   std::vector<std::array<std::int64_t, 3>> groups = {};  ///< each group's leader, ordinal and last call number
@@ -47,18 +48,19 @@ struct RankState {
   [[nodiscard]] bool has_left() const noexcept { return !left.empty() && call.empty(); }
 };
 
-/// text_of() writes states as the text of a survey's answer; states_of() reads the text, and omits damaged states.
+/// text_of() writes states as the text of a survey's answer. states_of() reads such a text, and leaves out damaged
+/// states.
 [[nodiscard]] std::string text_of(const std::vector<RankState>& states);
 [[nodiscard]] std::vector<RankState> states_of(const std::string& text, int ranks);
-/// Merges texts of several ranks: ranks in equal states become a single state, with the first rank's stack.
+/// Merges the texts of several ranks. Ranks in equal states become a single state, with the first rank's stack.
 [[nodiscard]] std::string merge_states(const std::vector<std::string>& texts, int ranks);
 
-/// The state of this process, and how long the state has lasted. Any thread may call its functions.
+/// Tells the state of this process, and how long the state has lasted. Any thread may call the functions.
 class OwnState {
  public:
   OwnState(Speaker speaker, const WatchedThread& main) : speaker_(std::move(speaker)), main_(main) {}
 
-  /// Notes whether there is a new call, or progress. The watch calls it once a second.
+  /// Notes whether there is a new call or progress. The progress watch calls look() once a second.
   void look();
   /// Records that the process stood still for `time`, which must not count as waiting.
   void discount(std::chrono::duration<double> time);
@@ -72,9 +74,9 @@ class OwnState {
   Speaker speaker_;
   WatchedThread main_;
   mutable std::mutex mutex_;
-  std::uint64_t record_ = 0;                 // record of the call under way
-  std::uint64_t begun_ = 0;                  // calls so far
-  Clock::time_point since_ = Clock::now();   // begin of this call, or of the time without a new call
+  std::uint64_t record_ = 0;                 // number of the record of the call under way; 0: none
+  std::uint64_t begun_ = 0;                  // number of calls begun so far
+  Clock::time_point since_ = Clock::now();   // when this call began, or the time without a new call
   Clock::time_point looked_ = Clock::now();  // time of the watch's last look
   std::string left_;
 };

@@ -50,7 +50,8 @@ struct ThreadStart {
   void* argument;
 };
 
-/// This function must not be noexcept, because pthread_exit() and cancellation unwind through it.
+/// Runs the thread's function with a SignalStack. Must not be noexcept, because pthread_exit() and cancellation unwind
+/// the stack through this function.
 void* run_above_signal_stack(void* given) {
   const ThreadStart start = *std::unique_ptr<ThreadStart>(static_cast<ThreadStart*>(given));
   const mn::SignalStack stack;
@@ -59,8 +60,8 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// Replaces the C library's pthread_create(), also for shared libraries, because the dynamic linker finds the
-/// executable's definition first.
+/// Replaces the C library's pthread_create(). Shared libraries call this function, too, because the dynamic linker
+/// finds the executable's definition first.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),
@@ -70,7 +71,7 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
   std::unique_ptr<ThreadStart> start(new (std::nothrow) ThreadStart{function, argument});
   if (create == nullptr || start == nullptr) return EAGAIN;
   const int error = create(thread, attributes, run_above_signal_stack, start.get());
-  if (error == 0) static_cast<void>(start.release());  // the thread deletes it
+  if (error == 0) static_cast<void>(start.release());  // the new thread deletes `start`
   return error;
 }
 

@@ -22,8 +22,8 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // At most PIPE_BUF bytes are written at a time: a pipe that poll() reports ready accepts these at once, but a
-    // larger write could block forever.
+    // At most PIPE_BUF bytes are written at a time. If poll() reports that a pipe is ready, the pipe accepts so many
+    // bytes at once, but a larger write could block forever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;
@@ -45,7 +45,7 @@ void silence_stderr() noexcept {
   if (silent.test_and_set()) return;
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (null < 0 || copy < 0) return;  // no descriptor is free; MPI's pages are better than no line
+  if (null < 0 || copy < 0) return;  // no file descriptor is free; MPI's pages of text are better than no line at all
   stderr_of_ours = copy;
   dup2(null, STDERR_FILENO);
 }

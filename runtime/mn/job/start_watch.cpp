@@ -19,7 +19,7 @@ namespace mn {
 namespace {
 
 constexpr char kUp = 'u';        // MPI is up at the sender
-constexpr char kReported = 'r';  // the sender, or another rank, reports the job's end
+constexpr char kReported = 'r';  // the sender, or a different rank, reports the job's end
 
 constexpr auto kBeforeReport = std::chrono::seconds(1);
 constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
@@ -28,10 +28,11 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
-    // A link is left out if the descriptor is no longer the connection: a script between mnlaunch and this program may
-    // have closed the connection, and opened another file under the number.
+    // A link is left out if the file descriptor no longer is the connection. A script between mnlaunch and the program
+    // may have closed the connection, and opened a different file under the descriptor's number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // exec(2) closes the connection in child processes. Otherwise the connection would outlive this process.
+    // With FD_CLOEXEC, child processes that call exec(2) do not keep the connection. Otherwise the connection would
+    // outlive this process.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
@@ -47,8 +48,8 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
-  // If an exception unwinds, this rank does not tell its neighbors that MPI is up. The neighbors go on watching,
-  // because this process may end before the peer monitor runs.
+  // If an exception unwinds the stack, the neighbors are not told about MPI. They continue to watch the process,
+  // because the process may end before the peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -88,7 +89,8 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts. A later loss counts instead if this rank must report the later one, and not the first.
+  // The first loss counts. A later loss replaces the first one only if this rank must report the later loss but not the
+  // first.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }

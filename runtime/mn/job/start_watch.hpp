@@ -1,15 +1,17 @@
 /// Notices that a rank dies before the peer monitor runs, for instance in MPI_Init, where all other ranks would wait
 /// forever.
 ///
-/// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp), in a tree over all
-/// ranks. A StartWatch's thread reads from them, from before MPI_Init until the monitor runs.
+/// mnlaunch's processes have agreed to start over connections that form a tree over all ranks, and mnlaunch leaves
+/// these connections open (start_links.hpp). The thread of a StartWatch reads from them, from before MPI_Init until the
+/// monitor runs.
 ///
 /// 1. Once MPI is up on a rank, the rank tells its neighbors, then closes its connections. The end of such a connection
 ///    is not a loss.
 /// 2. The parent of a lost rank reports the loss; if the tree's root is lost, a child of the root reports. The
-///    reporting rank first waits a second, because the launcher may end all ranks by itself. Other ranks cut off by the
-///    loss end without a line.
-/// 3. A reporting rank tells all its neighbors; the neighbors pass the announcement on and end without a line.
+///    reporting rank first waits a second, because the launcher may end all ranks by itself. All remaining ranks with a
+///    lost connection end without a line.
+/// 3. A reporting rank announces its report to all its neighbors. They pass the announcement on, and end without a
+///    line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
 #pragma once
 
@@ -27,13 +29,14 @@ namespace mn {
 
 class StartWatch {
  public:
-  /// Takes over the links that mnlaunch left in the calling process. If there are no links, watches nothing.
+  /// Takes over the connections (links) that mnlaunch left open in the calling process. If there are no links, watches
+  /// nothing.
   explicit StartWatch(const Speaker& speaker);
-  /// Tells the neighbors that MPI is up, unless an exception unwinds.
+  /// Tells the neighbors that MPI is up, unless an exception unwinds the stack.
   ~StartWatch();
 
-  /// Tells all ranks that the calling rank reports the end of the job. All of the informed ranks end without a message.
-  /// May be called on any thread.
+  /// Announces the calling rank's report of the job's end. All remaining ranks then end without a message. Any thread
+  /// may call the function.
   void announce_report() const noexcept;
 
  private:
@@ -42,12 +45,12 @@ class StartWatch {
     Fd socket;
     bool reports;
     std::string name;
-    bool is_open = true;  ///< while true, the connection's end is a loss
+    bool is_open = true;  ///< while true, the end of the connection counts as a loss
   };
   struct Loss {
     std::string name;
     bool reports;
-    Clock::time_point when;  ///< time to end
+    Clock::time_point when;  ///< time at which this rank ends
   };
 
   void send_to_all(char byte) const noexcept;

@@ -11,8 +11,8 @@ namespace {
 
 bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
 
-/// The number of the last call that the ranks of `state` have made in the group of `call`. No value if they are not
-/// members of the group.
+/// Returns the number of the last call that the ranks of `state` have made in the group to which `call` belongs. No
+/// value if they are not members of this group.
 std::optional<std::int64_t> last_call(const RankState& state, const RankState& call) {
   for (const auto& [leader, ordinal, number] : state.groups) {
     if (leader == call.leader && ordinal == call.ordinal) return number;
@@ -25,13 +25,13 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
-/// True for a call whose ranks are unknown: the creation of a communicator over some ranks, or of a group without a
-/// leader.
+/// True if the ranks of the state's call are unknown, because the call creates a communicator over some ranks, or
+/// belongs to a group without a leader.
 bool is_unknown_call(const RankState& state) {
   return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
 }
 
-/// True if the two ranks are at the two ends of a message.
+/// True if the ranks of the two states wait at the two ends of a message.
 bool meet(const RankState& one, const RankState& other) {
   if (!other.waits() || other.number > 0 || (other.peer >= 0 && !sends(other) && !has(one, other.peer))) return false;
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
@@ -44,8 +44,8 @@ bool may_travel(const RankState& waiting, const RankState& other) {
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// True if ranks are in different calls with equal numbers in one group. Waiting for a device, or for the first call in
-/// the background, does not count as a different call.
+/// True if the ranks of the two states are in different calls with equal numbers in a single group. A wait for a
+/// device, or for the first call in the background, does not count as a different call.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");

@@ -9,21 +9,23 @@
 
 namespace mn {
 
-/// Implements the rules of hang_report.hpp. A state is given by its index in `states`, which must outlive the graph.
+/// Implements the rules of hang_report.hpp. The functions take a state as its index in `states`, which must outlive the
+/// graph.
 class WaitGraph {
  public:
-  /// `ranks`: number of ranks of the job.
+  /// `ranks` is the number of ranks of the job.
   WaitGraph(const std::vector<RankState>& states, int ranks);
 
-  /// True if the ranks of a state go on by themselves, or wait for ranks that go on.
+  /// True if the ranks of a state may still make progress (rule 2), by themselves or because the ranks for which they
+  /// wait may.
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
   /// True if all ranks of the call's group have made the call in which the state's ranks wait.
   [[nodiscard]] bool is_complete(std::size_t state) const;
   /// True if some rank has waited for longer than `seconds` for the ranks of this state, directly or by way of further
   /// waiting ranks.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
-  /// Returns a state whose ranks wait in a call, and a state whose ranks have left main without joining that call. No
-  /// value if no rank waits for a rank that has left main.
+  /// Returns a pair of states: the ranks of the first wait in a call, and the ranks of the second have left main
+  /// without making that call. No value if no rank waits for a rank that has left main.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
 
  private:
