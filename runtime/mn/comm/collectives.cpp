@@ -39,8 +39,8 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root only reads its buffer, and all remaining ranks only write to theirs. Therefore each rank copies in one
-  // direction only.
+  // The root only reads from the buffer, and all ranks except the root only write to the buffer. Therefore each rank
+  // copies in one direction only.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {

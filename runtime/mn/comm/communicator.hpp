@@ -133,7 +133,7 @@ class Communicator : public PlacedRank {
   /// be equal on all ranks.
   void bcast(BufferView buffer, int root = 0, std::string_view name = {});
   /// Collects the elements in `send` of all ranks. On `root`, `recv` gets size() × send.count elements, in rank order.
-  /// On all remaining ranks `recv` is ignored.
+  /// On all ranks except the root `recv` is ignored.
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// Collects the elements in `send` of all ranks. On every rank, `recv` gets size() × send.count elements, in rank
   /// order.
@@ -141,8 +141,8 @@ class Communicator : public PlacedRank {
   /// Part i of `send` goes to rank i, and part j of `recv` comes from rank j. Each buffer has n × size() elements, n
   /// for each part. `recv` and `send` may be the same buffer.
   void alltoall(ConstBufferView send, BufferView recv);
-  /// Part i of the root's `send` goes to rank i. The root's `send` has size() × recv.count elements. On all remaining
-  /// ranks `send` is ignored.
+  /// Part i of the root's `send` goes to rank i. The root's `send` has size() × recv.count elements. On all ranks
+  /// except the root `send` is ignored.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
   /// Reduces `buffer` over the ranks, in place. CPU backends reduce each element in rank order, except that
   /// hierarchical and two_dimensional reduce within each node first, then in the order of nodes. All ranks get equal
@@ -150,8 +150,8 @@ class Communicator : public PlacedRank {
   /// functions, kAverage takes only float dtypes.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
   /// On `root`, `recv` gets the reduction of all ranks' `send`, with the same bits as from allreduce() of the backend
-  /// flat. `recv` and `send` may be the same buffer. Both must lie on the host, or both on the device. On all remaining
-  /// ranks `recv` is ignored.
+  /// flat. `recv` and `send` may be the same buffer. Both must lie on the host, or both on the device. On all ranks
+  /// except the root `recv` is ignored.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// Reduces `send`, which has size() × recv.count elements, over the ranks. `recv` gets part number rank() of the
   /// result.
@@ -182,10 +182,11 @@ class Communicator : public PlacedRank {
   // rank. `send` and `recv` must not overlap. An empty buffer must lie on the device if the remaining ranks' buffers
   // lie on their devices. The root's two buffers must both lie on the host, or both on the device.
 
-  /// On `root`, `recv` gets all parts. On all remaining ranks `recv` is ignored. `send` has counts[rank()] elements.
+  /// On `root`, `recv` gets all parts. On all ranks except the root `recv` is ignored. `send` has counts[rank()]
+  /// elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
-  /// Part i of the root's `send` goes to rank i, whose `recv` has counts[i] elements. On all remaining ranks `send` is
-  /// ignored.
+  /// Part i of the root's `send` goes to rank i, whose `recv` has counts[i] elements. On all ranks except the root
+  /// `send` is ignored.
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// On every rank `recv` gets all parts. `send` has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
@@ -208,7 +209,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
   /// On every rank, returns all ranks' strings, in rank order.
   [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
-  /// On rank i, returns the string objects[i] that `root` passes. On all remaining ranks `objects` is ignored.
+  /// On rank i, returns the string objects[i] that `root` passes. On all ranks except the root `objects` is ignored.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   /// Sends a document to rank `dest`, which receives it with recv_json().
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);

@@ -85,7 +85,7 @@ class TimedCall {
   /// The events that may end a call before it completes.
   enum class End {
     kTimeout,  ///< the time-out of the call is over, or a different rank gives up
-    kFailure,  ///< a different rank gives up; the call of a different thread watches the time-out
+    kFailure,  ///< another rank gives up; a call on another thread has the time-out
   };
 
   /// If `timeout` is given, it replaces the communicator's time-out.

@@ -67,8 +67,8 @@ class DeviceCollectives {
   /// Reduces `buffer` in place. The ranks' results may differ by rounding. The minimum and the maximum of a NaN and any
   /// number are NaN.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
-  /// Writes the reduction to the `recv` of rank `root`, which may be the same buffer as `send`. On all remaining ranks
-  /// `recv` is ignored.
+  /// Writes the reduction to the `recv` of rank `root`, which may be the same buffer as `send`. On all ranks except the
+  /// root `recv` is ignored.
   virtual void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) = 0;
   /// Reduces `send` over all ranks, and writes the calling rank's part of the result to `recv`.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;

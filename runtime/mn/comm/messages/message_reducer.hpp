@@ -85,8 +85,8 @@ class MessageReducer {
 
   /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective: on `root`, `recv` gets the reduction, and may be the same memory as `send`. On all remaining ranks
-  /// `recv` is ignored.
+  /// Collective: on `root`, `recv` gets the reduction, and may be the same memory as `send`. On all ranks except the
+  /// root `recv` is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
   /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets the calling rank's part of
   /// the result, and may be the calling rank's part of `send`.

@@ -22,7 +22,7 @@ namespace {
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // room for the value of MN_NETWORK
 constexpr std::size_t kShortBytes = 8;
-constexpr std::size_t kTrialBytes = 64 * 1024;  // bytes to all remaining ranks together, like kLongBytes
+constexpr std::size_t kTrialBytes = 64 * 1024;  // bytes from a rank to all others together, like kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 

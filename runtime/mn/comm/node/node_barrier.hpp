@@ -34,8 +34,8 @@ struct alignas(64) SharedCounter {
 
   /// Only the owner may call set().
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin` is true if each rank of the node has a CPU of its own, and
-  /// the wait may spin. Throws CommError if the time-out of the call ends the wait.
+  /// Returns when the value is at least `least`. `may_spin` is true if each rank of the node has a CPU of its own; the
+  /// wait may then spin. Throws CommError if the time-out of the call ends the wait.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
