@@ -8,9 +8,9 @@
 
 namespace mn {
 
-/// While a BlockedSignals lives, the thread that made it takes no signals except faults like SIGSEGV. Threads
-/// that it starts in this time block the same signals for their whole life, so the program's signal handlers run in the
-/// program's own threads.
+/// While a BlockedSignals lives, the thread that made it takes no signals except faults like SIGSEGV. Threads started
+/// meanwhile block these signals for their whole life. Therefore the program's signal handlers run in the program's own
+/// threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -17,7 +17,7 @@ namespace mn {
   return *middle;
 }
 
-/// True if a rank that takes `seconds` for a step is slow compared with the median of all ranks' times, `median`. A
+/// True if a rank that takes `seconds` for a step is slow compared with `median`, the median of the ranks' times. A
 /// slow rank takes over a quarter longer and also over 1 ms longer than the median.
 [[nodiscard]] inline bool is_slow_rank(double seconds, double median) {
   return seconds > 1.25 * median && seconds > median + 0.001;
