@@ -24,7 +24,7 @@ void remember_signal_handlers();
 
 /// Installs the handlers. SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and
 /// SIGINT notify the peers. They also report a lost peer if the launcher has noticed the loss before the rank's own
-/// monitor. After the handler, each signal takes the action of the time before. SIGUSR2 writes the last communicator
+/// monitor. After the handler, each of these signals takes its earlier action. SIGUSR2 writes the last communicator
 /// calls (write_calls()), and the process continues. Handlers that the program itself has set for SIGTERM, SIGINT and
 /// SIGUSR2 stay. The links must stay open until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);

@@ -1,5 +1,5 @@
-/// Makes the process a member of a job. Starts MPI and the log, watches the remaining ranks, and ends all ranks when
-/// one fails.
+/// Makes the process a member of a job. Starts MPI and the log, watches all ranks, and ends all of them when a rank
+/// fails.
 #pragma once
 
 #include <functional>

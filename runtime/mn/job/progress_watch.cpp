@@ -70,7 +70,7 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The watch first starts a survey. If the rank is still stuck after kLooksBeforeOwnReport looks, a look each second,
+  // The watch first starts a survey. If the rank is still stuck after kLooksBeforeOwnReport looks (a look each second),
   // on_stuck() makes the rank report by itself.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;

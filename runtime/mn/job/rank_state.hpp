@@ -17,7 +17,8 @@ namespace mn {
 /// ranks.
 inline constexpr double kMessageTime_s = 3;
 
-/// The progress watch looks once a second. If the watch has not looked for so long, the process has stood still.
+/// The progress watch looks once a second. If the watch has not looked for the time kStandstill, the process has stood
+/// still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
 /// The largest number of stacks in a survey's answer, and in a report.
