@@ -113,8 +113,8 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejected arguments are reported before different calls. A rejected argument would otherwise be reported as a
-  // difference between the calls.
+  // Rejected arguments are reported first, because a rejected argument would otherwise be reported as a difference
+  // between the calls.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);

@@ -48,7 +48,7 @@ class GpuNodeSum {
 
  private:
   class Pieces;
-  /// Number of slices of a piece. As many ranks of a node exchange sums with different nodes.
+  /// Number of slices of a piece. As many ranks of a node exchange sums with other nodes, each for its slice.
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }

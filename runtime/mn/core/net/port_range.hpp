@@ -26,7 +26,7 @@ struct PortRange {
 }
 
 /// The port ranges that are used by default. The first range lies below Linux's default range for outgoing connections
-/// (32768-60999), therefore outgoing connections do not take ports of the first range. The second range is for hosts
+/// (32768-60999); therefore outgoing connections do not take ports of the first range. The second range is for hosts
 /// whose processes use all ports of the first range.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
