@@ -26,7 +26,8 @@ BackgroundReducer::BackgroundReducer(Communicator& comm, const NcclLimits& limit
 void BackgroundReducer::submit(Task task) {
   if (stream_) {
     auto ready = std::make_shared<c10::Event>(stream_->device_type());
-    ready->record(current_stream(communicator().device()));  // the tasks' work comes after the caller's work so far
+    // The tasks' work comes after all work that the caller has enqueued.
+    ready->record(current_stream(communicator().device()));
     task = [task = std::move(task), ready = std::move(ready), stream = *stream_](Communicator& comm) {
       const c10::StreamGuard guard(stream);
       ready->block(stream);
@@ -43,7 +44,8 @@ void BackgroundReducer::submit(Task task) {
 void BackgroundReducer::wait() {
   if (thread_) thread_->wait();
   if (!stream_) return;
-  // The caller's stream waits for the tasks' stream; the host does not wait.
+  // On a GPU, the work that the caller enqueues next must come after the tasks' work. Therefore the caller's stream
+  // waits for the tasks' stream; the host itself does not wait.
   c10::Event done(stream_->device_type());
   done.record(*stream_);
   done.block(current_stream(communicator().device()));

@@ -10,16 +10,17 @@
 
 namespace mn {
 
-/// Runs tasks in the order submitted, on a second communicator with the same ranks and backend. If that communicator
-/// enqueues on a GPU (device_collectives()), submit() runs the task at once, and the task only enqueues its work;
-/// otherwise a thread runs the task. In both cases submit() does not wait for the work. On a GPU the tasks' work runs
-/// on a stream of its own, after the work that the submitter's current stream holds at submit(). All ranks must submit
-/// the same collective calls in the same order. Only one thread at a time may call the members.
+/// Runs tasks in the order of their submission, on a second communicator with the same ranks and backend. If that
+/// communicator enqueues its calls on a GPU (device_collectives()), submit() itself runs the task, because the task
+/// only enqueues work. Otherwise a thread runs the task. In both cases submit() does not wait for the work. On a GPU
+/// the tasks' work runs on a stream of its own, after the work that was on the submitter's current stream at submit().
+/// All ranks must submit the same collective calls in the same order. Only one thread at a time may call the member
+/// functions.
 class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
 
-  /// Collective. `limits` hold for NCCL's kernels. Throws UsageError if a thread is needed and MPI has no
+  /// Collective. `limits` are limits on NCCL's kernels. Throws UsageError if tasks need a thread but MPI has no
   /// MPI_THREAD_MULTIPLE.
   explicit BackgroundReducer(Communicator& comm, const NcclLimits& limits = {});
 
@@ -29,11 +30,11 @@ class BackgroundReducer {
   /// Submits a task. The memory that the task uses must live until wait() returns.
   void submit(Task task);
   /// Returns when all tasks have run. On a GPU the work that the tasks have enqueued may still run: the caller's
-  /// current stream waits for this work, the host does not. Therefore memory of the tasks may be given to later work of
-  /// that stream, which begins after the tasks' work. Throws the first error of a task.
+  /// current stream waits for this work, but the host does not. Memory that the tasks use may be given to later work of
+  /// that stream, because the later work begins after the tasks' work. Throws the first error of a task.
   void wait();
-  /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or
-  /// of the device's collectives.
+  /// Returns when all tasks have run and the device has done the work that the tasks enqueued. Throws the first error
+  /// of a task or of the device's collectives.
   void finish();
 
  private:

@@ -1,5 +1,5 @@
-/// Groups messages into buckets; the messages of a bucket are reduced together. OverlappedReduction uses buckets, and
-/// so does the model of its scaling in tests/scaling.
+/// Groups messages into buckets; the messages of a bucket are reduced together. OverlappedReduction (reduces gradients
+/// during backward) uses buckets, and so does the model of its scaling in tests/scaling.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct Bucket {
   std::size_t bytes = 0;  ///< bytes of these messages together
 };
 
-/// Cuts messages of the sizes `message_bytes`, in order, into buckets. Each bucket has at least `bucket_bytes`, except
-/// the first and the last. The first bucket needs only `first_bytes`, so that communication starts early (Li et al.
-/// 2020, PyTorch Distributed, arXiv:2006.15704).
+/// Cuts messages into buckets without changing their order; message m has message_bytes[m] bytes. Each bucket has at
+/// least `bucket_bytes`, except the first and the last. The first bucket needs only `first_bytes`, so that
+/// communication starts early (Li et al. 2020, PyTorch Distributed, arXiv:2006.15704).
 [[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes,
                                                       std::size_t bucket_bytes, std::size_t first_bytes) {
   std::vector<Bucket> buckets;

@@ -30,7 +30,8 @@ void BucketTuner::start_over() { steps_ = 0; }
 std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   if (done_) return std::nullopt;
   ++steps_;
-  if (steps_ == 1) spans_[current_].begin = Moment::now(device_);  // the change of the size is not timed
+  // The first step's time is not counted: it includes the change of the size.
+  if (steps_ == 1) spans_[current_].begin = Moment::now(device_);
   if (steps_ < kSteps) return std::nullopt;
   spans_[current_].end = Moment::now(device_);
   steps_ = 0;
@@ -43,7 +44,8 @@ std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   return bucket_bytes();
 }
 
-/// Returns the bucket size with the least time on rank 0. Rank 0's times decide, so all ranks choose the same size (1).
+/// Returns the index of the bucket size whose steps took the least time on rank 0. All ranks use rank 0's times;
+/// therefore all ranks choose the same size (invariant 1).
 std::size_t BucketTuner::fastest(Communicator& comm) const {
   std::vector<double> seconds;
   for (const Span& span : spans_) seconds.push_back(span.end.seconds_since(span.begin));

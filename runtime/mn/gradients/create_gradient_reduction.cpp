@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// The plain reduction: reduces all gradients in place, when the program calls step().
+/// The plain reduction: when the program calls step(), reduces all gradients where they lie, without a copy.
 class DirectReduction : public GradientReduction {
  public:
   DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
@@ -24,8 +24,8 @@ class DirectReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
     FlatBuffer& flat = gradients_->flat();
     StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
-    // On a GPU the hosts exchange the step's weights and flags (StepAgreement) after enqueuing the reduction. The
-    // exchange then runs while the GPU reduces.
+    // On a GPU the hosts exchange the step's weights and flags (StepAgreement) only after they have enqueued the
+    // reduction, so that the exchange runs while the GPU reduces gradients.
     const bool enqueues = comm_->device_collectives() != nullptr;
     if (!enqueues) agreement.agree(*comm_);
     averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
@@ -44,9 +44,9 @@ GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communic
   return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
 }
 
-/// True if gradients move to one buffer. If there is only one rank, on a GPU, gradients stay the tensors of backward,
-/// because nothing is sent. On the CPU the buffer's memory serves all steps, which costs less than new memory in each
-/// step. Debug mode looks at the gradients in the buffer.
+/// True if gradients move to one buffer. If there is only one rank on a GPU, nothing is sent; therefore gradients can
+/// stay in the tensors that backward has made. On the CPU they move even then, because one buffer for all steps costs
+/// less than new memory in each step. In debug mode they move, because debug mode looks at the gradients in the buffer.
 bool moves_gradients(const Communicator& comm) {
   return comm.size() > 1 || comm.device().type == DeviceType::kCpu || comm.debug();
 }
@@ -54,8 +54,8 @@ bool moves_gradients(const Communicator& comm) {
 bool overlaps(const OptimizerOptions& options, Communicator& comm) {
   if (comm.size() == 1) return false;
   if (options.overlap) return *options.overlap;
-  // On the CPUs of one node overlap would gain nothing: a reduction during backward would compute on cores that
-  // backward needs.
+  // If all ranks run on the CPUs of one node, a reduction during backward gains nothing, because it would compute on
+  // the cores that backward needs.
   if (comm.inter_size() == 1 && comm.device().type == DeviceType::kCpu) return false;
   if (comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return true;
   if (comm.rank() == 0) {

@@ -1,4 +1,4 @@
-/// Chooses the GradientReduction that makes gradients their mean over ranks.
+/// Chooses the GradientReduction, the object that replaces gradients by their mean over ranks.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace mn {
 
-/// Collective: makes the reduction chosen by `options`. `options` must have passed check_options(); local_steps is
-/// ignored.
+/// Collective: makes the reduction that `options` choose. The options must have passed check_options(). The option
+/// local_steps is ignored.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
                                                                            const SparseGradients::Flags& sparse,
                                                                            const std::shared_ptr<Communicator>& comm,

@@ -60,7 +60,8 @@ void DeviceSamples::compare() {
   const at::NoGradGuard no_grad;
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
-    const at::Tensor changed = now.ne(part.recorded).logical_and(now);  // (3): false where `now` is 0
+    // Invariant 3: a sample that is 0 now is not a change.
+    const at::Tensor changed = now.ne(part.recorded).logical_and(now);
     at::maximum_out(note_.on_device, note_.on_device,
                     changed.mul(part.codes).max());  // in place: a CUDA graph keeps the address
   }
@@ -68,7 +69,7 @@ void DeviceSamples::compare() {
 }
 
 std::optional<std::size_t> DeviceSamples::changed_parameter() const {
-  // Invariant 2: the device may be writing the note while the host reads it; therefore the host reads it atomically.
+  // Invariant 2: the device may write the note while the host reads it; therefore the host reads the note atomically.
   const std::int64_t code =
       std::atomic_ref(*note_.on_host.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
   if (code == 0) return std::nullopt;

@@ -27,7 +27,7 @@ DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> paramet
 DoubleBufferedReduction::~DoubleBufferedReduction() {
   if (std::uncaught_exceptions() > 0) return;
   try {
-    finish();  // else a task might free memory that all ranks must free together
+    finish();  // otherwise a task might free memory that all ranks must free together
   } catch (const std::exception& error) {
     log_error(std::string("cannot end double buffering: ") + error.what());
   }
@@ -40,9 +40,9 @@ void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
 }
 
 ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
-  // Invariant 3: a rank with a new parameter set makes one last reduction. On a GPU the ranks have already learned of
-  // the new set from the last step's agreement, and that rank takes part in no further agreement. Therefore this rank
-  // ends here, too.
+  // Invariant 3: if a rank changes its parameter set, all ranks must end after the same number of reductions. On a GPU
+  // the last step's agreement has already told all ranks of the change, and the rank that changes its set makes no more
+  // reductions. Therefore the calling rank makes none either, and returns the last result.
   if (started_ && in_flight_[1 - next_]->agreement.any_set_change()) return flush();
   StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);
@@ -51,10 +51,10 @@ ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool h
   for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // the program may have kept a mean
   next->buffer->copy_from(gradients_->flat());
   next->agreement = std::move(agreement);
-  // Invariant 2: at most one reduction is under way; therefore flush() waits for the last step's reduction.
+  // Invariant 2: at most one reduction is under way. Therefore flush() first waits for the last step's reduction.
   const ReductionResult last = flush();
-  if (last.set_changes) return last;  // (3): a rank's parameter set has changed
-  assert(!started_);                  // (2): flush() has waited
+  if (last.set_changes) return last;  // invariant 3: a rank changes its parameter set; therefore no more reductions
+  assert(!started_);                  // invariant 2: flush() has waited
   background_->submit([next, messages, divisor = weight.divisor](Communicator& comm) {
     next->averager->allreduce(*next->buffer, 0, messages, divisor, comm);
   });

@@ -1,9 +1,11 @@
-/// Double buffering, ChainerMN's option: the reduction of one step runs while the next step computes.
+/// Double buffering, ChainerMN's option: the gradients of one step are reduced while the next step computes.
 ///
-/// Step k copies its gradients into one of two buffers, submits the reduction of the copy, and yields the mean of step
-/// k - 1. Updates are therefore one step stale: the first step yields no mean, and flush() yields the last step's mean.
-/// (1) While one buffer is being reduced, the update reads the second buffer, and then frees the second buffer.
-/// (2) At most one reduction is under way: reduce() waits in flush() before submitting the next reduction.
+/// Step k copies its gradients into one of two buffers, submits the reduction of this copy, and yields the mean of step
+/// k - 1. Therefore each update is one step late: the first step yields no mean, and flush() yields the last step's
+/// mean.
+/// (1) While one buffer is being reduced, the update reads the mean in the second buffer. Then the second buffer is
+///     free.
+/// (2) At most one reduction is under way: reduce() waits in flush() before it submits the next reduction.
 /// (3) A rank whose parameter set changes still makes one reduction, and waits for the result. The other ranks read
 ///     this result a step later, submit no more reductions, and throw. Therefore all ranks have made the same
 ///     collective calls.

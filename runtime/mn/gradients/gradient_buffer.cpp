@@ -37,8 +37,8 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
   flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
   watch_->look_at(*flat_, std::move(note));
   forget_ready();
-  // On a device gradients wait, and one kernel moves many of them into the buffer. In debug mode (Depth::kAll) no
-  // gradient waits, because the hook of each gradient reads its elements.
+  // On a device each gradient first waits outside the buffer, so that one kernel can move many gradients. In debug mode
+  // (Depth::kAll) no gradient waits, because the hook of each gradient reads its elements at once.
   const bool waits = moves_ && comm.device().type != DeviceType::kCpu && watch != GradientWatch::Depth::kAll;
   intake_ = std::make_shared<GradientIntake>(parameters_, flat_, watch_, waits);
   hooks_ = std::make_unique<ReadyHooks>(parameters_, [intake = intake_](std::size_t i) { intake->arrived(i); });
@@ -84,7 +84,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
   if (is_outside(i) || !is_trained_[i]) return true;
   const at::Tensor& view = flat_->view(i);
-  // False if, since mark_ready(), a hook of the program has written to the gradient or replaced the gradient.
+  // If the program has written to the gradient or replaced it since mark_ready(), the version or the tensor differs.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
 }
 
@@ -114,8 +114,8 @@ void GradientBuffer::multiply(double factor) {
   if (!together.empty()) copy_on_device(together);
 }
 
-/// Puts gradient i into the buffer if it belongs there, otherwise into own.outside. Returns true if the buffer holds
-/// it.
+/// Puts gradient i into the buffer if it belongs there, and returns true. Otherwise returns false; if gradient i
+/// exists, it is now in own.outside.
 bool GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   const at::Tensor& grad = parameters_[i].grad();
   const bool stays_outside = grad.defined() && (!moves_ || grad.is_sparse() || sparse_.flags()[i]);
@@ -139,15 +139,15 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   std::vector<at::Tensor> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_trained_[i] || collect_one(i, own) || !moves_) continue;
-    flat_->let_go(flat_->message_index(i));  // (3): if the program keeps the old gradient
+    flat_->let_go(flat_->message_index(i));  // invariant 3: the program may keep the old gradient
     missing.push_back(flat_->view(i));
   }
   intake_->flush();
   if (!missing.empty()) at::_foreach_zero_(missing);  // adds 0 to the sum over ranks
   if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
   if (weight.factor * share != 1) multiply(weight.factor * share);
-  // On CPUs this rank's weight and flags travel in the tail of the buffer, behind the gradients; therefore they cost no
-  // message. On a GPU the buffer has no tail.
+  // On CPUs the calling rank's weight and flags are sent as the last elements of the buffer; therefore they cost no
+  // message. On a GPU the buffer has no such elements, and write() does nothing.
   own.write(flat_->tail());
   return own;
 }
@@ -165,7 +165,8 @@ ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement&
   const auto outside = sparse_.mean(agreement.outside, divisor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_trained_[i]) continue;
-    // Invariant 2: a gradient that no rank has stays None; therefore no rank updates the parameter.
+    // Invariant 2: if no rank has a gradient of this parameter, the gradient stays None. Therefore no rank updates the
+    // parameter.
     at::Tensor& grad = parameters_[i].mutable_grad();
     grad = agreement.has(i) ? reduced.view(i) : at::Tensor();
     const auto found = outside.find(i);

@@ -1,18 +1,22 @@
-/// The gradients of a list of parameters in one flat buffer, from the backward that makes them to the reduced mean.
+/// Holds the gradients of a list of parameters in one flat buffer, from the backward that makes the gradients to their
+/// mean over ranks.
 ///
-/// If a parameter has no gradient, backward makes a new tensor, which then moves into the buffer (gradient_intake.hpp).
-/// Therefore no pass has to write zeros into the buffer.
-/// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, or set by hand), which collect()
-///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
-///     gradients of parameters that were known as sparse when the buffer was made.
-/// (2) Every rank learns which gradients exist on any rank (StepAgreement); therefore all ranks update equal
+/// If a parameter has no gradient, backward makes a new tensor for the gradient. This tensor's elements then move into
+/// the buffer (gradient_intake.hpp). Because backward does not add to the buffer, the buffer need not be zeroed first.
+/// (1) The gradient of a parameter is None, or a view of the buffer, or another tensor: one with an autograd graph, or
+///     one that the program has set. collect() copies such another tensor into the buffer. Sparse gradients stay
+///     outside (sparse_gradients.hpp). The buffer has no room for parameters that were known as sparse when it was
+///     made.
+/// (2) Every rank learns which gradients exist on any rank (StepAgreement); therefore all ranks update the same
 ///     parameters.
-/// (3) If the program keeps a gradient beyond zero_grad(), the tensor keeps its values: it moves out before a new
-///     gradient takes the memory (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
-/// (4) If there is only one rank, gradients need not move: the buffer is then empty, and gradients stay the tensors
+/// (3) If the program keeps a gradient beyond zero_grad(), the kept tensor keeps its values: it gets memory of its own
+///     before a new gradient overwrites the buffer (FlatBuffer::let_go()). When the buffer is destroyed, all gradients
+///     get memory of their own.
+/// (4) If there is only one rank, gradients need not move. The buffer is then empty, and gradients stay in the tensors
 ///     that backward has made.
-/// Cost of a step: one copy of each gradient, and a pass over the buffer on a rank whose weight is not 1. Memory: the
-/// gradients, and those that wait to move during backward. If gradients do not move: no copy and no further memory.
+/// Cost of a step: one copy of each gradient. If the rank's weight is not 1, also a pass over the buffer. Memory: the
+/// gradients, and during backward the gradients that wait to move. If gradients do not move, they are neither copied
+/// nor kept twice.
 #pragma once
 
 #include <cstddef>
@@ -34,20 +38,20 @@
 
 namespace mn {
 
-/// The result of a reduction. All members but `misweighed` are equal on all ranks.
+/// The result of a reduction. All members except `misweighed` are equal on all ranks.
 struct ReductionResult {
   bool has_mean = false;     ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
   bool any_fault = false;    ///< a rank has found a fault, or may be misweighed
   bool set_changes = false;  ///< a rank changes its parameter set
-  bool misweighed = false;   ///< this rank's weight is not the mean weight, although its backward assumed equal weights
+  bool misweighed = false;   ///< the calling rank's weight is not the mean weight, although its backward assumed equal weights
 };
 
 class GradientBuffer {
  public:
   /// Collective. Gradients that exist already count as gradients of the coming step. The parameters are on the device
-  /// of `comm`, which must outlive this object. `note` is the change_note() of the watch of these parameters' earlier
-  /// buffer, if there was one. If `moves` is false, gradients stay in the tensors of backward; allowed only if there is
-  /// a single rank (4).
+  /// of `comm`, and `comm` must outlive this object. If these parameters had an earlier buffer, `note` is the
+  /// change_note() of that buffer's watch. If `moves` is false, gradients stay in the tensors that backward makes; this
+  /// is allowed only if there is a single rank (4).
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {},
                  DeviceSamples::ChangeNote note = {}, bool moves = true);
@@ -56,62 +60,64 @@ class GradientBuffer {
   [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
   /// True if the buffer has no room for gradient i.
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
-  /// True if the buffer has room for gradients that have turned out to be sparse, and therefore need no room.
+  /// True if the buffer has room for parameters whose gradients have turned out to be sparse. Such parameters need no
+  /// room.
   [[nodiscard]] bool is_too_large() const { return moves_ && outside_ != sparse_.flags(); }
   [[nodiscard]] FlatBuffer& flat() noexcept { return *flat_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
-  /// Returns the tensors from which a second FlatBuffer of the same layout can be made.
+  /// Returns tensors with the shapes of this buffer's gradients. A second FlatBuffer made from them has the same
+  /// layout.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
   /// The buffer, shared with tasks that may outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
-  /// The watch over changes of these gradients.
+  /// The object that notices if the program changes these gradients.
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
   [[nodiscard]] const GradientWatch& watch() const noexcept { return *watch_; }
 
-  /// Freezes all parameters whose flag is false: their gradients are neither sent nor touched. Call it between steps,
-  /// with equal flags on all ranks.
+  /// Freezes each parameter whose flag is false: its gradient is neither sent nor changed. Call it between steps, with
+  /// the same flags on all ranks.
   void train_only(std::vector<bool> parameters);
   [[nodiscard]] bool is_trained(std::size_t i) const { return is_trained_[i]; }
   /// True if the program has frozen or unfrozen a parameter since train_only().
   [[nodiscard]] bool set_changes() const;
-  /// The next collect() tells all ranks of this rank's new parameter set.
+  /// Makes the next collect() tell all ranks that the calling rank has a new parameter set.
   void announce_set_change() noexcept { announces_change_ = true; }
 
   /// Moves the waiting gradients into the buffer.
   void take_waiting() { intake_->flush(); }
   /// Sets every gradient to None.
   void clear();
-  /// Multiplies the gradients by `factor`; the watch counts this as no change.
+  /// Multiplies the gradients by `factor`. The watch does not report this multiplication as a change.
   void scale(double factor);
 
-  /// Records that a backward has finished gradient i. Returns false and records nothing if the gradient was ready
-  /// before (a second backward) or is not the buffer's view. Gradients outside the buffer and gradients of frozen
-  /// parameters are always ready.
+  /// Notes that backward has finished gradient i, which then is ready. Returns false and notes nothing if the gradient
+  /// was ready before (a second backward) or is not the buffer's view. Gradients outside the buffer and gradients of
+  /// frozen parameters are always ready.
   bool mark_ready(std::size_t i);
   [[nodiscard]] bool is_ready(std::size_t i) const {
     return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
   }
-  /// True if gradient i is still the tensor of mark_ready(), and torch has counted no write to the tensor since then.
-  /// Also true if parameter i is frozen.
+  /// True if gradient i is still the same tensor as at mark_ready(), and torch has counted no write to it since then.
+  /// Also true if gradient i is outside the buffer, or parameter i is frozen.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
-  /// From now on no gradient is ready.
+  /// Forgets all calls of mark_ready(): from now on no gradient in the buffer is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which must be ready, by `factor`; collect() then does not multiply gradient i. `factor` is
-  /// the product of the two factors that collect() will get.
+  /// Multiplies gradient i, which must be ready, by `factor`. collect() then does not multiply gradient i again.
+  /// `factor` must be the product of the weight's factor and the share that collect() will get.
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
-  /// Prepares the buffer for the reduction: copies foreign gradients in, writes zeros for missing gradients, multiplies
-  /// all gradients by the weight's factor and by `share`, and fills the tail. Does not multiply gradients that
-  /// weigh_early() has multiplied. Returns this rank's part of the agreement: weight and flags.
-  ///
+  /// Prepares the buffer for the reduction. First copies gradients that lie elsewhere into the buffer, and writes zeros
+  /// for missing gradients. Then multiplies all gradients by the weight's factor and by `share`, except those that
+  /// weigh_early() has multiplied. On CPUs also writes the calling rank's weight and flags behind the gradients.
+  /// Returns this rank's weight and flags.
   [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {},
                                       double share = 1);
 
-  /// Collective. Ends a reduction: `reduced` (this buffer or a copy) is the mean over ranks of the collected gradients,
-  /// and the ranks have agreed on `agreement`. Gradients become the weighted mean, as views of `reduced` or as sparse
-  /// tensors; a gradient that no rank has becomes None.
+  /// Collective. Ends a reduction. `reduced` is this buffer or a copy of it, and holds the mean over ranks of the
+  /// collected gradients. The ranks have agreed on `agreement`. The parameters' gradients become the weighted mean:
+  /// views of `reduced`, or sparse tensors. If no rank has a gradient of a parameter, its gradient becomes None.
   [[nodiscard]] ReductionResult finish(FlatBuffer& reduced, const StepAgreement& agreement);
 
  private:

@@ -33,8 +33,9 @@ GradientIntake::GradientIntake(std::vector<at::Tensor> parameters, std::shared_p
 
 void GradientIntake::arrived(std::size_t i) {
   const int task = torch::autograd::get_current_graph_task_id();
-  // At the end of backward the watch reads the buffer. The first gradient of a backward therefore registers flush()
-  // before the watch registers its own callback; therefore the waiting gradients move first.
+  // When backward ends, the watch reads the buffer; therefore the waiting gradients must move into the buffer before.
+  // For this reason the first gradient of a backward registers flush() here, before the watch registers its own
+  // function.
   if (waits_ && std::exchange(task_, task) != task) {
     torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] { self->flush(); });
   }
@@ -43,8 +44,8 @@ void GradientIntake::arrived(std::size_t i) {
   watch_->record(i);
 }
 
-/// True if gradient i can become a view of the buffer. A gradient with a graph (create_graph) cannot: the graph refers
-/// to the gradient's tensor, which must stay.
+/// True if gradient i can become a view of the buffer. A gradient that has an autograd graph (create_graph) cannot,
+/// because the graph refers to the gradient's present tensor.
 bool GradientIntake::fits(std::size_t i) const {
   const at::Tensor& grad = parameters_[i].grad();
   return grad.defined() && !grad.is_sparse() && !grad.requires_grad() && grad.sizes() == flat_->view(i).sizes();
@@ -54,14 +55,14 @@ void GradientIntake::take(std::size_t i) {
   at::Tensor& grad = parameters_[i].mutable_grad();
   if (is_waiting(i) || grad.is_same(flat_->view(i))) return;
   const at::NoGradGuard no_grad;
-  flat_->let_go(flat_->message_index(i));  // (3): if the program keeps the old gradient
+  flat_->let_go(flat_->message_index(i));  // invariant 3: the program may keep the old gradient
   if (!waits_ || !fits(i)) {
     flat_->view(i).copy_(grad);
     grad = flat_->view(i);
     return;
   }
-  // Moves the earlier gradients now, before gradient i waits. Gradient i itself must wait, because a later hook may
-  // call weigh(i).
+  // Moves the gradients that are waiting already, before gradient i begins to wait. Gradient i itself must not move
+  // yet, because a later hook may call weigh(i).
   if (waiting_bytes_ >= std::min(kMostWaiting, flat_->bytes() / 3)) flush();
   wait(i);
   waiting_bytes_ += grad.nbytes();
@@ -69,7 +70,7 @@ void GradientIntake::take(std::size_t i) {
 
 void GradientIntake::wait(std::size_t i) {
   const c10::Stream stream = stream_of(flat_->view(i));
-  if (stream_.value_or(stream) != stream) flush();  // (2): one stream only
+  if (stream_.value_or(stream) != stream) flush();  // invariant 2: one stream writes all waiting gradients
   stream_ = stream;
   waiting_.push_back(i);
   waiting_factor_[i] = 1;

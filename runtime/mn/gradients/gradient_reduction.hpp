@@ -1,5 +1,5 @@
-/// The interface of reductions, which make gradients their mean over ranks. Derived classes do so at the step, during
-/// backward, or one step late.
+/// The interface of reductions, which replace gradients by their mean over ranks. Some derived classes reduce at the
+/// step, some during backward, and some one step late.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace mn {
 
-/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks must make the same calls in the
-/// same order.
+/// Holds the gradients of a list of parameters from clear(), which drops old gradients, to reduce(), which averages
+/// over ranks. All ranks must make the same calls in the same order.
 class GradientReduction {
  public:
-  /// Moves the gradients out of this object's buffer into memory of their own; they stay the gradients of their
-  /// parameters.
+  /// Moves the gradients out of this object's buffer into memory of their own, so that the parameters keep their
+  /// gradients.
   virtual ~GradientReduction() = default;
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
@@ -29,36 +29,38 @@ class GradientReduction {
   /// The buffer of the parameters' gradients.
   [[nodiscard]] GradientBuffer& gradients() noexcept { return *gradients_; }
   [[nodiscard]] const GradientBuffer& gradients() const noexcept { return *gradients_; }
-  /// Collective. Call it outside backward, with the same flags on all ranks. Freezes the parameters whose flag is
-  /// false; frozen parameters cost nothing.
+  /// Collective. Call it outside backward, with the same flags on all ranks. Freezes each parameter whose flag is
+  /// false. Frozen parameters cost nothing.
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Sets every gradient to None.
   virtual void clear() { gradients_->clear(); }
-  /// Local. Promises that one backward and then reduce() follow, with no change of gradients in between. `weight` is a
-  /// function that returns the weight which reduce() will get.
+  /// Local. Promises that one backward and then reduce() follow, and that the program does not change gradients in
+  /// between. `weight` is a function that returns the weight with which reduce() will be called.
   virtual void announce(StepPromise::Weight /*weight*/) {}
-  /// Local. True if the ranks may have overwritten gradients of an announced step with their mean.
+  /// Local. True if a step was announced, and ranks may already have overwritten its gradients with their mean.
   [[nodiscard]] virtual bool has_given_away() const { return false; }
-  /// Local, before reduce(). Throws UsageError if the calling rank has broken a promise on which ranks have relied.
+  /// Local; call it before reduce(). Throws UsageError if the calling rank has broken a promise (announce()) on which
+  /// ranks have already relied.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
-  /// Replaces the gradients by their weighted mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks
-  /// that the calling rank has found a fault.
+  /// Replaces the gradients by their weighted mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ, where gᵣ is the gradient of
+  /// rank r. If `has_fault` is true, all ranks learn that the calling rank has found a fault.
   [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
-  /// Call it if the step applies the mean of the last reduce(). Only then does the next step add the parts of gradients
-  /// that compression did not send.
+  /// Call it if the step applies the mean of the last reduce(). With compression, the next step then adds the parts of
+  /// the gradients that were not sent.
   virtual void commit() { averager_->commit(); }
-  /// With double buffering, replaces the gradients by the last mean if reduce() has not yielded it yet. Otherwise does
-  /// nothing.
+  /// With double buffering, if reduce() has not yielded the last mean yet, replaces the gradients by that mean.
+  /// Otherwise does nothing.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
-  /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients that
-  /// were sent early, within backward, because other ranks may send theirs only at the step.
+  /// Waits for the work that reduce() has enqueued on a device, and throws errors of that work. Does not wait for
+  /// gradients that the calling rank sent during backward, because other ranks may send theirs only at the step.
   virtual void finish() {}
-  /// True if the next step is reduced in the same way as the last step, because the order of gradients and the bucket
-  /// size are final. The result is equal on all ranks.
+  /// True if the order of gradients in memory and the bucket size will not change any more, so that the next step is
+  /// reduced in the same way as the last. The result is the same on all ranks.
   [[nodiscard]] virtual bool is_settled() const { return true; }
-  /// Watches for errors of a CUDA graph that holds a reduction and was just launched on the current stream.
+  /// Call it after launching a CUDA graph that contains a reduction on the current stream. From then on, errors of that
+  /// reduction are noticed.
   virtual void watch_graph() {}
-  /// While `token` lives, backward sends no gradients; reduce() then sends all gradients.
+  /// As long as the object behind `token` lives, backward sends no gradients, and reduce() sends all of them.
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
   /// Returns the object that computes the mean, counts bytes and keeps the residuals of compression.
@@ -69,7 +71,7 @@ class GradientReduction {
   }
 
  protected:
-  /// `averager` is shared with the tasks of a communication thread. The derived class must set gradients_.
+  /// Tasks on a communication thread share `averager`. The constructor of the derived class must set gradients_.
   GradientReduction(std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager)
       : comm_(std::move(comm)), averager_(std::move(averager)) {}
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }

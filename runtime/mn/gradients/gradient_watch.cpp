@@ -27,7 +27,7 @@ std::uint64_t mark_of_some(const at::Tensor& gradient) {
   for (std::int64_t i = 0; i < gradient.numel(); i += stride) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, data + static_cast<std::size_t>(i) * element_bytes, std::min(element_bytes, sizeof bits));
-    // "+ 1": mix_bits() maps 0 to 0, and a zero must count too.
+    // Adds 1, because mix_bits() maps 0 to 0: without the 1, an element of zero would not change the hash.
     mark = mix_bits(mark + bits + 1);
   }
   return mark;
@@ -53,7 +53,8 @@ void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNo
   samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size(), std::move(earlier));
 }
 
-/// Records samples when backward ends, in the order of the program's stream. Call it once in each backward.
+/// Makes the device record samples when backward ends, in the order of the program's stream. Call it once in each
+/// backward.
 void GradientWatch::sample_after_backward() {
   torch::autograd::Engine::get_default_engine().queue_callback([samples = samples_] { samples->record(); });
 }
@@ -61,8 +62,8 @@ void GradientWatch::sample_after_backward() {
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
   auto record = backward_record();
-  // Reached for the first gradient of a backward. If model->zero_grad() has dropped the earlier gradients, the earlier
-  // backwards no longer count.
+  // This branch runs for the first gradient of a backward. If model->zero_grad() has dropped all earlier gradients, the
+  // earlier backwards no longer count.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
     if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
@@ -73,8 +74,8 @@ void GradientWatch::arrived(std::size_t i) {
     if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // an earlier state
     backwards_.push_back(std::move(record));
   }
-  // If the gradient is still the last mean over ranks, autograd has added to the mean, because the program has not
-  // called zero_grad().
+  // If the parameter's gradient is still the last mean over ranks, the program has not called zero_grad(), and autograd
+  // has added the new gradient to the mean.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
@@ -139,7 +140,7 @@ double GradientWatch::weight_so_far() const {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
-  // The hash of these gradients is 0, because reading their elements would cost too much. Therefore only a new tensor
+  // Returns 0 as the hash of gradients whose elements would cost too much to read. For them only a new tensor
   // or a new version shows a change.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
@@ -154,18 +155,18 @@ std::optional<std::size_t> GradientWatch::changed_earlier() const {
 }
 
 std::optional<std::size_t> GradientWatch::find_change() {
-  // Ask before compare() is enqueued. Otherwise a rank with a fast device would throw in the present step already,
-  // while the peers wait in the reduction.
+  // Call changed_earlier() before compare() is enqueued. Otherwise a rank with a fast device would see the change in
+  // the present step already, and throw while the other ranks wait in the reduction.
   const auto earlier = changed_earlier();
   if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
     if (!entry.recorded || !gradient.defined()) continue;
-    // The version does not count writes through data_ptr() or .data; the hash finds most such writes.
+    // The tensor's version does not count writes through data_ptr() or .data; the hash finds most of these writes.
     const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
-    // A gradient of zeros is no error: zero_grad(set_to_none = false) may have made the zeros.
+    // A change to zeros is not an error, because zero_grad(set_to_none = false) may have written the zeros.
     if (!same && !is_zero(gradient)) return i;
   }
   return earlier;

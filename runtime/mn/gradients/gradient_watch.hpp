@@ -1,13 +1,14 @@
-/// Notices changes of gradients between backward and the step.
+/// Notices if the program changes gradients between backward and the step.
 ///
-/// Until the step a gradient is computed from one rank's samples alone. If the program clips or scales the gradient
-/// before the step, the mean over ranks is wrong, and no other check finds this.
-/// (1) Each gradient is recorded in its hook, after backward has accumulated it, and compared before the reduction.
-/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write that torch does
-///     not count (through `grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements
-///     changes; on a GPU such a write is found a step late (device_samples.hpp). Depth::kAll compares a hash of all
-///     elements instead, and waits for the GPU.
-/// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
+/// Before the step a rank's gradient comes from the samples of the calling rank alone. If the program clips or scales
+/// the gradient then, the mean over ranks is wrong, and no other check finds the error.
+/// (1) The hook of each gradient records the gradient after backward has accumulated it. Before the reduction the
+///     gradient is compared with the record.
+/// (2) A replaced tensor is always found, and so is a write that torch counts (the tensor's version). A write that
+///     torch does not count (through `grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few
+///     compared elements changes; on a GPU it is found a step late (device_samples.hpp). Depth::kAll compares a hash of
+///     all elements instead, and waits for the GPU.
+/// Cost: Depth::kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 
 #include <cstddef>
@@ -30,56 +31,56 @@ class GradientWatch {
   using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// On a GPU, from now on compares samples of the gradients in the buffer `gradients`. `earlier` is the change_note()
-  /// of the earlier watch of these parameters, if there was one.
+  /// On a GPU, makes the watch compare samples of the gradients in the buffer `gradients` from now on. If these
+  /// parameters had an earlier watch, `earlier` is its change_note().
   void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
-  /// On a GPU, returns the device's note about a changed gradient (device_samples.hpp), which find_change() may not
-  /// have reported yet.
+  /// On a GPU, returns the device's note of a changed gradient (device_samples.hpp). find_change() may not have
+  /// reported this change yet.
   [[nodiscard]] DeviceSamples::ChangeNote change_note() const {
     return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
   }
 
   /// Call it in the hook of gradient i, before the gradient moves into the buffer.
   void arrived(std::size_t i);
-  /// Records gradient i: from now on a change of this gradient is found.
+  /// Records the present elements of gradient i, for find_change() to compare.
   void record(std::size_t i);
-  /// Records all gradients: from now on a change of any gradient is found. Call after an intended change of all
-  /// gradients.
+  /// Records all gradients, for find_change() to compare. Call it after an intended change of all gradients.
   void record();
-  /// Call if gradient i may change: find_change() then skips it.
+  /// Call it if gradient i may change: find_change() then skips gradient i.
   void forget(std::size_t i);
-  /// Starts over, as if no backward had run.
+  /// Forgets all records and backwards, as if no backward had run.
   void forget();
 
-  /// Call once a step. Returns the first gradient that was changed after its last backward. The change may belong to an
-  /// earlier step if its comparison reached the host late (2). A gradient that was zeroed counts as new, not as
-  /// changed.
+  /// Call it once a step. Returns the first gradient that was changed after its last backward. On a GPU the change may
+  /// belong to an earlier step, because the comparison reaches the host late (2). A gradient that was zeroed counts as
+  /// new, not as changed.
   [[nodiscard]] std::optional<std::size_t> find_change();
-  /// Returns a gradient that changed in an earlier step; no value if no comparison on the GPU has told the host of a
-  /// change.
+  /// On a GPU, returns a gradient that changed in an earlier step. Returns no value if the host knows of no change yet.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
-  /// Records that the parameters' gradients are the mean over ranks.
+  /// Records that the parameters' present gradients are the mean over ranks, and forgets all else.
   void mark_reduced();
-  /// True if one of the gradients at the last mark_reduced() is still its parameter's gradient.
+  /// True if a gradient that was a mean at the last mark_reduced() is still its parameter's gradient.
   [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// True if a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// Returns the backwards since forget(). A backward does not count if the program dropped all its gradients before
-  /// the next backward.
+  /// Returns the backwards that have run since forget(). If the program dropped all gradients of a backward before the
+  /// next backward began, the dropped backward does not count.
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
-  /// Takes over backwards() and backward_ran() of an earlier watch, during which the parameters' gradients were made.
+  /// Takes over backwards() and backward_ran() of an earlier watch, which was active when the parameters' gradients
+  /// were made.
   void take_over(Backwards backwards, bool ran);
-  /// Call it when the unit of losses `unit` rises. Returns true if losses of backwards() have this unit: the caller
-  /// must then convert their gradients to the new unit.
+  /// Call it when the unit of losses `unit` rises. Returns true if losses of backwards() have this unit. The caller
+  /// must then convert the parameters' gradients to the new unit.
   [[nodiscard]] bool follow(const LossUnit& unit);
-  /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
+  /// Returns the sum of the weights of all losses from which backwards began. Returns 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;
-  /// True if a backward has added to a reduced gradient.
+  /// True if a backward has added to a gradient that was already a mean over ranks.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
  private:
-  /// Recognizes a tensor, even after it was freed: the weak reference keeps its address from being used again.
+  /// Recognizes a tensor by its address. A weak reference keeps the address from being used again, even if the tensor
+  /// is freed.
   class TensorIdentity {
    public:
     TensorIdentity() : tensor_(at::Tensor().getIntrusivePtr()) {}

@@ -47,14 +47,14 @@ void OneNodeReduction::ready(std::size_t i) {
   if (!factor || !gradients_->mark_ready(i)) return;
   if (*factor != 1) gradients_->weigh_early(i, *factor);
   const std::size_t before = published_;
-  // Invariant 2: any rank may overwrite a published gradient with the mean. Therefore the watch no longer looks for
-  // changes of this gradient.
+  // Invariant 2: any rank may overwrite a published gradient with the mean. Therefore the watch must not report a
+  // change of this gradient.
   for (; is_final(published_); ++published_) gradients_->watch().forget(*gradients_->flat().parameter_of(published_));
   if (published_ > before) reducer_->publish(published_);
 }
 
-/// True if the gradient in `message` is ready to be published. False for the tail of the buffer, which only reduce()
-/// publishes (3); so the loop in ready() ends at the tail.
+/// True if the gradient in the message with this index is ready to be published. False for the last message of the
+/// buffer, which holds no gradient but the step's weights and flags: only reduce() publishes them (invariant 3).
 bool OneNodeReduction::is_final(std::size_t message) const {
   const auto i = gradients_->flat().parameter_of(message);
   return i && gradients_->is_ready(*i);

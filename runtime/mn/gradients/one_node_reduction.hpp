@@ -1,12 +1,13 @@
-/// Reduces gradients within a node while slower ranks are still in backward.
+/// Reduces the gradients of the ranks of one node while slower ranks are still in backward.
 ///
-/// Works in place on the gradients of all ranks, in shared memory (comm/node/shared_reducer.hpp). In an announced
-/// step backward publishes each final gradient. A rank whose backward has ended reduces the gradients that all ranks
-/// have published: a fast rank works instead of waiting, and no thread is needed.
-/// (1) Messages are published in memory order, which is the order of backward. Therefore the published messages are the
-///     first ones in memory, and their number grows until the step.
+/// The gradients of all ranks lie in shared memory and are reduced there (comm/node/shared_reducer.hpp). In a step that
+/// the program has announced, backward publishes each gradient as soon as it is final. A rank whose backward has ended
+/// reduces the gradients that all ranks have published. Therefore a fast rank works instead of waiting, and no thread
+/// is needed.
+/// (1) Messages are published in memory order, which is the order of backward. The published messages are therefore
+///     always the first ones in memory, and one number, which grows until the step, tells how many there are.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
-/// (3) Only reduce() publishes the tail of the buffer, which holds the step's weights and flags.
+/// (3) Only reduce() publishes the last message of the buffer, which holds the step's weights and flags.
 /// The result equals the result of a reduction at the step, bit for bit.
 #pragma once
 

@@ -16,8 +16,8 @@ void check_compression(const CompressionOptions& options) {
     throw UsageError("the rank of PowerSGD's matrices must be at least 1, got " + std::to_string(options.rank));
 }
 
-/// Rejects the combination of a GradScaler with options that keep gradients for later steps: after an overflow, the
-/// gradients of the step must leave no trace.
+/// Rejects a GradScaler together with options that keep gradients for later steps. When gradients overflow, the
+/// GradScaler leaves out the step, and no part of these gradients may reach a later step.
 void check_scaling(const OptimizerOptions& options) {
   if (!options.grad_scaler) return;
   const char* other = options.double_buffering                             ? "double buffering"

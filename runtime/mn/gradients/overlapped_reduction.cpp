@@ -38,7 +38,7 @@ OverlappedReduction::~OverlappedReduction() {
   hooks_.reset();
   if (std::uncaught_exceptions() > 0) return;
   try {
-    drain();  // memory that all ranks free together must not be freed by a task
+    drain();  // a task must not free memory that all ranks free together
     finish();
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
@@ -48,7 +48,7 @@ OverlappedReduction::~OverlappedReduction() {
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                                   std::vector<std::size_t> order) {
   const bool copies = shared_->copy != nullptr;
-  // The old buffers are freed first, so that memory never holds two layouts.
+  // The old buffers are freed first, because the memory may not suffice for the old and the new buffers together.
   DeviceSamples::ChangeNote note = gradients_ ? gradients_->watch().change_note() : DeviceSamples::ChangeNote();
   if (gradients_) averager().count_bytes(gradients_->sparse().bytes_sent());
   hooks_.reset();
@@ -85,13 +85,13 @@ void OverlappedReduction::forget_gradients() {
 
 void OverlappedReduction::announce(StepPromise::Weight weight) {
   promise_.announce(std::move(weight));
-  // The promise counts only for a first backward: an earlier backward's gradients were not multiplied by the promised
-  // weight.
+  // The promise counts only if no backward has run in this step yet, because the gradients of an earlier backward were
+  // not multiplied by the promised weight.
   is_first_backward_ = buckets_.order().empty() && launched_ == 0;
 }
 
-/// Returns the factor of the announced step if its gradients may be reduced in place: the promise binds (4), and no
-/// rank sends copies (5). Otherwise returns no value.
+/// Returns the factor of the announced step if its gradients may be reduced in place. For this the promise must bind
+/// (invariant 4), and no rank may send copies (invariant 5). Otherwise returns no value.
 std::optional<double> OverlappedReduction::binding() const {
   return promises_bind_ && is_first_backward_ ? promise_.binding() : std::nullopt;
 }
@@ -115,8 +115,8 @@ void OverlappedReduction::ready(std::size_t i) {
   if (may_launch()) launch_early();
 }
 
-/// Notes whether more than one stream writes gradients in this step. If so, no bucket is sent early: on a GPU only the
-/// stream of the last gradient is ordered before the reduction of a bucket.
+/// Notes whether more than one stream writes gradients in this step. In this case no bucket is sent before the step,
+/// because on a GPU a bucket's reduction waits only for the stream of the last gradient.
 void OverlappedReduction::look_at_stream() {
   if (comm_->device().type == DeviceType::kCpu) return;
   const c10::Stream stream = current_stream(comm_->device());
@@ -124,8 +124,8 @@ void OverlappedReduction::look_at_stream() {
   hook_stream_ = stream;
 }
 
-/// True if the next bucket is complete and may be sent now. The first bucket of a step decides whether this step sends
-/// copies (2) or reduces in place (4).
+/// True if the next bucket is complete and may be sent now. The first bucket of a step decides whether the step sends
+/// copies (invariant 2) or reduces in place (invariant 4).
 bool OverlappedReduction::may_launch() {
   if (launched_ == buckets_.count() || !buckets_.is_complete(launched_) || streams_differ_) return false;
   if (launched_ > 0) return true;
@@ -140,7 +140,8 @@ bool OverlappedReduction::may_launch() {
 
 void OverlappedReduction::launch_early() {
   gradients_->take_waiting();  // the buckets are complete
-  // Without a promise the step's weight is not known yet; therefore the weight of the losses so far takes its place.
+  // Without a promise the step's weight is not known yet. The weight of the losses of all backwards up to now is used
+  // instead.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   const bool in_place = early_ == Early::kInPlace;
   if (launched_ > 0 && !in_place && weight.factor != weight_.factor) early_ = Early::kStaleCopies;
@@ -167,7 +168,8 @@ void OverlappedReduction::launch(std::size_t bucket, double factor) {
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
   const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.divisor, makes_copies());
   if (part->is_copy) {
-    // Done here, not by the background task, because the program may read a kept mean while the task runs.
+    // let_go() is called here, not by the background task, because the program may read a mean that it keeps while the
+    // task runs.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
     if (comm_->device().type != DeviceType::kCpu) part->copy();  // on the stream that wrote the gradients
     parts_.push_back(part);
@@ -183,19 +185,20 @@ void OverlappedReduction::Part::copy() {
 
 void OverlappedReduction::Part::reduce(Communicator& comm) {
   copy();
-  // A compressor writes tensors. Its writes in place must raise no version, or they would look like writes of the
-  // program.
+  // A compressor writes to gradients in place. These writes must not raise the tensors' versions, or they would look
+  // like writes of the program.
   const at::AutoDispatchBelowADInplaceOrView no_versions;
   shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, divisor, comm);
 }
 
-/// After this call no background task reads this rank's gradients, except for a reduction in place.
+/// Makes all copies that background tasks have not made yet. Afterwards no task reads the calling rank's gradients,
+/// except to reduce them in place.
 void OverlappedReduction::finish_copies() {
   for (const auto& part : parts_) part->copy();
   parts_.clear();
 }
 
-/// True if copies were sent early and differ from this step's gradients.
+/// True if the calling rank has sent copies of gradients early, and the step's gradients differ from the copies.
 bool OverlappedReduction::is_stale(const StepWeight& weight) const {
   if (launched_ == 0 || early_ == Early::kInPlace) return false;
   if (early_ == Early::kStaleCopies || weight.factor != weight_.factor) return true;
@@ -222,7 +225,8 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   launched_ = 0;  // reset now, because this step may throw below
   early_ = Early::kNone;
   wants_copy_ = false;
-  if (agreement.signals().stale) {  // on any rank, so all ranks reduce again; (5): no gradient was reduced in place
+  // If copies of any rank are stale, all ranks reduce again. Invariant 5: no gradient was reduced in place.
+  if (agreement.signals().stale) {
     submit_messages(0, all, 1);
     background_->wait();
   }
@@ -263,9 +267,9 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // The program calls zero_grad() after a backward without a step; therefore ranks may have sent different numbers of
-  // buckets. To keep the order of collective calls equal on all ranks (1), these buckets count as sent in the next
-  // step, but their results are not used.
+  // If zero_grad() follows a backward without a step, ranks may have sent different numbers of buckets. The order of
+  // collective calls must stay equal on all ranks (invariant 1). Therefore these buckets count as sent in the next
+  // step, but as stale copies, whose results are not used.
   early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
   finish_copies();  // needed after a backward that threw
   gradients_->clear();
@@ -282,8 +286,8 @@ void OverlappedReduction::finish() {
   if (launched_ == 0) background_->finish();
 }
 
-/// Collective. Ranks may have sent different numbers of buckets within backward: each rank sends the buckets that any
-/// rank has sent, and waits for all. A later step reduces its own gradients again.
+/// Collective. Ends all reductions that backward has begun. Ranks may have sent different numbers of buckets, therefore
+/// each rank sends as many as the rank with the most, and waits for them. The next step reduces its gradients anew.
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

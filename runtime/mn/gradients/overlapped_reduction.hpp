@@ -1,31 +1,30 @@
 /// Reduces gradients while backward continues.
 ///
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
-/// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
-/// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
+/// arXiv:2006.15704). When a bucket is complete (ready_buckets.hpp), it is reduced in the background: in place if the
+/// step was announced, otherwise as a copy (5). The step itself waits only for buckets that are still being reduced.
 /// (1) All ranks submit the buckets in the same order; a bucket that is complete early waits for the buckets before it.
 ///     Therefore all ranks make the same collective calls in the same order.
 /// (2) Without a promise a rank's gradients keep their values until the step. If a gradient changes after its copy was
-///     sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this, tells all
-///     ranks, and all ranks reduce everything again.
+///     sent (by a second backward, a changed factor, or a write of the program), the copy is stale. The step notices
+///     this and tells all ranks. All ranks then reduce all gradients again.
 /// (3) Copies are complete before backward returns; therefore later writes to gradients need not wait.
 /// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
 ///     promise throws UsageError.
-/// (5) In one step no rank reduces in place while another rank sends copies: the copies may be stale, and gradients
-///     reduced in place cannot be reduced again. What the ranks told each other in the last step (step_agreement.hpp)
-///     decides for all. If any rank could send early only as copies, all ranks send copies; the buffer for the copies
-///     is made after the first such step. Otherwise, if any rank had announced the step, ranks reduce in place, and a
-///     rank without a promise sends nothing early.
-/// (6) The order in which rank 0's backward finished the gradients in the first step becomes the order in memory. It
-///     changes at the next zero_grad(), when no gradient exists that would have to move. The first steps also try
-///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches off the new order and the trial of
-///     sizes.
+/// (5) In one step no rank reduces in place while another rank sends copies, because the copies may be stale, and
+///     gradients reduced in place cannot be reduced again. The choice for all ranks depends on the flags that they
+///     exchanged in the last step (step_agreement.hpp). If any rank could send early only as copies, all ranks send
+///     copies; the buffer for the copies is made after the first step in which this happens. Otherwise, if any rank had
+///     announced the step, ranks reduce in place, and a rank without a promise sends nothing early.
+/// (6) In the first step rank 0 notes the order in which its backward finishes the gradients. This order becomes the
+///     order in memory at the next zero_grad(), when there are no gradients to move. The first steps also try bucket
+///     sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches off the new order and the trial of sizes.
 /// (7) In a step that reduces in place, the kernel that moves gradients into the buffer also divides them by the number
 ///     of ranks, and NCCL adds them up. In other steps, and for 16-bit gradients, the communicator computes the mean.
-/// On backends that add in rank order, the result equals the result of a reduction at the step, bit for bit. Cost of a
-/// step: one collective for each bucket; without a promise also a copy of the gradients. If a copy was stale, the step
-/// makes all collectives a second time. Memory: the gradients; without a promise twice the gradients. A CUDA graph can
-/// hold a step once is_settled().
+/// On backends that add in rank order, the result equals the result of a reduction at the step, bit for bit.
+/// Cost of a step: one collective for each bucket; without a promise also a copy of the gradients. If a copy was stale,
+/// the step makes all collectives a second time. Memory: the gradients; without a promise twice the gradients. A CUDA
+/// graph can hold a step once is_settled() is true.
 #pragma once
 
 #include <memory>
@@ -85,21 +84,22 @@ class OverlappedReduction : public GradientReduction {
   void end_step(const StepAgreement& agreement);
   void learn_order();
 
-  /// How this step's launched buckets are reduced.
+  /// How the buckets that were sent early in this step are reduced.
   enum class Early {
     kNone,
     kCopies,
-    kStaleCopies,  ///< copies, sent or not, lack a part of a gradient
+    kStaleCopies,  ///< copies, sent or not, differ from the final gradients
     kInPlace,
   };
   /// The memory that reductions use. The memory lives until the last background task has ended.
   struct Shared {
-    std::shared_ptr<FlatBuffer> own;        // this rank's gradients
+    std::shared_ptr<FlatBuffer> own;        // the calling rank's gradients
     std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
-  /// Messages [first, first + count), whose reduction was submitted. If the part is a copy, the first call of copy()
-  /// copies: either the background task calls copy(), or this rank does, if it cannot wait for the task.
+  /// The messages [first, first + count), whose reduction was submitted. If messages are sent as copies, the first call
+  /// of copy() makes the copies. The background task calls copy(); the calling rank calls it earlier if it cannot wait
+  /// for the task.
   struct Part {
     void copy();
     void reduce(Communicator& comm);
@@ -125,7 +125,7 @@ class OverlappedReduction : public GradientReduction {
   bool is_first_backward_ = true;  // no backward ran before announce()
   StepWeight weight_;              // of the launched buckets
   bool promises_bind_ = false;     // no rank sends copies in this step (5)
-  double share_ = 1;               // (7): 1 / number of ranks if this rank may divide gradients, else 1
+  double share_ = 1;               // (7): 1 / number of ranks if the calling rank may divide gradients, else 1
   Early early_ = Early::kNone;
   bool wants_copy_ = false;                                // a bucket was complete without a promise
   bool learning_ = true;                                   // the order of the first step is not known yet

@@ -1,8 +1,8 @@
-/// The buckets of a flat buffer, and the progress of backward in each bucket.
+/// The buckets of a flat buffer. Counts in each bucket how many gradients backward has finished.
 ///
-/// (1) A bucket is complete if all its gradients are ready. Several backwards, or a block that recompute_activations()
-///     runs several times, make a gradient in several parts. A gradient is ready once it has as many parts as in the
-///     last step that made it.
+/// (1) A bucket is complete if all its gradients are ready. Backward may add to one gradient several times: several
+///     backwards do, or a block that recompute_activations() runs several times. Each addition is called a part. A
+///     gradient is ready once it has as many parts as in the last step that made it.
 /// (2) Gradients outside the buffer and gradients of frozen parameters are always ready.
 #pragma once
 
@@ -18,23 +18,25 @@ class ReadyBuckets {
  public:
   explicit ReadyBuckets(std::size_t parameters) : parts_expected_(parameters, 1) {}
 
-  /// Cuts the messages of `flat`, without the tail, into buckets of `bucket_bytes`. begin_step() must follow.
+  /// Cuts the messages of `flat` into buckets of `bucket_bytes`, except the last message, which holds no gradient. Call
+  /// begin_step() next.
   void plan(const FlatBuffer& flat, std::size_t bucket_bytes);
   /// Begins a step, in which no gradient in the buffer is ready yet.
   void begin_step(const GradientBuffer& gradients);
 
   /// Counts one part of gradient i. Returns true if the gradient now has all expected parts, or more.
   bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
-  /// Tells that gradient i is ready. Call once a step for each gradient in the buffer.
+  /// Notes that gradient i is ready. Call it once a step for each gradient in the buffer.
   void add_ready(std::size_t i);
-  /// From now on, each gradient that this step has made is expected to have as many parts as in this step.
+  /// Call it at the end of a step. For each gradient that this step has made, later steps expect as many parts as in
+  /// this step.
   void expect_parts();
 
   [[nodiscard]] std::size_t count() const noexcept { return buckets_.size(); }
   [[nodiscard]] const Bucket& bucket(std::size_t b) const { return buckets_[b]; }
   /// Returns the number of the message that follows the last message of bucket b.
   [[nodiscard]] std::size_t end_of(std::size_t b) const { return buckets_[b].first + buckets_[b].count; }
-  /// The bucket of gradient i.
+  /// Returns the index of the bucket that holds gradient i.
   [[nodiscard]] std::size_t bucket_of(std::size_t i) const { return bucket_of_[i]; }
   [[nodiscard]] bool is_complete(std::size_t b) const { return missing_[b] == 0; }
   /// Returns the parameters in the order in which add_ready() was called in this step.

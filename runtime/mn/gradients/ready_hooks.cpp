@@ -20,7 +20,7 @@ class ReadyHook : public torch::autograd::PostAccumulateGradHook {
     if (before_) (*before_)(variable);
     ready_();
   }
-  /// Removes the hooks of `owner` from the chain of hooks that ends with `last`.
+  /// Hooks are linked in a chain, which ends with `last`. Removes the hooks of `owner` from the chain.
   static void remove(Hook& last, const ReadyHooks& owner) {
     auto* const mine = dynamic_cast<ReadyHook*>(last.get());
     if (mine == nullptr) return;

@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// A post-accumulate hook on each parameter, also on each frozen parameter, because frozen parameters may require a
+/// Adds a post-accumulate hook to each parameter. Frozen parameters get a hook, too, because they may require a
 /// gradient later. In libtorch a parameter holds only one post-accumulate hook. The new hook therefore calls the
 /// earlier hook first, and the destructor puts the earlier hook back.
 class ReadyHooks {
@@ -25,7 +25,8 @@ class ReadyHooks {
   std::function<void(std::size_t)> ready_;
 };
 
-/// Returns count − 1 … 0, the usual order of backward, which reaches the parameters of the last layer first.
+/// Returns count − 1, …, 1, 0. Backward usually finishes gradients in this order, because it reaches the parameters of
+/// the last layer first.
 [[nodiscard]] std::vector<std::size_t> backward_order(std::size_t count);
 
 }  // namespace mn

@@ -20,11 +20,11 @@
 namespace mn {
 namespace {
 
-/// Converts 16-bit numbers to float32, in which they are summed; returns all other numbers unchanged.
+/// Converts 16-bit numbers to float32, because their sums are computed in float32. Returns all other numbers unchanged.
 at::Tensor widened(const at::Tensor& values) { return values.element_size() == 2 ? values.to(at::kFloat) : values; }
 
-/// Returns a sparse gradient of `parameter`. Entries of the same row are added up, and the sums are divided by
-/// `divisor`.
+/// Returns a sparse gradient of `parameter`. If several entries belong to one row, they are added up. The sums are
+/// divided by `divisor`.
 at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const at::Tensor& parameter, double divisor) {
   const at::Tensor sum = at::_sparse_coo_tensor_unsafe(indices, widened(values), parameter.sizes()).coalesce();
   at::Tensor sums = sum._values();
@@ -35,8 +35,8 @@ at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const a
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.contiguous().flatten().view(at::kByte); }
 
-/// Copies the tensor at byte `first` of a message, because its alignment may be wrong, and moves `first` to the next
-/// tensor.
+/// Returns a copy of the tensor that begins at byte `first` of a message, because the alignment in the message may be
+/// wrong. Moves `first` to the next tensor.
 at::Tensor next_in(const at::Tensor& message, std::int64_t& first, at::IntArrayRef shape, at::ScalarType dtype) {
   const std::int64_t bytes = c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(dtype));
   return message.narrow(0, std::exchange(first, first + bytes), bytes).clone().view(dtype).view(shape);
@@ -70,7 +70,7 @@ void SparseGradients::learn(const Own& own) {
 
 SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor) {
   Gradients means;
-  if (comm_.size() == 1) {  // (4): the mean is the rank's own gradient
+  if (comm_.size() == 1) {  // invariant 4: the mean is the rank's own gradient
     const double factor = own.factor / divisor;
     // The gradient is not multiplied in place, because it may share its values with the autograd graph.
     for (const auto& [i, gradient] : own.gradients) {
@@ -84,14 +84,14 @@ SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor)
   Parts parts = agree(rows);
   for (const auto& [i, of_ranks] : parts) {
     const bool any_dense = std::ranges::find(of_ranks, Part::kDense, &Part::form) != of_ranks.end();
-    if (any_dense) means[i] = dense_mean(i, rows, sum_of_divisors);  // (3): one dense gradient suffices
+    if (any_dense) means[i] = dense_mean(i, rows, sum_of_divisors);  // invariant 3: one dense gradient suffices
   }
   std::erase_if(parts, [&](const auto& part) { return means.contains(part.first); });
   if (!parts.empty()) add_sparse_means(parts, rows.gradients, sum_of_divisors, means);
   return means;
 }
 
-/// Returns `own`, with the repeated rows of each gradient added up, so that each row occurs once.
+/// Returns `own`, but with each row of a gradient only once: entries of one row are added up.
 SparseGradients::Own SparseGradients::merged(const Own& own) const {
   Own rows = own;
   for (auto& [i, gradient] : rows.gradients) {
@@ -107,7 +107,8 @@ SparseGradients::Part SparseGradients::part_of(std::size_t i, const Own& own) co
   const at::Tensor& gradient = found->second;
   if (gradient.sizes() != parameters_[i].sizes()) return {.form = Part::kMisshapen};
   if (!gradient.is_sparse()) return {.form = Part::kDense, .factor = own.factor};
-  // In debug mode the communicator searches dense gradients for nan and inf; sparse gradients are searched here.
+  // In debug mode the communicator searches dense gradients for nan and inf, but not sparse gradients. These are
+  // searched here.
   if (comm_.debug() && !gradient._values().isfinite().all().item<bool>()) return {.form = Part::kNotFinite};
   return {Part::kSparse, gradient._nnz(), gradient.sparse_dim(), own.factor};
 }
@@ -133,7 +134,7 @@ SparseGradients::Parts SparseGradients::agree(const Own& own) const {
   return parts;
 }
 
-/// Throws ArgumentError if the ranks' gradients of parameter i cannot be added up.
+/// Throws ArgumentError if the gradients of parameter i cannot be added up over the ranks.
 void SparseGradients::check(std::size_t i, const std::vector<Part>& parts) const {
   std::int64_t sparse_dims = 0;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
@@ -160,8 +161,8 @@ at::Tensor SparseGradients::dense_mean(std::size_t i, const Own& own, double sum
   return sum.mul_(1 / sum_of_divisors).to(parameter.scalar_type());
 }
 
-/// Collective. Returns the entries of all ranks as bytes: rank by rank, and for each rank parameter by parameter, first
-/// the indices and then the values.
+/// Collective. Returns the entries of all ranks as bytes, in rank order. The entries of a rank are in the order of the
+/// parameters. For each parameter the indices come first, then the values.
 at::Tensor SparseGradients::gather(const Parts& parts, const Gradients& own) {
   const auto options = at::TensorOptions(at::kByte).device(c10::Device(comm_.device()));
   std::vector<at::Tensor> pieces = {at::empty({0}, options)};

@@ -1,13 +1,13 @@
 /// Computes the mean over ranks of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), as a sparse gradient.
 ///
-/// A sparse gradient does not lie in the flat buffer. Only the rows of this step's words travel, not the whole table of
-/// the embedding.
+/// A sparse gradient does not lie in the flat buffer, because only the rows of this step's words are sent, not the
+/// whole table of the embedding.
 /// (1) Once any rank has a sparse gradient of a parameter, all ranks know the parameter as sparse forever.
-/// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks get the same mean, bit for bit, in which each
-///     row occurs once.
-/// (3) If any rank has a dense gradient of a known parameter, the mean is dense in this step.
+/// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks get the same mean, bit for bit. Each row occurs
+///     once in the mean.
+/// (3) If any rank has a dense gradient of a parameter known as sparse, the mean is dense in this step.
 /// (4) If there is only one rank, nothing is sent, and the rank's own gradient is the mean.
-/// Cost of a step with known parameters: an allgather of a few numbers, and an allgather of all rows.
+/// Cost of a step if some parameters are known as sparse: an allgather of a few numbers, and an allgather of all rows.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class SparseGradients {
  public:
   using Flags = std::vector<bool>;                      // [parameters] true: known as sparse (1)
   using Gradients = std::map<std::size_t, at::Tensor>;  // by parameter
-  /// A rank's gradients of a step that do not lie in the buffer, and the rank's StepWeight::factor.
+  /// The gradients of one rank and one step that do not lie in the buffer, and the rank's StepWeight::factor.
   struct Own {
     Gradients gradients;
     double factor = 1;
@@ -38,8 +38,9 @@ class SparseGradients {
   /// Collective: tells all ranks which parameters have a sparse gradient in any rank's `own` (1). Call it in a step in
   /// which any rank had a sparse gradient of a parameter that was not known as sparse.
   void learn(const Own& own);
-  /// Collective: returns Σ factorᵣ gᵣ / (number of ranks · divisor) for each parameter that is known as sparse and has
-  /// a gradient on any rank. `divisor` is the mean over the ranks of StepWeight's divisor, equal on all ranks.
+  /// Collective: computes Σ factorᵣ gᵣ / (number of ranks · divisor), where gᵣ is the gradient of rank r. Does this for
+  /// each parameter that is known as sparse and has a gradient on any rank. `divisor` is the mean over the ranks of
+  /// StepWeight::divisor, and is the same on all ranks.
   [[nodiscard]] Gradients mean(const Own& own, double divisor);
   /// Bytes of gradients that the calling rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
@@ -69,7 +70,8 @@ class SparseGradients {
   std::uint64_t bytes_sent_ = 0;
 };
 
-/// The parameters whose gradients lie in a flat buffer: each known sparse parameter is replaced by an empty tensor.
+/// Replaces each parameter known as sparse by an empty tensor. A flat buffer made from the result has room only for
+/// dense gradients.
 [[nodiscard]] std::vector<at::Tensor> without_sparse(std::vector<at::Tensor> parameters,
                                                      const SparseGradients::Flags& flags);
 

@@ -30,7 +30,7 @@ StepAgreement::StepAgreement(const StepWeight& weight, std::size_t gradients, co
 }
 
 std::size_t StepAgreement::tail_count(std::size_t gradients, const Communicator& comm) {
-  return comm.device().type == DeviceType::kCpu ? kNumbers + gradients : 0;  // (1), (2): no tail on GPUs
+  return comm.device().type == DeviceType::kCpu ? kNumbers + gradients : 0;  // invariants 1, 2: none on GPUs
 }
 
 void StepAgreement::write(const at::Tensor& tail) const {

@@ -19,7 +19,7 @@ void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients)
   if (find_weight_) weight_ = std::exchange(find_weight_, nullptr)();
   const int task = torch::autograd::get_current_graph_task_id();
   runs_inner_backwards_ =
-      runs_inner_backwards_ || task_.value_or(task) != task;  // (1): an inner backward is a task of its own
+      runs_inner_backwards_ || task_.value_or(task) != task;  // invariant 1: an inner backward has its own task
   task_ = task;
   twice_ = twice_ || (gradients.weighed_early() && gradients.is_ready(i) && !gradients.is_outside(i));
 }
@@ -42,7 +42,7 @@ void StepPromise::check(const StepWeight& weight, const GradientBuffer& gradient
 }
 
 void StepPromise::keep() {
-  has_looked_ = has_looked_ || task_;  // (1): set once a backward has run in an announced step
+  has_looked_ = has_looked_ || task_;  // invariant 1: a backward has run in an announced step
   forget();
 }
 

@@ -52,8 +52,8 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
     const bool keeps = !is_narrow && unit_ > 0 && all <= 2 * unit_;
     loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2): or a unit of its own
   } else if (is_narrow && scaled_samples_ > loss_unit_->samples()) {
-    // Invariant 3: the unit is at least the samples so far. It at least doubles, to make rises rare: each rise
-    // converts all gradients.
+    // Invariant 3: the unit is at least the number of samples in this step up to now. Each rise of the unit converts
+    // all gradients. To make rises rare, the unit at least doubles.
     loss_unit_->rise_to(std::max(scaled_samples_, 2 * loss_unit_->samples()));
   }
   LossWeight loss = {.samples = samples, .unit = loss_unit_->samples(), .shared_unit = loss_unit_, .owner = this};
@@ -64,8 +64,8 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   return loss;
 }
 
-/// Returns this rank's samples. With loss_ranks, returns the sum of the loss_ranks' samples divided by the number of
-/// the optimizer's ranks.
+/// Returns the number of samples by which the calling rank's part of the mean is divided. Without loss_ranks this
+/// number is `samples`. With loss_ranks it is the sum of their samples, divided by the number of the optimizer's ranks.
 double StepWeights::divisor_samples(double samples) const {
   if (!loss_ranks_) return samples;
   double sum = samples;
@@ -73,8 +73,8 @@ double StepWeights::divisor_samples(double samples) const {
   return sum / comm_->size();
 }
 
-/// Collective: returns the largest number of samples of any rank. Meanwhile follows other ranks' changes of their
-/// parameter sets (6).
+/// Collective: returns the largest number of samples of any rank. If another rank changes its parameter set meanwhile,
+/// the calling rank's set follows the change, and the ranks compare their samples again (invariant 6).
 double StepWeights::agree(double samples, const FollowChange& follow_change) {
   for (;;) {
     double most = samples;
@@ -114,8 +114,8 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   LossTotal all;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
-      // Units alone do not tell two optimizers apart: in the first step their units may happen to be equal. Therefore
-      // the owners are compared, too.
+      // Losses of two optimizers must not be mixed. Their units alone do not show a mix, because in the first step the
+      // units of two optimizers may happen to be equal. Therefore the owners are compared, too.
       all.mixed = all.mixed || (all.unit > 0 && (loss.owner != all.owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
       all.owner = loss.owner;
@@ -125,9 +125,9 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   return all;
 }
 
-/// Returns an upper bound of the samples in a step's losses, if `owner` has weighed all of them; if `owner` is null,
-/// the owner may be any single optimizer. The largest of three counts is taken, because some programs call zero_grad()
-/// between scale_loss() and backward.
+/// Returns an upper bound of the number of samples in a step's losses, if the optimizer `owner` has weighed all of
+/// them. If `owner` is null, any single optimizer may have weighed them. Takes the largest of three counts, because
+/// some programs call zero_grad() between scale_loss() and backward.
 double StepWeights::most_samples(const void* owner) const {
   double most = owner == nullptr || owner == this ? scaled_samples_ : 0;
   for (const auto& [each, weighed] : samples_weighed()) {
@@ -140,8 +140,8 @@ double StepWeights::most_samples(const void* owner) const {
   return most;
 }
 
-/// True if `samples` may be the samples of the step's losses. A loss that reaches none of the parameters is not in
-/// `losses`: such a loss may count if it was weighed since the step began, by the owner of `losses`.
+/// True if the step's losses may have been means over `samples` samples. `losses` lacks a loss that reaches none of the
+/// parameters. A loss of this kind may count if the owner of `losses` has weighed it since the step began.
 bool StepWeights::agrees(const LossTotal& losses, double samples) const {
   const void* const owner = losses.unit == 0 && scaled_samples_ > 0 ? this : losses.owner;
   return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most_samples(owner));
@@ -204,7 +204,7 @@ std::string StepWeights::text_of(double weight) const {
   return "the weight of " + number_text(weight * unit_);
 }
 
-/// Throws the ArgumentError that explains why the samples of the losses are not the samples of the step.
+/// Throws the ArgumentError that explains why the step's number of samples does not fit the losses' numbers of samples.
 void StepWeights::fail(const LossTotal& losses, double own) const {
   if (losses.mixed) {
     throw ArgumentError(

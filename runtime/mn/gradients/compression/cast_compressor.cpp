@@ -25,9 +25,9 @@ void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer&
                                            : static_cast<float>(std::numeric_limits<c10::BFloat16>::max());
   for (const std::size_t i : members) {
     at::Tensor& own = next_residual(i);
-    // A GradScaler must see an overflow; therefore scaled elements are not clamped. Without a GradScaler an element
-    // beyond the type's range is clamped. clamp() alone would also make an infinite element finite; adding own × 0
-    // turns that element into NaN.
+    // With a GradScaler the elements are not clamped, because the GradScaler must see an overflow. Without a GradScaler
+    // an element beyond the 16-bit type's range is clamped. clamp() alone would also make an infinite element finite,
+    // so the code adds own × 0, which turns this element into NaN.
     wire_->view(i).copy_(scaled() ? own : own.clamp(-largest, largest).add_(own, 0));
     own.sub_(wire_->view(i)).nan_to_num_(0, 0, 0);
     wire.push_back(wire_->messages()[wire_->message_index(i)]);

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-// The names, indexed by Compression.
+// The name of each kind of compression. The index is the value of the enumeration `Compression`.
 constexpr std::array<std::string_view, 5> kCompressionNames = {"none", "fp16", "bf16", "topk", "powersgd"};
 
 }  // namespace

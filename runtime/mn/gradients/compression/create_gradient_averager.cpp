@@ -22,8 +22,8 @@ class PlainAverager final : public GradientAverager {
   }
 };
 
-/// Logs on rank 0 how many gradients travel uncompressed, because these gradients limit the bytes that compression
-/// saves.
+/// Logs on rank 0 how many gradients are sent uncompressed. The user should know this number, because the more
+/// gradients are sent uncompressed, the fewer bytes compression saves. Returns `averager`.
 std::unique_ptr<GradientAverager> announced(std::unique_ptr<ErrorFeedback> averager, const Communicator& comm,
                                             Compression kind, const std::string& which) {
   const std::string whole = averager->whole_gradients();

@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Makes the averager for gradients of these parameters. If there is only one rank, the averager compresses nothing.
+/// Makes the object that averages the gradients of `parameters` over ranks. If there is only one rank, this object
+/// compresses nothing.
 [[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
                                                                          const std::vector<at::Tensor>& parameters,
                                                                          const Communicator& comm,

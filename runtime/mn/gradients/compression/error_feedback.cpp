@@ -61,19 +61,19 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   if (!members.empty()) reduce(members, gradients, comm);
 }
 
-/// Sets next_residual = gradient + residual, after converting the residual to the units of this step's gradients. The
-/// residual itself does not change, because only commit() may change residuals (1).
+/// Sets next_residual = gradient + residual. Before the addition the residual is converted to the units of this step's
+/// gradients. The stored residual does not change, because only commit() may change residuals (invariant 1).
 void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
   if (gradient.is_cpu()) {
     at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * divisor_.item<double>());
-  } else {  // the divisor stays on the device: the host need not wait
+  } else {  // the divisor stays on the device; therefore the host need not wait
     at::addcmul_out(next_residuals_[i], gradient, residuals_[i], divisor_.to(at::kFloat), scale_);
   }
 }
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    if (!used(i)) continue;  // (2): no gradient, so the residual stays
+    if (!used(i)) continue;  // invariant 2: without a gradient the residual stays unchanged
     std::swap(residuals_[i], next_residuals_[i]);
     if (!divisor_.is_cpu()) {
       residuals_[i].div_(divisor_.to(at::kFloat).mul_(scale_));
@@ -86,7 +86,7 @@ void ErrorFeedback::commit() {
 std::string ErrorFeedback::whole_gradients() const {
   std::int64_t gradients = 0, whole = 0, elements = 0, all = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].numel() == 0) continue;  // an empty tensor also stands in for a parameter with sparse gradients
+    if (parameters_[i].numel() == 0) continue;  // an empty tensor: for a parameter with sparse gradients, too
     ++gradients;
     all += parameters_[i].numel();
     if (compressed_[i]) continue;

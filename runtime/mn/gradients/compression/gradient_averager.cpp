@@ -14,7 +14,7 @@ void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::
                                  Communicator& comm) {
   const at::NoGradGuard no_grad;
   TracedWork::Scope scope(traced_, comm.device(), "reduce gradients", Trace::Lane::kCommunication);
-  if (comm.debug()) {  // checked before compression: the error names the rank
+  if (comm.debug()) {  // checked before compression; therefore the error names the rank
     const auto messages = on_current_stream(gradients.sent(first, count));
     comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));
   }

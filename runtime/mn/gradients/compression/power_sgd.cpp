@@ -18,7 +18,8 @@
 namespace mn {
 namespace {
 
-/// True for each matrix whose two factors P and Q, of `rank` columns each, have at most half as many elements.
+/// Chooses the matrices worth compressing. The flag of a parameter is true if its factors P and Q, of `rank` columns
+/// each, together have at most half as many elements as the parameter.
 std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
   std::vector<bool> compressed;
   for (const auto& parameter : parameters) {
@@ -31,7 +32,7 @@ std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std
 
 std::string q_name(std::size_t i) { return "q." + std::to_string(i); }
 
-/// Returns tensors of the given shapes, which lie one after the next in `memory`.
+/// Cuts `memory` into tensors of the given shapes, which lie one after the next.
 std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::Tensor>& shapes) {
   std::vector<at::Tensor> parts;
   std::int64_t first = 0;
@@ -42,7 +43,7 @@ std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::T
   return parts;
 }
 
-/// Joins the tensors to a single tensor, which a single collective can send.
+/// Copies all tensors into a single tensor, so that one collective call can send all of them.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
@@ -58,7 +59,7 @@ PowerSgd::PowerSgd(const std::vector<at::Tensor>& parameters, std::int64_t rank,
       next_q_(parameters.size()) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!compressed(i)) continue;
-    auto generator = at::detail::createCPUGenerator(i);  // (1): all ranks use the same seed
+    auto generator = at::detail::createCPUGenerator(i);  // invariant 1: all ranks use the same seed
     q_[i] = at::randn({parameters[i].numel() / parameters[i].size(0), rank_}, generator).to(parameters[i].device());
   }
 }
@@ -84,7 +85,7 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
   q = pieces(all_q, q);
 
-  // The gradient becomes the product P Qᵀ; the residual becomes the difference between this rank's M and the product.
+  // The gradient becomes the product P Qᵀ. The residual becomes M, the calling rank's matrix, minus this product.
   for (std::size_t k = 0; k < members.size(); ++k) {
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);
@@ -117,7 +118,7 @@ void PowerSgd::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < q_.size(); ++i) {
     if (!q_[i].defined()) continue;
     const auto found = tensors.find(q_name(i));
-    if (found == tensors.end()) continue;  // the earlier training did not use PowerSGD: keep the random Q
+    if (found == tensors.end()) continue;  // the earlier training did not use PowerSGD; therefore the random Q stays
     if (found->second.sizes() != q_[i].sizes()) {
       throw DataError("the checkpoint's error feedback is of another --compress-rank", true);
     }

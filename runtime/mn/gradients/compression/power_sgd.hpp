@@ -1,12 +1,15 @@
-/// Gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv:1905.13727).
+/// Compresses each gradient to the product of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi 2019,
+/// arXiv:1905.13727).
 ///
-/// A gradient M, as a matrix [first dimension, product of the rest], is approximated by P Qᵀ of rank r. Each training
-/// step makes one step of a power iteration from the last Q: P = mean of M Q, orthogonalized; then Q = mean of Mᵀ P.
+/// A gradient is seen as a matrix M: its rows are the first dimension, its columns the product of all other dimensions.
+/// The product P Qᵀ of rank r approximates M. Each training step makes one step of a power iteration that begins with
+/// the last Q. First P becomes the mean over ranks of M Q, orthogonalized. Then Q becomes the mean of Mᵀ P.
 /// (1) All ranks always have the same Q. The first Q holds random numbers, whose seed is the parameter's index.
 /// (2) If the gradient is zero, Q stays unchanged, because the iteration could not recover from Q = 0.
-/// (3) Gradients of one dimension travel whole, and also gradients whose P and Q have more than half as many elements.
-/// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks need processors of
-/// one kind, because processors of different kinds round products differently.
+/// (3) A gradient of one dimension is sent whole. Therefore is a gradient whose P and Q together have more than half as
+///     many elements as the gradient.
+/// Cost: r (rows + columns) numbers are sent instead of rows × columns, in two collective calls. All ranks need
+/// processors of one kind, because processors of different kinds round products differently.
 #pragma once
 
 #include <mn/gradients/compression/error_feedback.hpp>

@@ -21,8 +21,8 @@ std::vector<bool> large_enough(const std::vector<at::Tensor>& parameters) {
   return compressed;
 }
 
-/// A rank's choice is an int32 tensor [2, elements]: the indices of the chosen elements, and then the bits of the
-/// values.
+/// A rank sends its choice of elements as an int32 tensor [2, elements]. Row 0 holds the indices of the chosen
+/// elements; row 1 holds the bits of their float32 values.
 at::Tensor indices_in(const at::Tensor& choice) { return choice[0]; }
 at::Tensor values_in(const at::Tensor& choice) { return choice[1].view(at::kFloat); }
 
@@ -43,7 +43,7 @@ void TopKCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer&
   add_choices(all, members, gradients);
 }
 
-/// Moves the elements of largest magnitude from next_residual() to the tensor that this rank sends.
+/// Moves the elements of largest magnitude from next_residual() to the tensor that the calling rank sends.
 at::Tensor TopKCompressor::choose(const std::vector<std::size_t>& members, at::TensorOptions options) {
   std::int64_t total = 0;
   for (const std::size_t i : members) total += count_of(i);
@@ -60,8 +60,8 @@ at::Tensor TopKCompressor::choose(const std::vector<std::size_t>& members, at::T
   return own;
 }
 
-/// Sets each gradient to the mean over ranks of the chosen elements. `all` holds the choices of all ranks: [ranks, 2,
-/// elements].
+/// Sets each gradient to the mean over ranks of the chosen elements. `all` holds the choices of all ranks, in the shape
+/// [ranks, 2, elements].
 void TopKCompressor::add_choices(const at::Tensor& all, const std::vector<std::size_t>& members,
                                  FlatBuffer& gradients) const {
   const std::int64_t ranks = all.size(0);
@@ -70,7 +70,7 @@ void TopKCompressor::add_choices(const at::Tensor& all, const std::vector<std::s
     const std::int64_t count = count_of(i);
     const at::Tensor& mean = gradient(gradients, i);
     mean.zero_();
-    for (std::int64_t r = 0; r < ranks; ++r) {  // (1): in rank order
+    for (std::int64_t r = 0; r < ranks; ++r) {  // invariant 1: in rank order; therefore all ranks get the same sum
       mean.index_add_(0, indices_in(all[r]).narrow(0, first, count), values_in(all[r]).narrow(0, first, count));
     }
     mean.mul_(1.0 / static_cast<double>(ranks));
