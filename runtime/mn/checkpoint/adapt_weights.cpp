@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// Removes `part`, an addition by a wrapper such as torch.compile, at the beginning of `name` and after each dot.
+/// Wrappers such as torch.compile add a word to the names of tensors. Removes the word `part` at the beginning of
+/// `name` and after each dot.
 std::string without_part(std::string name, std::string_view part) {
   for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
     if (at == 0 || name[at - 1] == '.') {
@@ -29,7 +30,8 @@ std::string without_part(std::string name, std::string_view part) {
   return name;
 }
 
-/// The names without what wrappers may have added, the likeliest first: a model may have a layer "module" itself.
+/// Returns the names that the tensor may have had before a wrapper added words. The likeliest name comes first. Several
+/// names are possible, because a model may itself have a layer called "module".
 std::vector<std::string> plain_names(std::string name) {
   for (const std::string_view part : kWrappers) name = without_part(std::move(name), part);
   std::vector<std::string> names = {name};
@@ -40,8 +42,8 @@ std::vector<std::string> plain_names(std::string name) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Gives each tensor whose name the module lacks the first of plain_names_of(name) that the module has and no other
-/// tensor of the file. Returns the number of renamed tensors.
+/// Renames each tensor of the file whose name the module lacks. The new name is the first of plain_names_of(name) that
+/// the module has and no other tensor of the file has. Returns the number of renamed tensors.
 template <class PlainNames>
 std::size_t rename(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names,
                    const PlainNames& plain_names_of) {
@@ -57,8 +59,8 @@ std::size_t rename(NamedTensors& tensors, const Tensors& own, std::set<std::stri
   return renamed;
 }
 
-/// The prefix, such as "backbone.", with which the file has the most names of the module. Empty if it has more without,
-/// or equally many with two prefixes.
+/// Returns the prefix, such as "backbone.", that would give the most tensors of the file a name of the module. Returns
+/// an empty string if more tensors fit without a prefix, or if two prefixes fit equally many.
 std::string common_prefix(const std::set<std::string>& names, const Tensors& own) {
   std::map<std::string, std::size_t> found = {{"", 0}};
   for (const std::string& name : names) {
@@ -72,7 +74,8 @@ std::string common_prefix(const std::set<std::string>& names, const Tensors& own
   return ties == 1 ? most->first : "";
 }
 
-/// Casts to the module's floating-point dtypes. Returns "N tensors cast, FROM to TO"; empty for none.
+/// Casts floating-point tensors to the dtypes of the module. Returns "N tensors cast, FROM to TO" for the log, or an
+/// empty string if no tensor was cast.
 std::string cast_floats(NamedTensors& tensors, const Tensors& own) {
   std::size_t cast = 0;
   std::string from, to;  // an example

@@ -1,4 +1,4 @@
-/// Adapts the weights of a file to a module's names and dtypes.
+/// Adapts the weights of a checkpoint file to a module's names and dtypes.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace mn {
 
-/// Casts floating-point tensors to the module's dtypes. Removes "module." (DistributedDataParallel), "_orig_mod."
-/// (torch.compile) and the parts of two more wrappers from names if the module only has the shorter name. Also removes
-/// the common prefix, such as "backbone.", with which the most names match. Logs the changes in a line that begins with
+/// Casts floating-point tensors to the module's dtypes. Wrappers add "module." (DistributedDataParallel), "_orig_mod."
+/// (torch.compile) and two more words to names; a word is removed if the module has only the shorter name. Also removes
+/// the prefix, such as "backbone.", without which the most names match. Logs the changes in a line that begins with
 /// `source`. Sends nothing.
 [[nodiscard]] NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module,
                                          const std::string& source);

@@ -17,7 +17,7 @@
 namespace mn {
 namespace {
 
-/// Measures the seconds since construction, except the time in which the thread waited for a CPU.
+/// Measures the seconds since the object was made, without the time in which the thread waited for a CPU.
 class OwnTime {
  public:
   [[nodiscard]] double seconds() const {
@@ -36,16 +36,18 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Invariant 3: pauses the writing thread often if the CPU is busy, and never if it is idle. A low priority would not
-/// do: on busy CPUs, a killed process with such a thread cannot end, and holds its connections and its lock.
+/// Invariant 3: if the CPU is busy, the writing thread often pauses; if the CPU is idle, the thread never pauses. A low
+/// priority instead of pauses would do harm: on busy CPUs, a killed process with a thread of low priority cannot end,
+/// and keeps its connections and its lock.
 class Pace {
  public:
-  /// Construct the object when the work begins. A stop request to `urgent` ends all pauses.
+  /// Make the object when the work begins. If `urgent` is asked to stop, all pauses end, and the work goes on without
+  /// pauses.
   explicit Pace(std::stop_token urgent) : urgent_(std::move(urgent)) {}
   /// Called after each piece of work. On a busy CPU, sleeps in proportion to the CPU time of the piece.
   void pause() {
-    // A wait shows that the CPU is busy. After a pause the scheduler prefers the thread, which then rarely waits; one
-    // wait therefore counts for several pieces of work.
+    // A thread that had to wait for the CPU knows that the CPU is busy. But after a pause the scheduler prefers the
+    // thread, which then rarely waits. Therefore one wait makes the thread pause after several pieces of work.
     const double worked_s = cpu_seconds() - used_;
     wanted_ = queue_seconds() - queued_ > kWaited * worked_s ? kRemembered : std::max(wanted_ - 1, 0);
     const OwnTime rest;

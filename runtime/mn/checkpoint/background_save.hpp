@@ -2,9 +2,9 @@
 /// copy.
 ///
 /// (1) Only begin() and advance() exchange messages, on the training thread; the writing thread makes no MPI call.
-/// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes. The memory is reused
-///     by the next save. Allocating memory takes longer than copying, so prepare() lets a thread allocate it
-///     beforehand, during training.
+/// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes. The next save uses the
+///     same memory again. Allocating memory takes longer than copying, therefore prepare() lets a thread allocate the
+///     memory before the first save, while training goes on.
 /// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU,
 ///     and a save lasts 200 times its CPU time. Training slows down by less than one percent, although the ranks'
 ///     threads pause at different times. advance() completes the writing at full speed.
@@ -24,26 +24,27 @@ namespace mn {
 
 class BackgroundSave {
  public:
-  /// Ends the writing thread. If a save is under way and not committed, it leaves no checkpoint.
+  /// Ends the writing thread. If a save is under way and not committed, the save leaves no checkpoint.
   ~BackgroundSave() { is_abandoned_ = true; }
 
-  /// Not collective. Call it while no save is under way. Starts a thread that allocates memory for later saves of
-  /// tensors with the dtypes and shapes of `like`. is_ready() is true once the memory is allocated. A save that begins
-  /// earlier waits for the thread.
+  /// Not collective. Call it while no save is under way. Starts a thread that allocates memory for later saves; their
+  /// tensors must have the dtypes and shapes of `like`. When the memory is allocated, is_ready() becomes true. If a
+  /// save begins earlier, it waits for the thread.
   void prepare(const Communicator& comm, const Checkpoint& like);
-  /// Collective: begins a save. Call it while no save is under way. Copies the tensors, which the program may change
-  /// afterwards, and starts the thread that writes. Throws SaveError.
+  /// Collective: begins a save. Call it while no save is under way. Copies the tensors, and starts the thread that
+  /// writes the copies. After the call the program may change the tensors. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
-  /// Whether a save is under way: true, on all ranks, from begin() until advance() returns true or throws.
+  /// True while a save is under way: on all ranks, from begin() until advance() returns true or throws.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
-  /// Not collective: true if this rank's thread has completed its work; advance() need not wait for the rank then.
+  /// Not collective: true if the calling rank's thread has completed its work. advance() then need not wait for this
+  /// rank.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
-  /// Collective: takes the next of a save's two last steps, after waiting for the threads of all ranks. The first call
-  /// returns false and begins the commit: rank 0's thread writes the manifest, then calls `after_commit`, which must
-  /// not throw. The second call ends the save: it returns true, or throws SaveError or SaveRefused.
+  /// Collective: waits for the threads of all ranks, then takes the next of the two last steps of a save. The first
+  /// call begins the commit and returns false; rank 0's thread writes the manifest and then calls `after_commit`, which
+  /// must not throw. The second call ends the save: it returns true, or throws SaveError or SaveRefused.
   bool advance(const std::function<void()>& after_commit = {});
 
-  /// How many seconds the last save took on this rank, without pauses and without waits for a CPU.
+  /// Returns how many seconds of work the last save took on this rank. Pauses and waits for a CPU do not count.
   [[nodiscard]] double save_s() const noexcept { return save_s_; }
 
  private:

@@ -25,13 +25,15 @@ constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // fits the cache, so
 
 std::string failure_text(const fs::path& path) { return "cannot save the checkpoint " + path.string() + ": "; }
 
-/// The elements of a slice as a contiguous tensor on the same device; a copy only if they are not contiguous.
+/// Returns the elements of a slice as a contiguous tensor on the same device. Copies them only if they are not
+/// contiguous.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
   const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
 }
 
-/// The calling rank's number among the writers: first the first rank of each node, then the second of each, and so on.
+/// Returns the calling rank's number in the order in which ranks become writers: first the first rank of each node,
+/// then the second rank of each node, and so on.
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
   std::vector<std::pair<int, int>> order;  // number within the node, rank
@@ -41,8 +43,9 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// Returns the first element of a tensor, which begins at byte `tensor_begin`, in the share of a writer, which begins
-/// at byte `position` of all tensors: the first element whose first byte lies in the share.
+/// All tensors together are cut into shares, one for each writer. A share begins at byte `position` of all tensors; a
+/// tensor begins at byte `tensor_begin`. Returns the tensor's first element that lies in the share: the first element
+/// whose first byte does.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
@@ -50,7 +53,8 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
 
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
                 std::uint64_t bytes_per_writer) {
-  // Readers read tensors in the order of their names, and open each shard only once if it has this order.
+  // Tensors are written in the order of their names, because readers read in this order, and then open each shard only
+  // once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
   for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
@@ -93,7 +97,8 @@ std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Chec
   for (const auto& [name, tensor] : checkpoint.own) {
     add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
   }
-  // Tensors with wide elements come first in a shard, so every tensor is aligned.
+  // Tensors with the widest elements come first in a shard, therefore each tensor begins at a multiple of its element's
+  // size.
   std::ranges::stable_sort(slices, std::ranges::greater(),
                            [](const CheckpointSlice& slice) { return slice.tensor.element_size(); });
   return slices;
@@ -122,7 +127,8 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   if (!checkpoint.objection.empty()) written_ = {{"refused", checkpoint.objection}};
 }
 
-/// Runs `work`, unless earlier work has failed. Invariant 3: finish() throws the error of `work` on every rank.
+/// Runs `work`, unless earlier work has failed. If `work` throws, finish() throws the error on every rank (invariant
+/// 3).
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {

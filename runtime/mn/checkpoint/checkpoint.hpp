@@ -1,9 +1,11 @@
-/// Saves a checkpoint: each rank writes its own shard of a folder (format/checkpoint_manifest.hpp, format/commit.hpp).
+/// Saves a checkpoint, a folder: each rank writes a file of its own, a shard (format/checkpoint_manifest.hpp,
+/// format/commit.hpp).
 ///
-/// (1) Tensors that are equal on all ranks are stored once. They are cut into slices of equal size, one for each
-///     writer. There is one writer for each 64 MiB of such tensors, but at most all ranks write. The writers are spread
-///     over the nodes.
-/// (2) Each rank writes its own tensors, so that no rank needs memory for tensors of other ranks.
+/// (1) Tensors that are equal on all ranks are stored once. They are cut into slices of equal size, one for each rank
+///     that writes (a writer). There is one writer for each 64 MiB of these tensors, but there are at most as many
+///     writers as ranks. The writers are spread over the nodes.
+/// (2) Tensors that belong to a single rank are written by this rank. Therefore no rank needs memory for tensors of
+///     other ranks.
 /// (3) A failure on any rank ends the save on all ranks, and the previous checkpoint stays the newest.
 /// Memory: a blocking save needs host memory for one slice of a tensor on a device.
 #pragma once
@@ -26,7 +28,7 @@ namespace mn {
 class Communicator;
 class CopyMemory;
 
-/// What one rank stores in a checkpoint. TrainingState collects it.
+/// The data that one rank stores in a checkpoint. TrainingState collects the data.
 struct Checkpoint {
   nlohmann::json about;        ///< counters, iterator, extensions, …; only rank 0's value is saved
   NamedTensors shared;         ///< equal on all ranks, in the same order
@@ -35,7 +37,7 @@ struct Checkpoint {
   std::string objection = {};  ///< a reason not to save this rank's tensors; empty: none
 };
 
-/// There is one writer for each so many bytes of shared tensors, up to the number of ranks.
+/// The number of bytes of shared tensors for each writer. If there are more bytes for each rank, all ranks are writers.
 inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 
 /// The part of a tensor that one rank writes.
@@ -44,7 +46,8 @@ struct CheckpointSlice {
   at::Tensor tensor;  ///< the whole tensor, borrowed
 };
 
-/// Not collective: returns this rank's slices, in the order of its shard. Throws ArgumentError for other dtypes.
+/// Not collective: returns the slices that this rank writes, in the order of its shard. Throws ArgumentError if a
+/// tensor has a dtype that checkpoints cannot store.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
 /// The number of bytes of all slices together.
@@ -62,21 +65,24 @@ class SaveRefused : public DataError {
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// The steps of a save: write(), collect(), commit_on_root(), finish(). All ranks complete a step before the next step
-/// begins. The constructor, collect() and finish() are collective; a second thread may call the rest.
+/// A save in the steps write(), collect(), commit_on_root() and finish(). All ranks must complete a step before the
+/// next step begins. The constructor, collect() and finish() are collective; the other steps may run on a second
+/// thread.
 class CheckpointSave {
  public:
-  /// Rank 0 makes the folder. The tensors must stay unchanged until copy() or write() has returned. Throws SaveError.
+  /// Collective: rank 0 makes the checkpoint's folder. The tensors must stay unchanged until copy() or write() has
+  /// returned. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
   /// Copies this rank's slices into `memory`, from which write() writes them. Waits once for the devices.
   void copy(CopyMemory& memory) noexcept;
-  /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. After each piece of a
-  /// few MiB, calls `pause` unless it is empty.
+  /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. If `pause` is not
+  /// empty, calls `pause` after each piece of a few MiB.
   void write(const std::function<void()>& pause = {}) noexcept;
   /// Collective: sends the description of each rank's shard, or the rank's error, to rank 0.
   void collect();
-  /// On rank 0: makes the written files a checkpoint. False if a rank has failed; the folder is then removed.
+  /// On rank 0: turns the written files into a checkpoint. Returns false if any rank has failed; the folder is then
+  /// removed.
   bool commit_on_root() noexcept;
   /// Collective: ends the save. Throws SaveError or SaveRefused if no checkpoint was made.
   void finish();

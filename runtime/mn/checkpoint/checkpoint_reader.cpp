@@ -22,7 +22,8 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// How bad an error is, ascending. With "auto", an older checkpoint is tried only after kDamage.
+/// How bad an error is; the worst kind comes last. If the user asked for "auto", the newest undamaged checkpoint, an
+/// older checkpoint is tried only after kDamage.
 enum class Harm { kNone, kDamage, kVersion, kStorage };
 
 /// An error on one rank. `harm` is kNone if the rank met no error.
@@ -31,7 +32,8 @@ struct Trouble {
   std::string text;
 };
 
-/// Thrown on all ranks if the checkpoint may be undamaged, but is of another version, or the storage fails.
+/// Thrown on all ranks if a checkpoint cannot be read although it may be undamaged, because another version of mn has
+/// written it or the storage fails.
 class CannotRead : public DataError {
  public:
   explicit CannotRead(const std::string& what) : DataError(what, true) {}
@@ -54,7 +56,7 @@ Trouble trouble_of(Work work) {
   return {};
 }
 
-/// Collective: if any rank met an error, every rank throws the worst of all ranks' errors.
+/// Collective: if any rank met an error, every rank throws the worst error among all ranks.
 void throw_worst(Communicator& comm, const Trouble& own) {
   Trouble worst;
   std::size_t rank = 0;
@@ -86,7 +88,8 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
   return {names.begin(), names.end()};
 }
 
-/// Throws if `path` is a file, or an output folder with checkpoints, among which only the user can choose.
+/// Throws if `path` is a file. Also throws if `path` is an output folder with checkpoints, because only the user can
+/// choose one of them.
 void reject_others(const fs::path& path) {
   if (fs::is_regular_file(path)) {
     throw DataError(path.string() + " is a file, not a checkpoint, which is a folder; --initmodel takes weights");
@@ -141,7 +144,8 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
 CheckpointReader::CheckpointReader(Communicator& comm, SavedCheckpoint folder)
     : comm_(comm), folder_(std::move(folder)) {}
 
-/// Collective, invariant 1: every rank throws the worst error that any rank finds in its shards.
+/// Collective. Each rank checks its share of the shards (invariant 1). Then every rank throws the worst error of all
+/// ranks, if there was one.
 void CheckpointReader::check() {
   throw_worst(comm_, trouble_of([&] {
                 for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks();

@@ -1,6 +1,7 @@
-/// Loads a checkpoint. It may have been saved by more or fewer ranks.
+/// Loads a checkpoint. More or fewer ranks than now may have saved it.
 ///
-/// (1) No tensor is returned before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
+/// (1) No tensor is returned before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, r + 2 ·
+///     ranks, and so on.
 /// (2) Tensors are read from the file directly into the caller's memory. Every rank reads all shared tensors from
 ///     files; a node's page cache reads them from the storage only once.
 /// (3) Of the tensors that belong to a single rank, each rank reads only its own.
@@ -22,10 +23,10 @@ namespace mn {
 
 class CheckpointReader {
  public:
-  /// Collective: opens a checkpoint. `from` is its path, or "auto": the newest undamaged checkpoint of the output
-  /// folder `out`; a warning names each damaged checkpoint. Null if there is no checkpoint at all. Throws an equal
-  /// DataError on every rank if all checkpoints are damaged, if a different version of mn has written the newest one,
-  /// or if the storage fails: nobody can then know which checkpoints are undamaged.
+  /// Collective: opens a checkpoint. `from` is its path, or "auto" for the newest undamaged checkpoint of the output
+  /// folder `out`; a warning then names each damaged checkpoint. Returns null if there is no checkpoint at all. Every
+  /// rank throws an equal DataError if all checkpoints are damaged. The same happens if another version of mn has
+  /// written the newest checkpoint or the storage fails, because then nobody can know which checkpoints are undamaged.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   CheckpointReader(const CheckpointReader&) = delete;
@@ -36,12 +37,14 @@ class CheckpointReader {
   /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }
 
-  /// The forms of the shared tensors whose names begin with `prefix`, named without `prefix`.
+  /// Returns dtype and shape of each shared tensor whose name begins with `prefix`, under its name without `prefix`.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills each tensor NAME, on any device, from the shared tensor `prefix` + NAME, whose dtype and shape
-  /// must match (shared()). Throws an equal DataError on every rank.
+  /// Collective: fills each tensor, on any device, from the checkpoint. The tensor called NAME is filled from the
+  /// shared tensor `prefix` + NAME, which must have the same dtype and shape (see shared()). If reading fails, every
+  /// rank throws an equal DataError.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Not collective: this rank's own tensors. Empty if more or fewer ranks have saved the checkpoint.
+  /// Not collective: returns the tensors that belong to this rank alone. Returns none if more or fewer ranks than now
+  /// have saved the checkpoint.
   [[nodiscard]] NamedTensors own();
 
  private:

@@ -8,8 +8,9 @@
 namespace mn {
 namespace {
 
-/// Lets the kernel provide all pages at once, which halves the time of a first copy, and not at the first write to each
-/// page. Huge pages would take longer. Has no effect on kernels without MADV_POPULATE_WRITE.
+/// Lets the kernel provide all memory pages at once. Otherwise the kernel would provide each page at the first write to
+/// it, which doubles the time of a first copy. Huge pages would take longer. Has no effect on kernels without
+/// MADV_POPULATE_WRITE.
 void populate(std::span<std::byte> memory) {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

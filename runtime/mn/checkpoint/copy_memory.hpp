@@ -15,7 +15,7 @@ namespace mn {
 class CopyMemory {
  public:
   /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its
-  /// content is lost. If `device` is a GPU, it must be the calling thread's current device, and the memory is
+  /// content is lost. If `device` is a GPU, it must be the current device of the calling thread. The memory is then
   /// page-locked, unless the system has too little page-locked memory.
   void reserve(std::uint64_t bytes, Device device);
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }

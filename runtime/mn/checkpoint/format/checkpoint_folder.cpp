@@ -32,7 +32,8 @@ std::string name_of(std::int64_t iteration) {
   return std::string(kPrefix) + digits;
 }
 
-/// The iteration in a name that name_of() makes; no value for "step-5" and "step--0000005".
+/// Returns the iteration in the name of a checkpoint. Returns no value for a name that name_of() does not make, such as
+/// "step-5" or "step--0000005".
 std::optional<std::int64_t> iteration_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
@@ -41,8 +42,9 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// "step-00000003" for ".step-00000003" + `end`. kReplacedEnd and kReplacingEnd end the names of the old and the new
-/// folder while commit_save() replaces a checkpoint. No value for any other name.
+/// While commit_save() replaces a checkpoint, the old folder's name ends with kReplacedEnd, and the new folder's name
+/// with kReplacingEnd. For the name ".step-00000003" + `end`, returns "step-00000003". Returns no value for any other
+/// name.
 std::optional<std::string> name_before(std::string_view end, const std::string& name) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
@@ -52,7 +54,8 @@ bool is_absent(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
 }
 
-/// The files and folders in a folder. Empty if the folder is absent. Throws FileError if the folder cannot be read.
+/// Returns the files and folders in `folder`. Returns none if the folder does not exist. Throws FileError if the folder
+/// cannot be read.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
@@ -70,7 +73,8 @@ bool is_checkpoint(const fs::path& path) {
   return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
 
-/// Where the link OUT/snapshot_best points. Empty if there is no link that mark_best() has made.
+/// Returns where the link OUT/snapshot_best points. Returns an empty path if there is no link that mark_best() has
+/// made.
 fs::path best_of(const fs::path& out) {
   std::error_code error;
   const fs::path best = fs::read_symlink(out / kBest, error);
@@ -84,7 +88,8 @@ fs::path best_of(const fs::path& out) {
 
 bool is_pinned(const fs::path& checkpoint) { return fs::exists(status_of(checkpoint / kPinName)); }
 
-/// A free name, old_step-N, for a checkpoint of an earlier run that this run does not continue.
+/// Returns a free name, old_step-N, to which a checkpoint of an earlier run is renamed if this run does not continue
+/// it.
 fs::path path_aside(const fs::path& checkpoint) {
   const std::string name = std::string(kAsidePrefix) + name_of(*checkpoint_iteration(checkpoint));
   fs::path free = checkpoint.parent_path() / name;
@@ -102,13 +107,13 @@ void remove_with_warning(const fs::path& path) {
   }
 }
 
-/// Removes what stopped saves have left: folders without a manifest, and both folders of a stopped replacement.
+/// Removes files of saves that were killed: folders without a manifest, and both folders of an unfinished replacement.
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
     const std::string replaced =
         name_before(kReplacedEnd, name).value_or(name_before(kReplacingEnd, name).value_or(""));
-    // `beside`: left by a save that was killed between the two renames of a replacement.
+    // `beside` is true if a save was killed between the two renames by which it replaces a checkpoint.
     const bool beside = iteration_of(replaced) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
@@ -157,7 +162,7 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
   const fs::path best = best_of(out);
   std::string names;
   const std::vector<fs::path> paths = find_checkpoints(out);
-  // The oldest is renamed first: if the process ends meanwhile, a run can still resume from the newest.
+  // The oldest checkpoint is renamed first. If the process ends meanwhile, a run can still resume from the newest.
   for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
     const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));
@@ -201,7 +206,7 @@ void mark_best(const fs::path& out, const fs::path& checkpoint) {
   try {
     fs::remove(link);
     fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);
-    // rename(2) replaces the old link in a single step, so readers always find a link.
+    // rename(2) replaces the old link in a single step; therefore readers always find a link.
     fs::rename(link, out / kBest);
   } catch (const fs::filesystem_error& error) {
     throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());

@@ -22,7 +22,8 @@ constexpr std::string_view kFormat = "mn-checkpoint-3";
 
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// The BODY of a manifest's text (invariant 1). Throws DataError if the form or the checksum is wrong.
+/// Returns the part of a manifest's text that the checksum covers: BODY in invariant 1. Throws DataError if the text
+/// has a wrong form or a wrong checksum.
 std::string_view body_of(std::string_view text, const std::string& source) {
   constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
   const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
@@ -48,7 +49,7 @@ SavedTensor read_tensor(const json& entry) {
   return tensor;
 }
 
-/// A piece of a tensor, together with the tensor.
+/// A piece of a tensor, together with the tensor and its name.
 struct Part {
   const std::string* name;
   const SavedTensor* tensor;
@@ -58,14 +59,15 @@ struct Part {
   }
 };
 
-/// The pieces that each shard holds, by ascending offset in the shard.
+/// Returns for each shard the pieces that it holds. The piece with the least offset in the shard comes first.
 std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
   std::vector<std::vector<Part>> shards(manifest.shards.size());
   for (const auto& [name, tensor] : manifest.tensors) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
-    // The size sorts a piece without elements before the piece behind it, which has an equal offset.
+    // A piece without elements has the same offset as the piece behind it. Sorting by size, too, puts the empty piece
+    // first.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
@@ -104,7 +106,8 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// Invariant 3: the pieces cover each byte of a shard's data once, and determine the size of its header.
+/// Invariant 3: throws DataError unless the pieces of each shard cover each byte of its data once, and fit the size of
+/// its header.
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -43,7 +43,8 @@ struct ShardPart {
 
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] bool is_whole() const;
-  /// The name of the part in its shard: "weight" for a whole tensor, otherwise for instance "weight[64:128]".
+  /// Returns the name of this part in its shard: "weight" if the part is a whole tensor, otherwise for instance
+  /// "weight[64:128]".
   [[nodiscard]] std::string name() const;
 };
 
@@ -67,19 +68,19 @@ struct Manifest {
   std::map<std::string, SavedTensor> tensors;
 };
 
-/// Thrown if the manifest is undamaged, but a different version of mn has written it, in its own format.
+/// Thrown if a manifest is undamaged, but has the format of a different version of mn.
 class VersionError : public DataError {
  public:
   using DataError::DataError;
 };
 
 inline constexpr const char* kCheckpointManifestName = "manifest.json";
-/// A checkpoint is never removed because of its age if its folder has a file of this name.
+/// If a checkpoint's folder contains a file of this name, the checkpoint is never removed because of its age.
 inline constexpr const char* kPinName = "pinned";
 
-/// The name of the file that one rank writes, for instance "shard-00003-of-00016.safetensors".
+/// Returns the name of the file that one rank writes, for instance "shard-00003-of-00016.safetensors".
 [[nodiscard]] std::string checkpoint_shard_name(std::size_t shard, std::size_t shards);
-/// How a checkpoint names the tensor NAME of a single rank, for instance "rank.3/NAME" for rank 3.
+/// Returns the name that a checkpoint gives to the tensor NAME of a single rank, for instance "rank.3/NAME" for rank 3.
 [[nodiscard]] std::string own_tensor_name(std::size_t rank, const std::string& name);
 
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
