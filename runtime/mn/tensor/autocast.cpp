@@ -27,8 +27,8 @@ AutocastScope::AutocastScope(const AutocastSettings& settings) : before_(Autocas
 }
 
 AutocastScope::~AutocastScope() {
-  // While scopes are open, autocast keeps casts of the weights. They are dropped when the outermost scope ends, because
-  // the next update changes the weights.
+  // While scopes are open, autocast keeps 16-bit copies of the weights. When the outermost scope ends, these copies are
+  // dropped, because the next update changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   before_.set();
 }

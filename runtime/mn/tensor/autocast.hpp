@@ -23,13 +23,13 @@ struct AutocastSettings {
 };
 
 /// While an AutocastScope lives, its thread computes matrix products and convolutions in `type`, and sums and losses in
-/// float32, on all devices of the kind of `device` (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). Use it
-/// for forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients become
-/// zero, so the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes
-/// nothing. A rank may open a scope without the other ranks.
+/// float32 (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). This holds on all devices of the kind of
+/// `device`. Use a scope for forward passes and losses; parameters and their gradients stay float32. With at::kHalf
+/// small gradients become zero, therefore the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A
+/// rank may open a scope without the other ranks.
 class AutocastScope {
  public:
-  /// `type` is at::kBFloat16 or at::kHalf. No value: the scope changes nothing.
+  /// `type` is at::kBFloat16 or at::kHalf. Without a value the scope changes nothing.
   AutocastScope(std::optional<c10::ScalarType> type, Device device);
   explicit AutocastScope(const AutocastSettings& settings);  ///< opens a scope with these settings
   ~AutocastScope();

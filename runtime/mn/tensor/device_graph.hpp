@@ -1,8 +1,8 @@
 /// Work of a device that is recorded once and launched any number of times: a CUDA graph.
 ///
 /// (1) While `work` runs in the constructor, its operations are recorded and not computed. This holds for the current
-///     stream and for streams ordered after it, also for operations from autograd's threads. A call that would wait for
-///     the device throws; the program should end then.
+///     stream and for streams ordered after it, and for operations from autograd's threads, too. A call that would wait
+///     for the device throws; the program should end then.
 /// (2) A launch reads and writes the recorded addresses. Memory that was allocated before the recording must stay.
 ///     Memory that `work` allocates belongs to the graph, and every launch overwrites it.
 /// (3) Random numbers of the device's default generator advance with each launch, as if `work` had run.
@@ -23,8 +23,8 @@ class DeviceGraph {
  public:
   /// Whether this build can record graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
-  /// True if the device's free memory holds a graph of a step beside a step without the graph, each with as much memory
-  /// as the steps so far took at most.
+  /// True if the device has enough free memory for a graph of a training step and a step without the graph at once.
+  /// Each of the two is assumed to need as much memory as the largest step up to now.
   [[nodiscard]] static bool has_room(Device device);
 
   /// Waits for the device, then records `work`. Throws the exceptions of `work` and of libtorch.

@@ -21,8 +21,9 @@ void end_quietly(at::cuda::CUDAGraph& graph) {
   }
 }
 
-/// The stream of all captures on a device, which exists as long as the process. A stream of libtorch's pool may serve
-/// another thread too, such as a loader's, whose work the graph would then hold.
+/// Returns the stream on which all graphs of a device are recorded. The stream exists as long as the process. A stream
+/// of libtorch's pool would not do, because another thread, such as a loader's, may use the same stream, and the graph
+/// would then hold the work of that thread.
 c10::cuda::CUDAStream capture_stream(c10::DeviceIndex device) {
   static auto& streams = *new std::map<c10::DeviceIndex, cudaStream_t>;
   const auto [found, is_new] = streams.try_emplace(device);
@@ -46,7 +47,8 @@ bool DeviceGraph::has_room(Device device) {
   const auto& allocated = stats.allocated_bytes[kAll];
   std::size_t free = 0, total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  // The allocator gives its cached memory back before the recording.
+  // Before the recording the allocator gives the memory that it keeps for reuse back. Therefore this memory counts as
+  // free.
   const double room =
       static_cast<double>(free) + static_cast<double>(stats.reserved_bytes[kAll].current - allocated.current);
   constexpr double kMargin = 1.1;  // for fragments
@@ -60,7 +62,7 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need memory that libtorch keeps for reuse
   const c10::cuda::CUDAStream stream = capture_stream(where.index());
   const c10::cuda::CUDAStreamGuard on_stream(stream);
-  // During the recording a loader's threads, for instance, may make CUDA calls. A stricter mode would forbid the calls.
+  // Meanwhile another thread, for instance a loader's, may make CUDA calls. A stricter mode would forbid these calls.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     work();

@@ -21,8 +21,8 @@ std::unique_ptr<c10::Event> recorded_now(Device device) {
   return event;
 }
 
-/// The seconds between two events, both of which the device has reached. c10::Event::elapsedTime() would first query
-/// the two events, which takes time.
+/// Returns the seconds between two events that the device has reached. c10::Event::elapsedTime() is not used, because
+/// it would first query both events, and queries take time.
 double seconds_between(const c10::Event& begin, const c10::Event& end) {
   const c10::impl::VirtualGuardImpl device(end.device_type());
   return device.elapsedTime(begin.eventId(), end.eventId(), end.device_index()) * 1e-3;
@@ -67,7 +67,8 @@ double DeviceTimer::seconds() {
     if (i == 1) end.synchronize();  // the newest span ends last, so all older spans have ended
     sum += seconds_between(begin, end);
   }
-  // Invariant 2: older spans may have been overwritten, so all ended spans count with the mean of the kept spans.
+  // Invariant 2: newer spans may have overwritten older spans. Therefore the sum counts each ended span with the mean
+  // of the spans that are kept.
   if (kept > 0) seconds_ += sum * static_cast<double>(ended_) / static_cast<double>(kept);
   if (is_open_) std::swap(spans_[0], spans_[ended_ % spans_.size()]);
   ended_ = 0;

@@ -1,6 +1,6 @@
 /// Measures how long a device works, by events on its streams. Internal.
 ///
-/// The host records events and goes on; only reading the times waits for the device.
+/// The host records events and does not wait. Only reading the times waits for the device.
 /// (1) Events are queried only when times are read, because a query costs as much as a launch.
 /// (2) A timer keeps its newest kSpans spans. If more spans have ended since the last read, each of them counts with
 ///     the mean of the kept spans.
@@ -22,7 +22,8 @@
 
 namespace mn {
 
-/// A point in time: of the host or, on a device, in its sequence of work. Making a Moment does not wait for the device.
+/// A point in time. On the CPU it is a time of the host; on a device it is a position in the device's sequence of work.
+/// Making a Moment does not wait for the device.
 class Moment {
  public:
   Moment() = default;
@@ -44,9 +45,9 @@ class DeviceTimer {
   static constexpr std::size_t kSpans = 1024;  ///< spans kept between two reads
 
   explicit DeviceTimer(Device device) : device_(device) {}
-  /// Begins a span. If a span has begun and not ended, it is dropped.
+  /// Begins a span. If an earlier span has begun and not ended, the earlier span is dropped.
   void begin();
-  /// Ends the span that begin() began. Does nothing if there is no such span.
+  /// Ends the span that begin() began. Does nothing if no span has begun.
   void end();
   /// Returns the seconds of all ended spans together. Waits until the device has reached the end of the last span.
   [[nodiscard]] double seconds();
@@ -68,7 +69,8 @@ class TracedWork {
   /// If `trace` is null, nothing is recorded.
   explicit TracedWork(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
 
-  /// While a Scope lives, the work that is done or enqueued belongs to one span of the trace. `name` is a literal.
+  /// While a Scope lives, the work that is done or enqueued belongs to one span of the trace, called `name`. `name`
+  /// must be a string literal.
   class Scope {
    public:
     Scope(TracedWork& work, Device device, const char* name, Trace::Lane lane);
@@ -84,8 +86,9 @@ class TracedWork {
     std::unique_ptr<c10::Event> begin_;  // null on the CPU, where the host measures
   };
 
-  /// Waits for the current stream, and moves all finished spans to the trace. Events have no time of the host's clock:
-  /// the end of the stream's work counts as now, and the times of all events are computed back from there.
+  /// Waits for the current stream, and moves all finished spans to the trace. Events do not tell the time on the host's
+  /// clock. Therefore the end of the stream's work counts as the present time, and the times of all events are computed
+  /// back from it.
   void settle(Device device);
 
  private:

@@ -6,9 +6,9 @@
 
 namespace mn {
 
-/// `factor` as a tensor, for mul() and mul_() of a dense tensor, which then round only the product. On CPUs libtorch's
-/// mul_(double) would first round the factor to the tensor's dtype: 1e-8 becomes 0 in float16, and 1.0039 becomes 1 in
-/// bfloat16.
+/// Returns `factor` as a tensor. Pass the result to mul() or mul_() of a dense tensor: then only the product is
+/// rounded. On CPUs libtorch's mul_(double) would first round the factor to the tensor's dtype: 1e-8 would become 0 in
+/// float16, and 1.0039 would become 1 in bfloat16.
 inline at::Tensor exact_factor(double factor) { return at::scalar_tensor(factor, at::kDouble); }
 
 /// Multiplies a sparse tensor by `factor`. For a 16-bit sparse tensor libtorch itself would always round the factor.

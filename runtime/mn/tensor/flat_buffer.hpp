@@ -1,15 +1,15 @@
-/// One piece of memory for the gradients of all parameters, with a tensor (a view) for each. A reduction passes over
-/// the memory once and copies nothing.
+/// One piece of memory for the gradients of all parameters, with a tensor (a view) for each parameter. A reduction
+/// passes over the memory once and copies nothing.
 ///
 /// Layout: the tensors of one dtype are adjacent, in the given order; dtypes begin at multiples of 64 bytes. On a GPU
-/// each tensor begins at a multiple of 16 bytes, as vector loads of NCCL and of fused optimizers need; the zeros behind
-/// a tensor belong to its message. The tail, numbers that travel with the gradients, ends the buffer. The tail is
-/// float64 if any parameter is float64, else float32; the parameters of the tail's dtype come last.
-/// (1) Message m is contiguous; messages lie in memory in the order of their indices, without gaps, the tail last.
-/// (2) A view has its parameter's shape, dtype and memory order (channels_last too), and a version counter of its own.
-/// (3) The layout depends on shapes, dtypes and `order` alone, so it is equal on all ranks.
-/// (4) A tensor of the buffer that the program holds keeps its values when the buffer is written anew or freed: the
-///     tensor object moves to memory of its own.
+/// each tensor begins at a multiple of 16 bytes, because vector loads of NCCL and of fused optimizers need this. The
+/// zeros behind a tensor then belong to its message. The tail ends the buffer: numbers that travel with the gradients.
+/// The tail is float64 if any parameter is float64, otherwise float32. The parameters of the tail's dtype come last.
+/// (1) Message m is contiguous. Messages lie in memory in the order of their indices, without gaps, the tail last.
+/// (2) A view has its parameter's shape, dtype and memory order (channels_last too), and its own version counter.
+/// (3) The layout depends on shapes, dtypes and `order` alone; therefore it is equal on all ranks.
+/// (4) If the program holds a tensor of the buffer, the held tensor keeps its values when the buffer is written anew or
+///     freed: the tensor object moves to its own memory.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,9 @@ namespace mn {
 
 class FlatBuffer {
  public:
-  /// Collective: the communicator allocates zeroed memory on its device. `order` has the parameters' order in memory
-  /// (empty: 0, 1, 2, …). `tail_count` is the number of elements of the tail.
+  /// Collective: the communicator allocates zeroed memory on its device. `order` lists the parameters in the order in
+  /// which they lie in memory; empty means 0, 1, 2, and so on. `tail_count` is the number of elements behind the
+  /// gradients.
   FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
              std::span<const std::size_t> order = {});
   ~FlatBuffer();
@@ -41,23 +42,23 @@ class FlatBuffer {
   [[nodiscard]] const std::vector<at::Tensor>& flats() const noexcept { return flats_; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
-  /// Removes a rounding error: `mean` is a mean over ranks, computed from the reduced tail. Returns exactly 1 if `mean`
-  /// differs from 1 only because 1 / size was rounded; otherwise returns `mean`.
+  /// Removes a rounding error from `mean`, a mean over ranks that was computed from the buffer's reduced tail. Returns
+  /// exactly 1 if `mean` differs from 1 only because 1 / size was rounded. Otherwise returns `mean`.
   [[nodiscard]] double without_rounding(double mean) const;
   /// A message is a contiguous part of the memory. There is one message for each parameter and one for the tail, in
   /// memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
-  /// Of the messages `first` to first + count − 1, those that a reduction sends: all but the messages left out by
-  /// send_only().
+  /// Returns those of the messages [first, first + count) that a reduction sends: all except the messages that
+  /// send_only() leaves out.
   [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
-  /// From now on, reductions leave out the messages of parameters whose flag is false, and the elements of these
-  /// messages become zero.
+  /// From now on reductions do not send the messages of parameters whose flag is false. The elements of these messages
+  /// become zero.
   void send_only(const std::vector<bool>& parameters);
   /// Whether reductions send message m. False if send_only() leaves it out.
   [[nodiscard]] bool is_sent(std::size_t m) const { return is_sent_[m]; }
   /// The index of parameter i's message.
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
-  /// The parameter to which message m belongs; no value for the tail.
+  /// Returns the parameter to which message m belongs. Returns no value for the tail, the last message.
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
   /// The parameter's elements of message m as a tensor of one dimension, in memory order.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
@@ -65,16 +66,15 @@ class FlatBuffer {
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Call it before message m gets new values, while no task works on the message. Invariant 4: if the program holds
-  /// the message's view, that tensor moves to memory of its own, and the buffer gets a new view. Otherwise the call
+  /// Call it before message m gets new values, while no task works on the message. If the program holds the message's
+  /// view, the held tensor moves to its own memory, and the buffer gets a new view (invariant 4). Otherwise the call
   /// only reads two counters.
   void let_go(std::size_t m);
 
   /// Multiplies every element of the buffer by `factor`, also in the tail.
   void scale(double factor);
-  /// Copies the messages `first` to first + count − 1 of `other` into this buffer, multiplied by `factor`. Both buffers
-  /// must have equal layouts.
-  /// On a GPU one kernel for each dtype copies them.
+  /// Copies the messages [first, first + count) of the buffer `other` into this buffer, and multiplies them by
+  /// `factor`. Both buffers must have the same layout. On a GPU one kernel for each dtype makes the copies.
   void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 

@@ -1,14 +1,14 @@
 /// The unit of the weights of a step's losses. The unit may rise while gradients accumulate.
 ///
-/// A weight is samples / unit. Float16 ends at 65504, so float16 gradients of losses with weights above 1 may overflow.
-/// If a process has float16 gradients, the unit therefore rises when the samples of a step exceed the unit, and the
-/// gradients of the step's earlier backward passes are converted.
-/// (1) A backward pass reads the unit at the first loss. All losses of the pass therefore have an equal unit.
+/// A weight is a number of samples divided by the unit. The largest float16 number is 65504; therefore float16
+/// gradients of losses with weights above 1 may overflow. If a process has float16 gradients, the unit rises when the
+/// number of samples in a step exceeds the unit, and the gradients of the step's earlier backward passes are converted.
+/// (1) A backward pass reads the unit at the first loss. Therefore all losses of the pass have an equal unit.
 /// (2) If gradients pass from rank to rank within a backward pass, the ranks agree on the largest unit when the pass
-///     begins: a gradient from a rank with many samples must not exceed float16 on a rank with few. In a backward pass
-///     of several losses, the loss that was weighed last decides whether the ranks agree.
+///     begins, because a gradient from a rank with many samples must not overflow float16 on a rank with few. If a
+///     backward pass begins at several losses, the loss that was weighed last decides whether the ranks agree.
 ///
-/// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each such backward pass.
+/// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each backward pass of this kind.
 #pragma once
 
 #include <functional>
@@ -25,9 +25,9 @@ namespace mn {
 class LossUnit : public torch::CustomClassHolder {
  public:
   explicit LossUnit(double samples) noexcept : samples_(samples) {}
-  /// How many samples have the weight 1.
+  /// Returns the number of samples whose weight is 1.
   [[nodiscard]] double samples() const noexcept { return samples_; }
-  /// Not collective: makes `samples` the unit, and lets all UnitFollowers of the process convert their gradients. Call
+  /// Not collective: makes `samples` the unit. All UnitFollowers of the process then convert their gradients. Call
   /// rise_to() outside a backward pass, or at the beginning of a pass.
   void rise_to(double samples);
 
@@ -38,8 +38,8 @@ class LossUnit : public torch::CustomClassHolder {
 /// Converts the gradients of an optimizer's parameters when the unit of their losses rises.
 class UnitFollower {
  public:
-  /// `convert` multiplies by `factor` the gradients of losses with this unit, if there are any. `narrow`: some of these
-  /// gradients are float16.
+  /// A function that multiplies by `factor` the gradients of losses with the unit `unit`, if there are any. Pass
+  /// `narrow` = true to the constructor if some of these gradients are float16.
   using Convert = std::function<void(const LossUnit& unit, double factor)>;
   UnitFollower(bool narrow, Convert convert);
   ~UnitFollower();
@@ -52,14 +52,14 @@ class UnitFollower {
   Convert convert_;
 };
 
-/// Whether a UnitFollower of the process has float16 gradients.
+/// True if any UnitFollower of the process has float16 gradients.
 [[nodiscard]] bool any_narrow_gradients();
 
-/// Invariant 2: marks `result` if its backward pass passes gradients between the ranks of `group`, and if some of these
-/// ranks have float16 gradients. Then weighted losses of `result` agree on a unit. Call it on all ranks of the group or
-/// on none.
+/// Invariant 2: call it if the backward pass from `result` passes gradients between the ranks of `group`. If some of
+/// these ranks have float16 gradients, marks `result`; weighted losses computed from `result` then agree on a unit.
+/// Call it on all ranks of the group or on none.
 void mark_collective(const at::Tensor& result, const std::shared_ptr<Communicator>& group);
-/// The groups for which mark_collective() has marked a tensor in the graph of `loss`.
+/// Returns the groups for which mark_collective() has marked a tensor in the autograd graph of `loss`.
 [[nodiscard]] std::vector<std::shared_ptr<Communicator>> marked_groups(const at::Tensor& loss);
 
 }  // namespace mn

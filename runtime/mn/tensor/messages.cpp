@@ -25,7 +25,7 @@ TensorForm form_of(Communicator& comm, const at::Tensor& dense, const char* call
   return form;
 }
 
-/// Receives a form from `source`, which may be kAnySource and becomes the sender.
+/// Receives the form of a tensor from rank `source`. If `source` is kAnySource, it is set to the sender's rank.
 TensorForm recv_form(Communicator& comm, int& source, int tag) {
   TensorForm form;
   source = comm.recv(TensorForm::numbers(form), source, tag);
@@ -43,7 +43,7 @@ std::vector<at::Tensor> one_for_each(const std::vector<at::Tensor>& tensors, con
   return all;
 }
 
-/// Collective: the forms of all ranks' tensors, rank by rank. Every rank gives as many.
+/// Collective: returns the forms of all ranks' tensors, rank by rank. Every rank must give the same number of forms.
 std::vector<TensorForm> gather_forms(Communicator& comm, std::vector<TensorForm> own) {
   std::vector<TensorForm> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(TensorForm::numbers(std::span(own)), TensorForm::numbers(std::span(all)));
@@ -75,7 +75,8 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
   }
-  // A view with strides, or a tensor elsewhere, gets a copy of the received tensor.
+  // The elements go directly into the memory of `into` if it is contiguous and on the communicator's device. Otherwise
+  // a new tensor receives the elements, and `into` gets a copy.
   const bool direct = into.is_contiguous() && into.device() == c10::Device(comm.device());
   const at::Tensor elements = direct ? into.detach() : tensor_for(form, source, comm);
   recv_elements(comm, elements, form, source, tag);
@@ -100,7 +101,7 @@ std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& ten
   TensorForm form = message_form(comm, own, root, 0, "gather_tensors");
   std::vector<TensorForm> forms(is_root ? static_cast<std::size_t>(comm.size()) : 0);
   comm.gather(TensorForm::numbers(form), TensorForm::numbers(std::span(forms)), root);
-  // gatherv would need equal dtypes on all ranks, so every rank sends its tensor in a message instead.
+  // Every rank sends its tensor in a message, because gatherv would need equal dtypes on all ranks.
   if (!is_root) {
     send_elements(comm, own, form, root, kTag);
     return {};
@@ -121,7 +122,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const TensorForm& form = forms[static_cast<std::size_t>(rank)];
     all.push_back(rank == comm.rank() ? own.clone() : tensor_for(form, rank, comm));
-    // allgatherv would need equal dtypes on all ranks.
+    // Each rank broadcasts its tensor, because allgatherv would need equal dtypes on all ranks.
     form.by_device != 0 ? ordered_bcast(comm, all.back(), rank) : comm.bcast(all.back(), rank);
   }
   return all;

@@ -1,5 +1,5 @@
-/// Functions on a torch::nn::Module. Only modules.cpp includes libtorch's module.h, one of the slowest headers to
-/// compile.
+/// Functions on a torch::nn::Module. Other files include this header in place of libtorch's module.h, which is one of
+/// the slowest headers to compile.
 #pragma once
 
 #include <functional>
@@ -39,18 +39,18 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// The names of all parameters whose requires_grad is false.
 [[nodiscard]] std::vector<std::string> frozen_parameters(const torch::nn::Module& module);
 
-/// The running statistics, with names: floating-point buffers called running_mean or running_var, which batch and
-/// instance normalization gather from this rank's samples.
+/// Returns the running statistics with their names: floating-point buffers called running_mean or running_var, in which
+/// batch and instance normalization gather statistics of the calling rank's samples.
 [[nodiscard]] NamedTensors running_statistics(const torch::nn::Module& module);
 
-/// Sets the mode of each submodule with running statistics (batch and instance normalization) by its name.
-/// `mode_of(name)` returns true for training mode, false for evaluation mode (the statistics are used and stay
-/// unchanged), or no value to leave the mode as it is.
+/// Sets the mode of each submodule with running statistics (batch and instance normalization) by the submodule's name.
+/// `mode_of(name)` returns true for training mode, and false for evaluation mode, in which the statistics are used and
+/// do not change. Without a value the submodule's mode stays as it is.
 void set_statistics_modes(torch::nn::Module& module,
                           const std::function<std::optional<bool>(const std::string& name)>& mode_of);
 
-/// Stores the weights of convolutions (4 dimensions) in the memory order (N, H, W, C) of channels_last images.
-/// Otherwise a convolution would reorder its weights at each call. Call it before an optimizer takes the parameters.
+/// Stores the weights of convolutions (4 dimensions) in the memory order (N, H, W, C) of channels_last images, because
+/// otherwise a convolution would reorder its weights at each call. Call it before an optimizer takes the parameters.
 void use_channels_last(torch::nn::Module& module);
 
 /// Whether the module is in training mode. False in evaluation mode.

@@ -1,8 +1,8 @@
-/// Calls of a Communicator on dense tensors, in the order of the current stream. If the communicator's device has
-/// collectives of its own (NCCL), calls on its tensors are enqueued, and the host does not wait. Otherwise they block.
+/// Calls of a Communicator on dense tensors, in the order of the current stream. If the communicator's device has its
+/// own collectives (NCCL), calls on its tensors are enqueued, and the host does not wait. Otherwise calls block.
 ///
-/// Arguments are as the Communicator's, and are not checked: contiguous tensors of dtypes that communicators move. If a
-/// collective call is enqueued on one rank, it must be on all: give tensors of the device everywhere, or nowhere.
+/// Arguments are as for the Communicator, and are not checked: contiguous tensors of dtypes that communicators move. A
+/// collective call must be enqueued on all ranks or on none: give tensors of the device everywhere, or nowhere.
 #pragma once
 
 #include <vector>
@@ -13,19 +13,19 @@
 
 namespace mn {
 
-/// Whether calls on the tensor are enqueued. Debug mode enqueues none, because it reads the values.
+/// True if calls on the tensor are enqueued. False in debug mode, because debug mode reads the values.
 [[nodiscard]] bool is_enqueued(Communicator& comm, const at::Tensor& tensor);
 
 void ordered_bcast(Communicator& comm, const at::Tensor& tensor, int root);
 void ordered_allgather(Communicator& comm, const at::Tensor& own, const at::Tensor& all);
 void ordered_allreduce(Communicator& comm, const at::Tensor& tensor);
 void ordered_reduce_scatter(Communicator& comm, const at::Tensor& all, const at::Tensor& own);
-/// Collective: sent[r] goes to rank r, received[r] comes from rank r, each of any form. `enqueued`, equal on all ranks:
-/// is_enqueued() holds for all tensors of all ranks.
+/// Collective: sent[r] goes to rank r, and received[r] comes from rank r. Forms may differ from tensor to tensor. Pass
+/// `enqueued` = true if is_enqueued() holds for all tensors of all ranks; the value must be equal on all ranks.
 void ordered_exchange(Communicator& comm, const std::vector<at::Tensor>& sent, const std::vector<at::Tensor>& received,
                       bool enqueued);
-/// Messages. `enqueued` must be equal on both ranks: is_enqueued() holds for the tensors of both. Enqueued messages
-/// between two ranks arrive in the order of the calls, whatever their tags.
+/// Messages between two ranks. Pass `enqueued` = true if is_enqueued() holds for the tensors of both ranks; the value
+/// must be equal on both. Enqueued messages between two ranks arrive in the order of the calls, whatever their tags.
 /// @{
 void ordered_send(Communicator& comm, const at::Tensor& tensor, int dest, int tag, bool enqueued);
 void ordered_recv(Communicator& comm, const at::Tensor& tensor, int source, int tag, bool enqueued);

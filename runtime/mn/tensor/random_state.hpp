@@ -13,7 +13,7 @@ namespace mn {
 
 class Communicator;
 
-/// The states of the generators as tensors of bytes, named "random.cpu" and "random.cuda".
+/// Returns the states of the generators as tensors of bytes, named "random.cpu" and "random.cuda".
 [[nodiscard]] NamedTensors random_state(Device device);
 /// Restores the generators that are named in `state`; all other generators keep their states. Throws c10::Error if the
 /// bytes are not the state of a generator.

@@ -78,8 +78,8 @@ std::string form_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Collective: throws an equal ArgumentError on every rank if dtypes or shapes differ between ranks. A broadcast of
-/// such tensors would hang or garble values.
+/// Collective: throws an equal ArgumentError on every rank if dtypes or shapes differ between ranks, because a
+/// broadcast of different tensors would hang or garble values.
 void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
@@ -98,8 +98,8 @@ void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors
                       true);
 }
 
-/// Throws ArgumentError for a tensor whose elements share memory, as expand() makes it: nothing can be received into
-/// it.
+/// Throws ArgumentError if several elements of a tensor share memory, as after expand(), because no elements can be
+/// received into such a tensor.
 void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
@@ -125,8 +125,8 @@ at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   return same_order ? own : copy.copy_(own);
 }
 
-/// Makes `reduced` the parameter's gradient. If the parameter has a dense gradient already, its values are overwritten,
-/// because the program may hold this tensor, too.
+/// Makes `reduced` the parameter's gradient. If the parameter already has a dense gradient, this tensor's values are
+/// overwritten, because the program may hold the tensor, too.
 void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   auto& grad = parameter.mutable_grad();
   if (!grad.defined() || grad.is_sparse()) {
@@ -136,8 +136,8 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   }
 }
 
-// Sizes for broadcast_data(): a tensor of up to 4 MiB travels together with others, in messages of up to 16 MiB; a
-// larger tensor travels alone.
+// Sizes for broadcast_data(). A tensor of up to 4 MiB is sent together with others, in messages of up to 16 MiB. A
+// larger tensor is sent alone.
 constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
 constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
 
@@ -151,7 +151,7 @@ void bcast_bytes(Communicator& comm, const at::Tensor& contiguous, const std::st
              name);
 }
 
-/// Broadcasts one tensor of any strides as bytes, its elements in logical order.
+/// Broadcasts one tensor of any strides. Its elements are sent as bytes, in logical order.
 void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string& name, int root) {
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   bcast_bytes(comm, dense, name, root);

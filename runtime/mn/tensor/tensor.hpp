@@ -20,23 +20,23 @@ namespace mn {
 
 class Communicator;
 
-/// Returns the memory of the tensor as a buffer, for calls in the order of the current stream. Throws ArgumentError if
+/// Returns the memory of the tensor as a buffer for calls in the order of the current stream. Throws ArgumentError if
 /// the tensor is not contiguous, or if communicators do not send its dtype.
 [[nodiscard]] BufferView buffer_view(const at::Tensor& tensor);
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
-/// Returns views of the buffers for calls in the order of the present current stream.
+/// Returns the same buffers with the present current stream: calls that get them run in the order of this stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
 /// Gives parameters and buffers their names in the model, which the messages of debug mode use. A Trainer calls
 /// name_tensors() for the trained model.
 void name_tensors(const torch::nn::Module& model);
-/// The name that name_tensors() gave the tensor. "parameter i" for a tensor without a name.
+/// Returns the name that name_tensors() gave the tensor, or "parameter i" if the tensor has no name.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
 
-/// Returns the tensors that can have gradients: those of floating-point and complex dtypes. Each tensor comes once,
-/// even if several modules share it.
+/// Returns the tensors that can have gradients: those with floating-point or complex dtypes. A tensor that several
+/// modules share is returned only once.
 [[nodiscard]] std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors);
 
 /// With this specialization communicators take tensors as buffers.
@@ -55,14 +55,14 @@ struct DeviceTraits<c10::Device> {
 
 /// Collective: does the work of Communicator::broadcast_data() for a module's parameters and buffers.
 void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int root);
-/// Collective: does the work of Communicator::broadcast_data() for a list of tensors. If number, shapes or dtypes
-/// differ between ranks, every rank throws an equal ArgumentError.
+/// Collective: does the work of Communicator::broadcast_data() for a list of tensors. If the number of tensors, their
+/// shapes or their dtypes differ between ranks, every rank throws an equal ArgumentError.
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root);
 /// Collective: does the work of Communicator::allreduce_grad() for a module's parameters.
 void average_gradients(Communicator& comm, const torch::nn::Module& model);
 /// Collective: does the work of Communicator::allreduce_grad() for a list of parameters. Each gradient becomes its mean
-/// over ranks; an existing gradient is overwritten in place. If only some ranks have a gradient, it counts as zero on
-/// all other ranks.
+/// over ranks; an existing gradient is overwritten in place. On a rank without a gradient, the gradient counts as zero
+/// if any rank has one.
 void average_gradients(Communicator& comm, const std::vector<at::Tensor>& parameters);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// The form of a tensor as ranks send it to each other: integers of a fixed number, without a text format.
+/// The form of a tensor (dtype and shape), as ranks send it to each other: a fixed number of integers, and no text.
 #pragma once
 
 #include <array>
@@ -21,21 +21,21 @@ struct TensorForm {
   std::int64_t by_device = 0;                     ///< 1: the device's own collectives can move the elements
   std::int64_t number = 0;                        ///< of the message that carries the elements, if the device moves it
 
-  /// The form of a tensor, which may be undefined. Throws ArgumentError, whose text begins with `call`, if the tensor
-  /// has more than kMaxDims dimensions.
+  /// Returns the form of the tensor, which may be undefined. Throws an ArgumentError that begins with `call` if the
+  /// tensor has more than kMaxDims dimensions.
   [[nodiscard]] static TensorForm of(const at::Tensor& tensor, const char* call);
-  /// Whether the numbers, which another process sent, describe a tensor.
+  /// True if the numbers, which another process sent, describe a tensor.
   [[nodiscard]] bool is_valid() const noexcept;
   [[nodiscard]] bool same_as(const TensorForm& other) const noexcept {
     return dtype == other.dtype && dims == other.dims && sizes == other.sizes;
   }
   [[nodiscard]] std::vector<std::int64_t> shape() const { return {sizes.begin(), sizes.begin() + dims}; }
-  /// A new tensor of the form, whose elements are not set.
+  /// Makes a new tensor of this form, whose elements are not set.
   [[nodiscard]] at::Tensor empty_on(c10::Device device) const;
-  /// "Float [3,4]"
+  /// Returns a text like "Float [3,4]".
   [[nodiscard]] std::string text() const;
 
-  /// The integers of one form, and of a list of forms, for calls of a Communicator.
+  /// Returns the integers of one form, or of a list of forms, as a buffer for calls of a Communicator.
   /// @{
   [[nodiscard]] static std::span<std::int64_t> numbers(TensorForm& form) noexcept { return numbers({&form, 1}); }
   [[nodiscard]] static std::span<std::int64_t> numbers(std::span<TensorForm> forms) noexcept {

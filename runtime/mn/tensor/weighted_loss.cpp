@@ -24,10 +24,10 @@ std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward pass has made an entry
 SamplesByOwner weighed;
 
-/// Changes the record of the running backward pass. Invariant 3: a record is immutable, so `change` is applied to a
-/// copy, which replaces the record. If `own` is true and the record is of another task of autograd, a new record begins
-/// instead. If `own` is false, the record of any task is continued, for instance the record of an enclosing backward
-/// pass.
+/// Changes the record of the running backward pass. A record is immutable (invariant 3); therefore `change` is applied
+/// to a copy, which replaces the record. If `own` is true and the record belongs to another task of autograd, a new
+/// record begins instead. If `own` is false, a record of any task is continued, for instance the record of an enclosing
+/// backward pass.
 template <class Change>
 void change_record(bool own, const Change& change) {
   const std::lock_guard lock(mutex);
@@ -74,7 +74,7 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
     std::vector<std::shared_ptr<Communicator>> all;
   };
 
-  /// Collective over each group: raises this rank's unit to the largest unit of the groups' ranks.
+  /// Collective over each group: raises the calling rank's unit to the largest unit of any rank in the groups.
   static void agree_on_unit(LossUnit& unit, const std::vector<std::shared_ptr<Communicator>>& groups) {
     double most = unit.samples();
     for (const auto& group : groups) group->allreduce(std::span(&most, 1), ReduceOp::kMax);
@@ -100,7 +100,7 @@ class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
   }
 };
 
-/// Whether the loss was scaled already: whether a ScaledLoss is among the last operations of its graph.
+/// True if the loss was scaled already, that is, if a ScaledLoss is among the last operations of its graph.
 bool is_scaled(const at::Tensor& loss) {
   constexpr std::size_t kMaxOperations = 64;  // keeps forward passes cheap; a scale is near the end
   std::vector<torch::autograd::Node*> nodes = {loss.grad_fn().get()};

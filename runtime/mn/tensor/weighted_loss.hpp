@@ -1,17 +1,17 @@
 /// Losses that carry their weights into the backward pass, and a record of the weights for collective calls within a
 /// backward pass.
 ///
-/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses. A gradient that passes from rank to rank within a backward
-/// pass (batch normalization over all ranks, all_gather()) must carry the weight of its loss. weighted_loss() therefore
-/// multiplies the loss, and thus the gradient, by the weight; the contributions of all ranks are then added without
-/// further factors.
+/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses, where rank r's loss Lᵣ is a mean over nᵣ samples. If a
+/// gradient passes from rank to rank within a backward pass (batch normalization over all ranks, all_gather()), it must
+/// carry the weight of its loss. Therefore weighted_loss() multiplies the loss, and thus the gradient, by the weight.
+/// The contributions of all ranks are then added without further factors.
 ///
 /// (1) A weighted loss adds a node to autograd's graph. In the backward pass the node runs before the rest of the
 ///     loss's graph, and records the weight and the number of autograd's task. At the end of the task autograd's engine
 ///     drops the record. After an exception in a backward pass the record stays; the next pass finds another task's
 ///     number in the record, and begins a new record.
-/// (2) One backward pass at a time runs over an optimizer's parameters, on any threads of the engine. So the record
-///     belongs to the process, not to a thread.
+/// (2) One backward pass at a time runs over an optimizer's parameters, on any threads of the engine. Therefore the
+///     record belongs to the process, not to a thread.
 /// (3) A record is immutable, because hooks on further threads read the record. Each entry makes a new record.
 #pragma once
 
@@ -59,9 +59,10 @@ struct BackwardRecord {
   std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of the pass's collective calls
   bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };
-/// The record of the process's running backward pass. Null before its first entry. Each later entry makes a new record.
+/// Returns the record of the process's running backward pass, or null before the first entry. Each later entry makes a
+/// new record.
 [[nodiscard]] std::shared_ptr<const BackwardRecord> backward_record();
-/// Call it in a backward pass whose record nested passes are to share, as in recompute_activations().
+/// Call it in a backward pass if nested backward passes are to use the same record, as in recompute_activations().
 void begin_backward_record();
 /// Drops the record. Called at the end of a backward pass, or after an exception.
 void end_backward_record();
@@ -73,19 +74,20 @@ struct SamplesWeighed {
 /// The numbers of samples for each LossWeight::owner in this process.
 using SamplesByOwner = std::map<const void*, SamplesWeighed>;
 [[nodiscard]] SamplesByOwner samples_weighed();
-/// Drops the numbers of an owner that weighs no more losses.
+/// Drops the numbers of samples of an owner that will weigh no more losses.
 void forget_samples_weighed(const void* owner);
 
 /// Call it in a backward pass before a collective call passes gradients between the ranks of `group`. Returns the unit
-/// of this rank divided by the unit of the group: multiply gradients by it before they are sent, and divide received
-/// gradients by it. No value if no weighted loss is in a backward pass.
+/// of the calling rank divided by the unit of the group: multiply gradients by this factor before they are sent, and
+/// divide received gradients by it. Returns no value if no weighted loss is in a backward pass.
 [[nodiscard]] std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group);
 /// Call it if pass_gradients_over() returned no value: records that the collective call assumes equal weights on all
 /// ranks.
 void assume_equal_weights();
-/// Whether this rank's weight equals the mean over ranks, up to the precision of float32.
+/// True if the calling rank's weight equals the mean over ranks, up to the precision of float32.
 [[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
-/// Throws ArgumentError: the ranks' weights differ, but a collective call has assumed equal weights.
+/// Throws ArgumentError with the message that the ranks' weights differ although a collective call has assumed equal
+/// weights.
 [[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn
