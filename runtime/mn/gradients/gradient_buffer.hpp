@@ -49,7 +49,7 @@ struct ReductionResult {
 class GradientBuffer {
  public:
   /// Collective. Gradients that exist already count as gradients of the coming step. The parameters are on the device
-  /// of `comm`, and `comm` must outlive this object. If these parameters had an earlier buffer, `note` is the
+  /// of `comm`, and `comm` must outlive the object. If these parameters had an earlier buffer, `note` is the
   /// change_note() of that buffer's watch. If `moves` is false, gradients stay in the tensors that backward makes; this
   /// is allowed only if there is a single rank (4).
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
@@ -68,7 +68,7 @@ class GradientBuffer {
   /// Returns tensors with the shapes of this buffer's gradients. A second FlatBuffer made from them has the same
   /// layout.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
-  /// The buffer, shared with tasks that may outlive this object.
+  /// The buffer, shared with tasks that may outlive the object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
   /// The object that notices if the program changes these gradients.
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
@@ -135,7 +135,7 @@ class GradientBuffer {
   bool announces_change_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::shared_ptr<GradientIntake> intake_;
-  std::unique_ptr<ReadyHooks> hooks_;  // the hooks refer to intake_ only, because this object can move
+  std::unique_ptr<ReadyHooks> hooks_;  // the hooks refer to intake_ only, because the object can move
   std::unique_ptr<UnitFollower> unit_follower_;
 };
 

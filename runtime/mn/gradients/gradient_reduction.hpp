@@ -19,7 +19,7 @@ namespace mn {
 /// over ranks. All ranks must make the same calls in the same order.
 class GradientReduction {
  public:
-  /// Moves the gradients out of this object's buffer into memory of their own, so that the parameters keep their
+  /// Moves the gradients out of the object's buffer into memory of their own, so that the parameters keep their
   /// gradients.
   virtual ~GradientReduction() = default;
   GradientReduction(const GradientReduction&) = delete;

@@ -31,7 +31,7 @@ class SparseGradients {
     double factor = 1;
   };
 
-  /// If `flags` is empty, no parameter is known as sparse. `comm` must outlive this object.
+  /// If `flags` is empty, no parameter is known as sparse. `comm` must outlive the object.
   SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm);
 
   [[nodiscard]] const Flags& flags() const noexcept { return flags_; }

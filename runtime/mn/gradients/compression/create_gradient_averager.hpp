@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// Makes the object that averages the gradients of `parameters` over ranks. If there is only one rank, this object
+/// Makes the object that averages the gradients of `parameters` over ranks. If there is only one rank, the object
 /// compresses nothing.
 [[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
                                                                          const std::vector<at::Tensor>& parameters,

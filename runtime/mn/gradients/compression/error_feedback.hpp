@@ -8,7 +8,7 @@
 /// (1) Only commit() changes a residual. If a reduction is repeated, or a step ends without a mean, the next reduction
 ///     therefore starts from an unchanged residual.
 /// (2) If a parameter has no gradient in a step, its residual stays unchanged.
-/// (3) The derived class chooses the parameters whose gradients are compressed; all of them are float32. All
+/// (3) The derived class chooses the parameters whose gradients are compressed; all are float32. All
 ///     other gradients are sent whole, and so are the weights and flags at the end of the flat buffer.
 /// Cost: 8 bytes a step, sent with the uncompressed messages. Memory: two float32 numbers for each compressed element.
 #pragma once

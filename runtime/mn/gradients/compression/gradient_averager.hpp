@@ -64,7 +64,7 @@ class GradientAverager {
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
   /// Returns the object that times reductions on a GPU for the trace. When the host waits for the GPU anyway, call
-  /// settle() on this object.
+  /// settle() on the object.
   [[nodiscard]] TracedWork& traced() noexcept { return traced_; }
 
   /// Returns the calling rank's residuals. Call it between steps.

@@ -9,7 +9,7 @@
 /// (3) A gradient of one dimension is sent whole. Therefore is a gradient whose P and Q together have more than half as
 ///     many elements as the gradient.
 /// Cost: r (rows + columns) numbers are sent instead of rows × columns, in two collective calls. All ranks need
-/// processors of one kind, because processors of different kinds round products differently.
+/// processors of equal kind, because processors of different kinds round products differently.
 #pragma once
 
 #include <mn/gradients/compression/error_feedback.hpp>
