@@ -1,10 +1,10 @@
-/// Lets the trainer leave out an optimizer's step on the device, and record the update in a CUDA graph. Not for
+/// Lets an optimizer leave out a step on the device, and lets the trainer record the update in a CUDA graph. Not for
 /// programs.
 ///
-/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made. It
+/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: it
 ///     counts the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
-/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, so an update inside a
-///     graph and an update outside give the same result, bit for bit.
+/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device. Therefore an update
+///     inside a graph and an update outside give the same result, bit for bit.
 /// (3) All other settings are fixed numbers in the graph. If constants() changes, a new graph is needed.
 #pragma once
 
@@ -19,19 +19,20 @@
 
 namespace mn {
 
-/// A learning rate in the form that kernels take: a number, or a tensor of one element on the device.
+/// A learning rate in a form that kernels take: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// Base class of optimizers whose update can run on the device without a decision of the host.
+/// Base class of optimizers whose update runs on the device even if the host does not know whether the step is left
+/// out.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
-  /// True if the optimizer can leave out steps with its present options.
+  /// True if the optimizer can leave out steps on the device with its present options.
   [[nodiscard]] virtual bool can_skip() const { return true; }
-  /// Makes the next step() depend on `has_overflow`, a float32 of one element on the parameters' device: if it is 1,
-  /// the step changes no parameter.
+  /// Decides whether the next step() changes parameters: it changes none if `has_overflow` is 1. `has_overflow` is a
+  /// float32 tensor of one element on the parameters' device.
   void skip_if(at::Tensor has_overflow) { has_overflow_ = std::move(has_overflow); }
-  /// Corrects the optimizer's state to count only the steps that were made. Waits for the device.
+  /// Corrects the optimizer's state: only steps that changed parameters count. Waits for the device.
   virtual void settle() {}
 
   /// From now on updates read learning rates and counts of steps on the device (2).
@@ -40,7 +41,7 @@ class DeviceUpdate {
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// Called after an update was recorded in a graph.
   virtual void keep_captured() {}
-  /// Called after a graph has repeated its recorded update, so that the optimizer counts this step on the host, too.
+  /// Called after a graph has repeated its recorded update. Counts this step on the host, too.
   virtual void count_replay() {}
   /// If learning rates have changed, copies them to the device, in the order of the current stream.
   void show_rates(const std::vector<torch::optim::OptimizerParamGroup>& groups) {

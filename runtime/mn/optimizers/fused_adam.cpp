@@ -24,7 +24,7 @@ struct AdamLists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-/// Calls libtorch's fused kernel for those parameters of a group that have the same device and dtype.
+/// Updates those parameters of a group that have one device and one dtype, by one call of libtorch's fused kernel.
 template <class Options>
 void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& has_overflow) {
   constexpr bool kIsAdamW = std::is_same_v<Options, torch::optim::AdamWOptions>;
@@ -100,13 +100,14 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   }
 }
 
-/// Returns the parameter's count of steps as a tensor on its device; `count` is the count on the host. Neither count
-/// includes the coming step: the caller adds 1 to the device's count.
+/// Returns the parameter's count of steps as a tensor on its device. `count` is the count on the host. Neither count
+/// includes the coming step: the caller adds 1 to the count on the device.
 template <class TorchAdam, class TorchOptions, class TorchState>
 at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::count_before(const at::Tensor& parameter,
                                                                           std::int64_t count) {
   Count& known = counts_[parameter.unsafeGetTensorImpl()];
-  // After a checkpoint was loaded, the device's count is no longer the host's count, so a new tensor is made.
+  // After a checkpoint was loaded, the count on the device may differ from the count on the host. Then a new tensor is
+  // made.
   if (!known.on_device.defined() || known.on_host != count) {
     known.on_device = at::full({}, count, at::TensorOptions(at::kFloat).device(parameter.device()));
   }

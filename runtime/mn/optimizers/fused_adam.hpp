@@ -1,8 +1,8 @@
-/// Adam (Kingma & Ba 2015, arXiv:1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) whose update is one
-/// pass over memory.
+/// Adam (Kingma & Ba 2015, arXiv:1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101), with an update that
+/// passes over memory only once.
 ///
 /// libtorch's fused kernels update all parameters of one device and dtype in one call. They read and write each
-/// parameter once; torch::optim::Adam makes a pass for each term.
+/// parameter once. torch::optim::Adam instead makes one pass for each term of the formula.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace mn {
 
-/// Replaces torch::optim::Adam or AdamW. It has their options and their state (also in a checkpoint), and equal results
-/// up to rounding. FusedAdam and FusedAdamW are its two instances.
+/// Replaces torch::optim::Adam or AdamW. It has the same options, the same state (also in a checkpoint), and the same
+/// results up to rounding. FusedAdam and FusedAdamW are its two instances.
 template <class TorchAdam, class TorchOptions, class TorchState>
 class FusedAdamOf : public TorchAdam, public DeviceUpdate, public MasterWeights {
  public:
   using TorchAdam::TorchAdam;
-  /// Updates all parameters that have a gradient once. Returns what `closure` returns. Throws ArgumentError for a
-  /// sparse gradient.
+  /// Makes one update of all parameters that have a gradient. Returns the result of `closure`. Throws ArgumentError for
+  /// a sparse gradient.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
   /// Corrects the counts of steps (DeviceUpdate::settle).
   void settle() override;
@@ -36,7 +36,7 @@ class FusedAdamOf : public TorchAdam, public DeviceUpdate, public MasterWeights 
   void count_replay() override;
 
  private:
-  /// How many updates one parameter has had: a count on its device, and a count on the host.
+  /// The number of updates of one parameter: a count on its device, and a count on the host.
   struct Count {
     at::Tensor on_device;
     std::int64_t on_host = 0;

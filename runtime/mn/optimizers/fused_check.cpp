@@ -25,8 +25,8 @@ using List = std::vector<at::Tensor>;
 
 bool is_near(const at::Tensor& values, double wanted) { return values.sub(wanted).abs().max().item<double>() < 0.01; }
 
-/// Checks the SGD kernel: updates parameters of value 1 with gradient 1 and rate 1/2, first without momentum, and then
-/// with momentum 1/2 in a first step and in a later step.
+/// Checks the SGD kernel by updates of parameters of value 1 with gradient 1 and rate 1/2. One check has no momentum.
+/// The other check has momentum 1/2, in a first step and in a later step.
 bool sgd_is_right(const at::TensorOptions& options) {
   for (const bool has_momentum : {false, true}) {
     for (const bool is_first : {false, true}) {
@@ -42,8 +42,8 @@ bool sgd_is_right(const at::TensorOptions& options) {
   return true;
 }
 
-/// Checks an Adam kernel: updates parameters of value 1 with gradient 1 and rate 1/2. Adam's first step is as long as
-/// the rate, whatever the betas are.
+/// Checks an Adam kernel by an update of parameters of value 1 with gradient 1 and rate 1/2. The right result is known,
+/// because Adam's first step is as long as the rate, whatever the betas are.
 template <class Kernel>
 bool adam_is_right(const at::TensorOptions& options, const Kernel& kernel) {
   for (const bool amsgrad : {false, true}) {

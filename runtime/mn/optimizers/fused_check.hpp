@@ -1,9 +1,10 @@
 /// Tests libtorch's fused kernels before they are used. Not for programs.
 ///
 /// libtorch 2.11's SGD kernel for CPUs silently updates only the last few elements of float16 and bfloat16 tensors.
-/// Nobody knows beforehand which dtypes and versions have such faults, so each kernel is tested.
-/// (1) In each process, and once for each kind of device and each dtype, a kernel makes one step whose result is known.
-/// (2) If the result is wrong, the kernel for float32 makes the program's steps, on float32 copies.
+/// Nobody knows beforehand which dtypes and versions have faults of this kind; therefore each kernel is tested.
+/// (1) Each process tests a kernel once for each kind of device and each dtype: the kernel makes one step whose result
+///     is known.
+/// (2) If the result is wrong, the program's steps use the kernel for float32, on float32 copies of the tensors.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class FusedKernel : std::uint8_t { kSgd, kAdam, kAdamW };
 /// the kernel is wrong for float32 or float64.
 [[nodiscard]] bool is_right(FusedKernel kernel, const at::Tensor& like);
 
-/// If `needed`, puts float32 copies in place of the 16-bit tensors in the given lists. Used for steps whose
+/// If `needed` is true, replaces the 16-bit tensors in the given lists by float32 copies. Used for steps whose
 /// intermediate results would be rounded too much, overflow or underflow in 16 bits.
 class WideCopies {
  public:

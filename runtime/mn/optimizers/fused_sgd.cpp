@@ -16,7 +16,7 @@
 namespace mn {
 namespace {
 
-/// The arguments of one call of libtorch's fused kernel. All tensors of a call have the same device and dtype. Either
+/// The arguments of one call of libtorch's fused kernel. All tensors of a call have one device and one dtype. Either
 /// all parameters are in their first step, or none is.
 struct SgdLists {
   std::vector<at::Tensor> parameters, gradients, momenta;
@@ -57,8 +57,8 @@ at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
   return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
 }
 
-/// Adds rate × update to the parameter. For a 16-bit parameter `update` is float32, because in 16 bits libtorch would
-/// round the rate to 16 bits, too.
+/// Adds rate × update to the parameter. If the parameter has 16 bits, `update` is float32, because for a 16-bit update
+/// libtorch would round the rate to 16 bits, too.
 void add_update(const at::Tensor& parameter, const at::Tensor& update, double rate) {
   if (parameter.scalar_type() == update.scalar_type()) {
     parameter.add_(update, rate);
@@ -73,15 +73,15 @@ void add_update(const at::Tensor& parameter, const at::Tensor& update, double ra
   }
 }
 
-/// Updates a parameter with a sparse gradient, as libtorch does, but computes in float32 for a 16-bit parameter. To
-/// read `has_overflow`, the host waits for the device.
+/// Updates a parameter with a sparse gradient, as libtorch does. For a 16-bit parameter computes in float32. If
+/// `has_overflow` is defined, the host waits for the device to read it.
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
                            const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
   if (has_master(parameter)) reject_sparse(parameter, "SGD with float32 masters");
   if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
-  // For 16-bit tensors libtorch rounds the factors, too: a momentum of 0.999 would become 1 in bfloat16. So such
-  // updates are computed in float32.
+  // In 16 bits libtorch would round the factors, too: a momentum of 0.999 would become 1 in bfloat16. Therefore updates
+  // of 16-bit parameters are computed in float32.
   const bool is_narrow = parameter.element_size() == 2;
   at::Tensor update = is_narrow ? parameter.grad().to(at::kFloat) : parameter.grad();
   if (options.momentum() != 0) {
@@ -115,13 +115,14 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
     if (options.momentum() != 0) {
       at::Tensor& buffer = momentum_of(parameter);
       is_first = !buffer.defined() && !has_overflow.defined();
-      // The kernel's first step writes the gradient into the buffer, whatever the buffer holds. A step that may be left
-      // out must not count as the first: it adds the gradient to a buffer of zeros.
+      // In a first step the kernel overwrites the momentum's buffer with the gradient. A step that may be left out must
+      // not count as a first step: the kernel then adds the gradient to a buffer of zeros.
       if (!buffer.defined()) buffer = has_overflow.defined() ? at::zeros_like(updated) : at::empty_like(updated);
       if (buffer.is_sparse()) buffer = buffer.to_dense();
       momentum = buffer;
     }
-    // The kernel has one flag is_first_step for all its tensors, so first steps get a call of their own.
+    // The kernel has one flag is_first_step for all its tensors; therefore parameters in their first step get a
+    // separate call.
     SgdLists& lists = calls[{parameter.device().type(), parameter.device().index(), updated.scalar_type(), is_first}];
     lists.parameters.push_back(updated);
     lists.gradients.push_back(gradient_as_parameter(parameter));

@@ -1,8 +1,8 @@
 /// SGD with momentum or Nesterov momentum (Sutskever et al. 2013, "On the importance of initialization and momentum in
-/// deep learning"), whose update is one pass over memory.
+/// deep learning"), with an update that passes over memory only once.
 ///
 /// libtorch's fused kernel updates all parameters of one device and dtype in one call. It reads and writes each
-/// parameter once; torch::optim::SGD makes a pass for each term.
+/// parameter once. torch::optim::SGD instead makes one pass for each term of the formula.
 #pragma once
 
 #include <vector>
@@ -18,11 +18,12 @@ namespace mn {
 class FusedSgd : public torch::optim::SGD, public DeviceUpdate, public MasterWeights {
  public:
   using torch::optim::SGD::SGD;
-  /// Updates all parameters that have a gradient once. Returns what `closure` returns. Applies a sparse gradient as
-  /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay or with a master.
+  /// Makes one update of all parameters that have a gradient. Returns the result of `closure`. Applies a sparse
+  /// gradient as torch::optim::SGD does. Throws ArgumentError for a sparse gradient with weight decay, or if its
+  /// parameter has a float32 master.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Returns false if there is dampening: SGD does not dampen the gradient of the first update, but if steps may be
-  /// left out, the host does not know which update is the first.
+  /// False if the options have dampening. SGD does not dampen the gradient of the first update; if steps may be left
+  /// out on the device, the host does not know which update is the first.
   [[nodiscard]] bool can_skip() const override;
   /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;

@@ -18,7 +18,7 @@
 namespace mn {
 namespace {
 
-// The largest scale: with a larger one, a float32 loss could overflow because of the scale alone.
+// The largest scale. With a larger scale a float32 loss could overflow because of the scale alone.
 constexpr double kMaxScale = 1.7e38;
 
 /// Rounds the host's scale to float32, so that losses are multiplied and gradients divided by exactly the same number.
@@ -48,7 +48,8 @@ void GradScaler::stay_on(c10::Device device) {
 
 at::Tensor GradScaler::scale_loss(const at::Tensor& loss) const {
   const at::Tensor full = loss.to(at::kFloat);
-  // Multiplies by a copy of the scale: backward needs this factor even after update() has overwritten the scale.
+  // Multiplies by a copy of the scale, because backward needs the same factor even after update() has overwritten the
+  // scale.
   return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
 }
 
@@ -60,8 +61,8 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   }
   has_overflow_.reset();
   if (gradients.empty()) return true;
-  // All gradients share one flag, because a NaN or an infinity in any gradient spoils the whole step. So the host waits
-  // for a single number.
+  // A NaN or an infinity in any gradient spoils the whole step. Therefore one flag serves all gradients, and the host
+  // waits for a single number.
   const auto options = gradients.front().options().dtype(at::kFloat);
   const bool stays = device_.scale.defined();
   has_overflow_ = at::zeros({1}, options);
@@ -70,7 +71,7 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   return stays || has_overflow_.item<float>() == 0;  // before stay_on() the host waits and decides
 }
 
-/// Enqueues a copy of the device's scale and count of skipped steps to the host.
+/// Enqueues a copy of two numbers from the device to the host: the scale, and the count of steps that were left out.
 void GradScaler::show_host() {
   device_.on_host.copy_(at::cat({device_.scale, device_.skipped}), /*non_blocking=*/true);
 }
@@ -109,7 +110,7 @@ void GradScaler::update(bool finite) {
 }
 
 std::int64_t GradScaler::count_step() {
-  // What the host knows of the device's scale and skipped steps is at most kLate steps old.
+  // The host's copies of the scale and of the count of skipped steps are at most kLate steps old.
   constexpr std::int64_t kLate = 2;
   const std::int64_t slack = device_.scale.defined() ? kLate : 0;
   ++steps_;

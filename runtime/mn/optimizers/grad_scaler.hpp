@@ -1,5 +1,5 @@
 /// Loss scaling for float16, with the names and defaults of torch.amp.GradScaler (Micikevicius et al. 2018,
-/// arXiv:1710.03740, section 3.2), and a lower bound.
+/// arXiv:1710.03740, section 3.2). In addition the scale has a lower bound.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// How a GradScaler's scale follows the gradients.
+/// How a GradScaler changes its scale from step to step.
 struct GradScalerOptions {
   double init_scale = 65536;            ///< scale of the first step
   double growth_factor = 2;             ///< growth of the scale after growth_interval steps in a row without overflow
@@ -20,11 +20,12 @@ struct GradScalerOptions {
   bool operator==(const GradScalerOptions&) const = default;
 };
 
-/// Multiplies a loss by the scale before backward, so that float16 does not round small gradients to 0. The mean
-/// gradients are divided by the scale before hooks and the optimizer read them. If a mean has a NaN or infinity, the
-/// step is left out and the scale falls, but not below kMinScale: gradients that overflow at kMinScale overflow at any
-/// scale. The means are equal on all ranks; therefore all ranks make the same decision without a message. A
-/// MultiNodeOptimizer owns a GradScaler if its options ask for one, and makes all calls but scale().
+/// Multiplies a loss by a number, the scale, before backward, because otherwise float16 would round small gradients to
+/// 0. The mean gradients are divided by the scale before hooks and the optimizer read them. If a mean has a NaN or
+/// infinity, the step is left out and the scale falls. The scale does not fall below kMinScale, because gradients that
+/// overflow at kMinScale overflow at any scale. The means are equal on all ranks; therefore all ranks make the same
+/// decision without a message. If the options of a MultiNodeOptimizer ask for a GradScaler, the optimizer owns it, and
+/// makes all calls but scale().
 ///
 /// If the optimizer can leave out a step on its device, the decision is made on the device and the host does not wait.
 class GradScaler {
@@ -40,12 +41,13 @@ class GradScaler {
   /// Returns loss × scale, for backward(). Sends nothing to other ranks.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss) const;
   /// Divides the parameters' gradients, which are means over all ranks, by the scale. Before stay_on(), waits for the
-  /// device and returns false if a gradient is NaN or infinite. After stay_on(), does not wait and returns true; then
-  /// has_overflow() has the answer.
+  /// device and returns false if a gradient is NaN or infinite. After stay_on(), does not wait and always returns true;
+  /// has_overflow() then tells whether a gradient is NaN or infinite.
   [[nodiscard]] bool unscale(const std::vector<at::Tensor>& parameters);
-  /// Returns 1 if a gradient of the last unscale() was NaN or infinite, otherwise 0. The number lies on the device.
+  /// Returns a tensor on the device that holds 1 if a gradient of the last unscale() was NaN or infinite, otherwise 0.
   [[nodiscard]] const at::Tensor& has_overflow() const noexcept { return has_overflow_; }
-  /// Adapts the scale. Call it once a step. After stay_on(), `finite` is ignored.
+  /// Changes the scale after a step. Call it once a step. `finite` is the result of unscale(); after stay_on() it is
+  /// ignored.
   void update(bool finite);
 
   /// Returns the factor by which losses are multiplied. After stay_on() the results of scale() and skipped() may be
@@ -53,8 +55,8 @@ class GradScaler {
   [[nodiscard]] double scale() const noexcept;
   /// Returns the number of steps that were left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
-  /// Call it after each step: counts how many steps in a row were left out. Returns this number if it is kTooManySteps
-  /// times 1, 10, 100, …, otherwise 0. After stay_on(), the number is some steps old.
+  /// Call it after each step: counts how many steps in a row were left out. Returns this count if it is kTooManySteps
+  /// times 1, 10, 100 and so on, otherwise 0. After stay_on(), the count is some steps old.
   [[nodiscard]] std::int64_t count_step();
 
   /// Returns the state for a checkpoint, which is the same on all ranks. Waits for the device.

@@ -9,9 +9,8 @@
 
 namespace mn {
 
-/// Returns the values of the parameter's gradient, for reading them or changing them in place. The gradient must be
-/// defined. For a dense gradient, returns the gradient. For a sparse gradient, first adds up repeated rows, and then
-/// returns its values.
+/// Returns the values of the parameter's gradient, to read them or change them in place. The gradient must be defined.
+/// A dense gradient is returned as it is. In a sparse gradient, repeated rows are first added up.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient;
@@ -19,8 +18,8 @@ inline at::Tensor gradient_values(const at::Tensor& parameter) {
   return gradient._values();
 }
 
-/// Throws ArgumentError if the parameter's gradient, which is the mean over all ranks, is sparse. `who` begins the
-/// error message.
+/// Throws an ArgumentError that begins with `who` if the parameter's gradient, which is the mean over all ranks, is
+/// sparse.
 inline void reject_sparse(const at::Tensor& parameter, const std::string& who) {
   if (!parameter.grad().is_sparse()) return;
   throw ArgumentError(who +

@@ -23,9 +23,10 @@
 namespace mn {
 namespace {
 
-/// Returns for each weight w the ratio ‖w‖ / ‖step‖, as a scalar on the weight's device; 1 if either norm is 0 (2).
+/// Returns for each weight w the ratio ‖w‖ / ‖step‖, as a scalar on the weight's device. The ratio is 1 if either norm
+/// is 0 (invariant 2).
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
-  // All numbers stay on the device, so the host does not wait for a norm.
+  // All norms stay on the device; therefore the host does not wait for them.
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
   const at::Tensor s = at::stack(at::_foreach_norm(steps));
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
@@ -51,8 +52,8 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> parameters, gradients, firsts, seconds;
   std::vector<at::Scalar> first_corrections, second_corrections;
-  // Lists weights (two dimensions or more) before all other parameters, because only weights have adapted rates and
-  // weight decay (1).
+  // Weights (two dimensions or more) come first in the lists, because only weights have adapted rates and weight decay
+  // (invariant 1).
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
@@ -66,7 +67,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
       seconds.push_back(moments.exp_avg_sq());
       const auto count = static_cast<double>(moments.step());
       first_corrections.emplace_back(1 - std::pow(beta1, count));
-      // Adam's correction for the start is applied to √v. v itself stays uncorrected, as in checkpoints of
+      // Adam's correction for the first steps is applied to √v, not to v: v stays uncorrected, as in checkpoints of
       // torch::optim::AdamW.
       second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
     }
@@ -85,8 +86,8 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   if (weights > 0) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList updates(steps.data(), weights);
-    // Adds the weight decay to the steps first, because LAMB compares the weight's norm with the norm of step plus
-    // decay.
+    // The weight decay is added to the steps before norms are compared, because LAMB compares the weight's norm with
+    // the norm of the sum of step and decay.
     at::_foreach_add_(updates, adapted, options.weight_decay());
     at::_foreach_mul_(updates, norm_ratios(adapted, updates));
   }

@@ -20,11 +20,11 @@
 namespace mn {
 namespace {
 
-/// Returns for each parameter its learning rate divided by the plain rate, as a scalar on the parameter's device; 1 if
-/// the norm of the parameter or of its gradient is 0 (2).
+/// Returns for each parameter its learning rate divided by the plain rate, as a scalar on the parameter's device. The
+/// result is 1 if the norm of the parameter or of its gradient is 0 (invariant 2).
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
-  // All numbers stay on the device, so the host does not wait for a norm.
+  // All norms stay on the device; therefore the host does not wait for them.
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
   const at::Tensor g = at::stack(at::_foreach_norm(gradients));
   const at::Tensor ratio = trust * w / (g + weight_decay * w);
@@ -62,8 +62,8 @@ at::Tensor Lars::momentum_of(const at::Tensor& parameter) {
 void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
   std::vector<at::Tensor> parameters, updates, momenta;
-  // Lists weights (two dimensions or more) before all other parameters, because only weights have adapted rates and
-  // weight decay (1).
+  // Weights (two dimensions or more) come first in the lists, because only weights have adapted rates and weight decay
+  // (invariant 1).
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
@@ -84,7 +84,8 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     at::_foreach_mul_(decayed, trust_ratios(adapted, gradients, trust_, options.weight_decay()));
     std::ranges::move(decayed, updates.begin());
   }
-  // Multiplies the rate into the momentum (3), so the parameters are updated by the momentum itself.
+  // Invariant 3: the rate is already a factor of the momentum. Therefore the parameters are updated by the momentum
+  // itself.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);

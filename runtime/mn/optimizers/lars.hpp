@@ -3,10 +3,12 @@
 ///
 /// Each weight w with gradient g is updated with momentum, at the rate
 ///   lr · trust · ‖w‖ / (‖g‖ + weight_decay · ‖w‖)
-/// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
+/// (1) Parameters of fewer than two dimensions (biases, parameters of normalizations) take the plain rate and no weight
+///     decay.
 /// (2) If a weight or its gradient is all zeros, the weight takes the plain rate.
-/// (3) The rate is multiplied into the momentum, so a change of the rate does not affect earlier gradients.
-/// Cost: two norms of each weight, in addition to SGD's passes. Norms stay on the device, so the host does not wait.
+/// (3) The momentum adds up gradients multiplied by their rates; therefore a new rate does not affect earlier
+///     gradients.
+/// Cost: two norms of each weight, in addition to SGD's passes. Norms stay on the device; the host does not wait.
 #pragma once
 
 #include <vector>
@@ -20,11 +22,11 @@ class Lars : public torch::optim::SGD {
  public:
   /// Throws ArgumentError if trust ≤ 0, or if the options have dampening or Nesterov momentum.
   Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust = 0.001);
-  /// Makes the optimizer for groups of parameters; a group's own options replace `options`. Throws ArgumentError as the
-  /// constructor above does.
+  /// Makes the optimizer for groups of parameters. The options of a group replace `options`. Throws ArgumentError as
+  /// the constructor above does.
   Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::SGDOptions& options,
        double trust = 0.001);
-  /// Updates all parameters that have a gradient once. Returns what `closure` returns.
+  /// Makes one update of all parameters that have a gradient. Returns the result of `closure`.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:
