@@ -17,7 +17,8 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-/// Counts this minibatch, if the layer does, and returns the running statistics with the minibatch's weight.
+/// If the layer counts minibatches, counts this one. Returns the running statistics and the weight of this minibatch in
+/// them.
 template <class Layer>
 RunningMoments count_minibatch(Layer& layer) {
   if (!layer.options.track_running_stats()) return {};
@@ -28,7 +29,7 @@ RunningMoments count_minibatch(Layer& layer) {
   return {layer.running_mean, layer.running_var, momentum};
 }
 
-/// Normalizes by the moments that the layer's mode asks for: in training those of `trained`.
+/// Normalizes the input. In training the moments are those of `trained`; otherwise the layer's mode decides.
 template <class Layer>
 at::Tensor normalize_by_mode(Layer& layer, const at::Tensor& input, const at::Tensor& added, MomentsOf trained,
                              const std::shared_ptr<Communicator>& comm, bool relu) {

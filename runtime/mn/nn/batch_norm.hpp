@@ -1,5 +1,5 @@
-/// A layer for batch normalization over the minibatches of all ranks, ChainerMN's MultiNodeBatchNormalization, and
-/// batch normalization fused with what follows it in a ResNet.
+/// Two kinds of batch normalization: a layer over the minibatches of all ranks (ChainerMN's
+/// MultiNodeBatchNormalization), and batch normalization fused with the addition and ReLU that follow it in a ResNet.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ namespace mn {
 class MultiNodeBatchNormImpl final
     : public torch::nn::NormImplBase<0, MultiNodeBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
-  /// All layers and the optimizer may share one communicator.
+  /// `comm` may be shared by all layers and the optimizer.
   MultiNodeBatchNormImpl(std::shared_ptr<Communicator> comm, const torch::nn::BatchNormOptions& options);
 
   /// Throws ArgumentError unless the input has C channels.
@@ -63,7 +63,8 @@ TORCH_MODULE(MultiNodeBatchNorm);
 /// channel. Local: sends nothing to other ranks.
 [[nodiscard]] at::Tensor batch_norm_relu(const torch::nn::BatchNorm2d& layer, const at::Tensor& input,
                                          const at::Tensor& added = {});
-/// Does the same with batch normalization over all ranks. Collective in training, as the layer's forward() is.
+/// Computes relu(layer(input) + added), as the function above, but with batch normalization over all ranks. Collective
+/// in training, as the layer's forward() is.
 [[nodiscard]] at::Tensor batch_norm_relu(const MultiNodeBatchNorm& layer, const at::Tensor& input,
                                          const at::Tensor& added = {});
 

@@ -1,8 +1,8 @@
-// (1) libtorch's merge divides by the number of values so far: by 0 if the first ranks have no values. A rank without
-//     values therefore counts as kAlmostNone values, too few to change a result.
+// (1) libtorch's merge divides by the number of values up to now, which is 0 if the first ranks have no values.
+//     Therefore a rank without values counts as kAlmostNone values, too few to change a result.
 // (2) To move the running variance, libtorch's merge divides by the number of all values less 1, and counts with 32
-//     bits. If a rank has at least two values, the divisor is not 0. The total is estimated from the rank's own count.
-//     Otherwise operators merge.
+//     bits. If a rank has at least two values, the divisor is not 0. The number of all values is estimated from the
+//     rank's own number. If libtorch's merge cannot be used, operators merge.
 #include <mn/nn/batch_norm_kernels.hpp>
 
 #include <tuple>
@@ -33,8 +33,8 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& x) {
 /// Returns the dtype in which operators on the minibatch compute.
 at::ScalarType compute_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-/// Calls move(moved) with the running statistics in `type`. to() copies only if the dtype differs; a copy is written
-/// back afterwards.
+/// Calls move(moved), where `moved` are the running statistics converted to `type`. If the dtype differs, to() makes a
+/// copy, which is written back afterwards.
 template <class Move>
 void move_running(const RunningMoments& running, at::ScalarType type, const Move& move) {
   if (!running.mean.defined()) return move(running);

@@ -24,8 +24,8 @@
 
 namespace mn {
 
-/// A collective call in the first pass of a FixedForms: its name, and the forms of this rank's and of all ranks'
-/// tensors.
+/// A collective call in the first pass of a FixedForms (calls that repeat in every pass): the call's name, the forms of
+/// the calling rank's tensors, and the forms of all ranks' tensors.
 struct FixedCall {
   std::string name;
   std::weak_ptr<Communicator> comm;
@@ -50,7 +50,7 @@ std::string text_of(const Forms& forms) {
   });
 }
 
-/// Whether communicators send elements of this type.
+/// True if communicators send elements of this type.
 bool is_sent(at::ScalarType type) {
   if (!at::isFloatingType(type) && !at::isIntegralType(type, /*includeBool=*/true)) return false;
   try {
@@ -61,7 +61,8 @@ bool is_sent(at::ScalarType type) {
   return true;
 }
 
-/// `number` is the dtype of kOtherDtype, and the number of tensors of kOtherCount.
+/// Describes the fault for an error message. For kOtherDtype `number` is the dtype; for kOtherCount it is the number of
+/// tensors.
 std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   if (fault == CollectiveForm::kSparse) return "a sparse tensor: give its to_dense()";
   if (fault == CollectiveForm::kManyDims)
@@ -131,7 +132,7 @@ class KnownForms {
     forms_.emplace(signatures, forms);
   }
 
-  /// Returns the KnownForms of a communicator. Drops those of destroyed communicators.
+  /// Returns the KnownForms object of a communicator. Drops the objects of destroyed communicators.
   [[nodiscard]] static KnownForms& of(const std::shared_ptr<Communicator>& comm) {
     static std::mutex mutex;
     static std::map<std::weak_ptr<Communicator>, KnownForms, std::owner_less<>> all;
@@ -154,8 +155,8 @@ Forms exchange_forms(const std::shared_ptr<Communicator>& comm, Forms own, const
   return all;
 }
 
-/// Throws if the call differs from the call of the first pass. Before that, aborts the communicator, because the other
-/// ranks make the call of the first pass and would wait for this rank.
+/// Throws if the call differs from the call of the first pass. Before throwing, aborts the communicator, because the
+/// other ranks make the call of the first pass and would wait for the calling rank.
 void check_fixed(const FixedCall* expected, Communicator& comm, const Forms& own, const char* call) {
   const bool same_call = expected != nullptr && expected->name == call && expected->comm.lock().get() == &comm;
   if (same_call && are_equal(expected->own, own)) return;

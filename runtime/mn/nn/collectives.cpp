@@ -47,8 +47,8 @@ bool all_by_device(const std::vector<Form>& forms) {
   return std::ranges::all_of(forms, [](const Form& form) { return form.tensor.by_device != 0; });
 }
 
-/// Throws unless every `step`-th form has the same dtype, device and number of dimensions, and the same sizes from
-/// dimension `first` on.
+/// Throws unless all the forms 0, step, 2 · step, and so on have one dtype, one device and one number of dimensions,
+/// and equal sizes from dimension `first` on.
 void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const TensorForm& form) {
@@ -172,7 +172,8 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // The adjoint is recorded as a collective call, too. Therefore its gradients can be differentiated (create_graph).
+    // The adjoint is recorded as a collective call, too. Therefore the gradients can be differentiated again
+    // (create_graph).
     const CollectiveCall adjoint{call->comm, call->backward, call->again ? call->again : call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     variable_list sent;
@@ -205,8 +206,8 @@ std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Te
   return results;
 }
 
-/// Returns the forms of `parts`. If `parts` does not have one defined part for each rank, the forms carry this fault,
-/// so that all ranks throw.
+/// Returns the forms of `parts`. If `parts` does not have one defined part for each rank, the forms carry this fault to
+/// all ranks, so that all ranks throw.
 std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, Communicator& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });

@@ -34,16 +34,16 @@ namespace mn {
 [[nodiscard]] at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows);
 /// Returns the sum over ranks of tensors of the same shape. Backward sums the gradients over the ranks.
 [[nodiscard]] at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor);
-/// Returns the sum, over ranks, of the parts for this rank. parts[r] goes to rank r, and has the same shape [nᵣ, …] on
-/// all ranks. Backward gathers the gradients of all ranks' sums. Throws ArgumentError unless there is one part for each
-/// rank.
+/// Sends parts[r] to rank r, and returns the sum of the parts that all ranks have sent to the calling rank. parts[r]
+/// has the same shape [nᵣ, …] on all ranks. Backward gathers the gradients of all ranks' sums. Throws ArgumentError
+/// unless there is one part for each rank.
 [[nodiscard]] at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm,
                                         const std::vector<at::Tensor>& parts);
-/// Returns the root's tensor. All ranks but the root may pass an undefined tensor. Backward sums the gradients on the
-/// root.
+/// Returns the root's tensor on every rank. All ranks but the root may pass an undefined tensor. Backward sums the
+/// gradients on the root.
 [[nodiscard]] at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root = 0);
-/// Sends parts[r], of any shape, to rank r; returns the parts for this rank, in rank order. Backward sends the
-/// gradients back. Throws ArgumentError unless there is one part for each rank.
+/// Sends parts[r], of any shape, to rank r. Returns the parts that the ranks have sent to the calling rank, in rank
+/// order. Backward sends the gradients back. Throws ArgumentError unless there is one part for each rank.
 [[nodiscard]] std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm,
                                                const std::vector<at::Tensor>& parts);
 

@@ -135,8 +135,8 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     const Program evaluation = exported::derive_evaluation(program, source);
     evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
-    // A model that only trains needs no evaluation graph. Therefore the error is kept, and the first call that needs
-    // the graph throws it.
+    // The error is kept, because a model that only trains needs no evaluation graph. The first call that needs the
+    // graph throws the error.
     evaluation_error_ = error.what();
   }
 }

@@ -9,20 +9,17 @@ namespace mn {
 
 struct FixedCall;
 
-/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, for example the calls of a training step, agree on shapes
-/// and dtypes once. Without FixedForms each call exchanges 24 bytes between the hosts of all ranks before its tensors;
-/// on GPUs with NCCL this exchange is the only time when the host waits for other ranks.
+/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, for example the calls of a training step, exchange shapes
+/// and dtypes only once. Without FixedForms each call first exchanges 24 bytes between the hosts of all ranks; on GPUs
+/// with NCCL this exchange is the only time when the host waits for other ranks.
 ///
-///     mn::FixedForms forms;  // on every rank
-///     while (auto batch = loader.next()) {
-///       const auto pass = forms.pass();
-///       loss_of(mn::all_gather(comm, model(batch->data))).backward();
-///     }
+///     mn::FixedForms forms;  // on every rank while (auto batch = loader.next()) { const auto pass = forms.pass();
+/// loss_of(mn::all_gather(comm, model(batch->data))).backward(); }
 ///
 /// The calls of the first pass exchange forms. In later passes every rank must repeat the calls of its first pass, with
-/// tensors of the same forms; a tensor must need gradients in every pass or in none. A rank with a different call
-/// throws ArgumentError, and calls Communicator::abort(), so that no rank uses data of a wrong form. Use a second
-/// FixedForms, or none, for a last minibatch of a different size.
+/// tensors of the same forms; a tensor must need gradients in every pass or in none. If a rank makes a different call,
+/// it throws ArgumentError and calls Communicator::abort(); therefore no rank uses data of a wrong form. If the last
+/// minibatch has a different size, use a second FixedForms, or none, for it.
 class FixedForms {
  public:
   FixedForms();

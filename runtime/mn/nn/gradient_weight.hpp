@@ -12,8 +12,8 @@
 
 namespace mn {
 
-/// Returns the dtype in which gradients of `dtype` are sent. It must hold their sums: multiplied by numbers of samples,
-/// gradients can exceed the range of float16.
+/// Returns the dtype in which gradients of dtype `dtype` are sent. Gradients are multiplied by numbers of samples and
+/// added up, and could then exceed the range of float16. Therefore float16 gradients are sent as float32.
 [[nodiscard]] inline at::ScalarType sent_dtype(at::ScalarType dtype) { return dtype == at::kHalf ? at::kFloat : dtype; }
 
 /// Multiplies gradients by a factor (pass_gradients_over()) before a backward sends the gradients to other ranks, and

@@ -52,7 +52,7 @@ bool needs_two(const exported::Node& node) {
 
 bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
 
-/// Returns the number of batch norms in the branches of torch.cond and in loops, which some ranks may not run.
+/// Returns the number of batch norms in the branches of torch.cond and in loops. Some ranks may not run these.
 int count_within(const std::vector<exported::Graph>& graphs) {
   int count = 0;
   for (const exported::Graph& graph : graphs) {

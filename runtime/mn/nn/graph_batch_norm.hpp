@@ -9,10 +9,11 @@
 
 namespace mn {
 
-/// What replace_batch_norms() has found out about a graph's batch norms.
+/// What replace_batch_norms() has found out about the batch norms of a graph.
 struct GraphBatchNorms {
   int others = 0;  ///< batch norms not replaced: made of other operators by run_decompositions(), or in torch.cond
-  /// Some batch norm in training gets one value of a channel from each sample; therefore a minibatch needs two samples.
+  /// True if a batch norm in training gets only one value of a channel from each sample; a minibatch then needs two
+  /// samples.
   bool need_two = false;
 };
 

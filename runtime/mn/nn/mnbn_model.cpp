@@ -15,7 +15,7 @@ using torch::nn::AnyModule;
 using torch::nn::BatchNormOptions;
 using torch::nn::Module;
 
-/// Returns the options of a batch norm; null if `layer` is not a batch norm.
+/// Returns the options of a batch norm. Returns null if `layer` is not a batch norm.
 const BatchNormOptions* batch_norm_options(const Module& layer) {
   if (const auto* one = layer.as<torch::nn::BatchNorm1d>()) return &one->options;
   if (const auto* two = layer.as<torch::nn::BatchNorm2d>()) return &two->options;

@@ -42,7 +42,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The moments by which a minibatch is normalized. For kRanks also how many values of a channel each rank has.
+/// The moments by which a minibatch is normalized. For kRanks also the number of values that each rank has of a
+/// channel.
 struct Statistics {
   ChannelMoments moments;
   at::Tensor counts;
@@ -82,7 +83,8 @@ struct KeptSettings : torch::CustomClassHolder {
 
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
-  /// An argument without a value has no gradient: an undefined tensor can't be an input of the node.
+  /// If an argument has no value, an empty gradient is returned for it, because an undefined tensor can't be an input
+  /// of the node.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& added,
                             const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                             const Statistics& all, const BatchNormSettings& settings) {
@@ -130,8 +132,9 @@ class Normalization : public torch::autograd::Function<Normalization> {
   }
 
  private:
-  /// Marks the results as not differentiable again (create_graph), because their dependence on `origins` is not
-  /// recorded. The node that throws the error gets the origins as further arguments, which require gradients.
+  /// The results depend on `origins`, but autograd does not record how. Therefore marks the results as not
+  /// differentiable again (create_graph): a node that throws an error gets the origins as further arguments, which
+  /// require gradients.
   static variable_list without_gradients(variable_list all, const variable_list& origins) {
     const std::size_t count = all.size();
     all.insert(all.end(), origins.begin(), origins.end());
@@ -143,8 +146,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
     return all;
   }
 
-  /// Returns the sum of `own` over ranks, with the weights of (3), divided by the number of all values. `samples` is
-  /// the number of this rank's samples, the weight if the loss was not weighted.
+  /// Returns the sum of `own` over ranks, divided by the number of all values. Each rank's `own` has the weight of
+  /// invariant 3. If the loss was not weighted, the weight is `samples`, the number of the calling rank's samples.
   static at::Tensor mean_over_ranks(const at::Tensor& own, const at::Tensor& counts, std::int64_t samples,
                                     const std::shared_ptr<Communicator>& comm) {
     const double factor = pass_gradients_over(comm).value_or(static_cast<double>(std::max(samples, std::int64_t{1})));

@@ -49,7 +49,7 @@ namespace mn {
 /// Returns `actual` as tensors of the same values. Their backward also runs the backward of `delegate`, with a gradient
 /// of zero. Tensors of integers are returned unchanged. Local.
 [[nodiscard]] at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual);
-/// Does the same for several tensors.
+/// Does the work of pseudo_connect() for several tensors.
 [[nodiscard]] std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual);
 
 }  // namespace mn

@@ -33,8 +33,8 @@ Device device_of(const std::vector<at::Tensor>& inputs) {
   return on_gpu == inputs.end() ? Device() : Device{DeviceType::kCuda, static_cast<int>(on_gpu->get_device())};
 }
 
-/// While an object of this class lives, the random generators draw from `state` on. The destructor restores their
-/// earlier state.
+/// While a RandomScope lives, the random generators continue from the state `state`. The destructor restores the state
+/// that they had before.
 class RandomScope {
  public:
   RandomScope(const NamedTensors& state, Device device) : device_(device), before_(random_state(device)) {
@@ -49,7 +49,7 @@ class RandomScope {
   NamedTensors before_;
 };
 
-/// What backward needs to repeat the first run.
+/// The data that backward needs to repeat the first run of a segment.
 struct FirstRun {
   Segment segment;
   Device device;

@@ -16,7 +16,8 @@
 namespace mn {
 namespace {
 
-/// Returns the number of rows for each rank; −1 for each rank if `ranks` is not a list of integers in the right range.
+/// Returns how many rows go to each rank. If `ranks` is not a list of integers in the right range, returns −1 for each
+/// rank.
 std::vector<std::int64_t> counts_of(const at::Tensor& ranks, std::int64_t size) {
   const bool has_form = ranks.defined() && ranks.dim() == 1 && at::isIntegralType(ranks.scalar_type(), false);
   const bool is_empty = has_form && ranks.numel() == 0;

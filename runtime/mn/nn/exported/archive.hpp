@@ -1,4 +1,4 @@
-/// The archive of an exported program, held in memory.
+/// Reads the archive (a file with named records) of a program that torch.export.save has written, from memory.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,7 @@ Value parse_text(const json& document, const Rename&) { return document.get<std:
 Value parse_device(const json&, const Rename&) { return AnyDevice{}; }
 Value parse_name(const json& document, const Rename& rename) { return ValueName{rename(document.get<std::string>())}; }
 Value parse_named(const json& document, const Rename& rename) { return parse_name(document.at("name"), rename); }
-/// Parses a union that is nested in another union of the schema.
+/// Parses a union (a JSON object with one member, whose name is the union's form) that is nested in another union.
 Value parse_nested(const json& document, const Rename& rename) { return parse_argument(document, rename).value; }
 
 /// Parses a float. JSON has no infinities; therefore torch writes them as strings.

@@ -42,7 +42,7 @@ struct Argument {
 /// same name for different values.
 using Rename = std::function<std::string(const std::string& name)>;
 
-/// Thrown if the file has a form that torch may write and mn does not know; what() names the form.
+/// Thrown if the file has a form that torch may write but mn does not know. what() names the form.
 class UnknownForm : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -24,9 +24,9 @@ enum class Mode {
 /// Runs a program's graph on the parameters and buffers of a module.
 class BoundGraph {
  public:
-  /// `tensors` has one tensor for each input of the program; it is undefined for an argument of run() and for a
-  /// literal. A complex tensor of the module's state is given as a real tensor, with real and imaginary part as last
-  /// dimension. Throws DataError as GraphRunner does.
+  /// `tensors` has one tensor for each input of the program. The tensor is undefined if the input is an argument of
+  /// run() or a literal. A complex tensor of the module's state is given as a real tensor, with real and imaginary part
+  /// as last dimension. Throws DataError as the constructor of GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
   /// Runs the graph on the user's inputs, given in order, and returns the values of outputs(). Throws ArgumentError if

@@ -27,7 +27,7 @@ TypePtr without_optional(const TypePtr& type) {
   throw UnknownForm(given + " where a " + wanted.str() + " is wanted");
 }
 
-/// Converts a value to an argument of `type`, as Python would.
+/// Converts a value to an argument of type `type`, by the rules by which Python's operators convert their arguments.
 IValue fit(const IValue& value, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::OptionalType:

@@ -61,11 +61,11 @@ void switch_off(Node& node) {
 /// Derives the evaluation form of one graph: leaves out the nodes that only training needs.
 class Derivation {
  public:
-  /// state[i] is the name of input i in error messages; it is empty if a node may write to input i.
+  /// state[i] is the name of input i for error messages. The name is empty if a node may write to input i.
   Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
-  /// Notes that at the end of forward() `value` becomes the new value of `input`.
+  /// Notes that `value` becomes the new value of the input `input` at the end of forward().
   void set_new_value(const std::string& value, const std::string& input) {
     new_values_[value] = storages_.of(input);
     const bool is_input = std::ranges::find(graph_.inputs, value) != graph_.inputs.end();
@@ -93,8 +93,8 @@ class Derivation {
     graph_.nodes = std::move(kept);
   }
 
-  /// Returns the inputs that only training changes and on which no output depends, not even through the new value of a
-  /// different input.
+  /// Returns the inputs that change only in training and on which no output depends, not even through the new value of
+  /// a different input.
   [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
     std::set<std::size_t> read, changed;
     for (const std::size_t storage : storages_of(outputs)) read.insert(storage);
@@ -108,7 +108,7 @@ class Derivation {
     return changed;
   }
 
-  /// Returns the reason why evaluation can't use the value `value`; empty if evaluation can use it.
+  /// Returns the reason why evaluation can't use the value `value`, or an empty text if evaluation can use it.
   [[nodiscard]] std::string objection_to(const std::string& value) const {
     if (const auto found = stale_.find(value); found != stale_.end()) return found->second;
     const auto found = left_out_.find(storages_.of(value));
@@ -160,7 +160,7 @@ class Derivation {
   }
 
   /// Returns the reason why evaluation can't use the node's inner graphs, for example a write to a value outside of
-  /// them; empty if evaluation can use them.
+  /// them. Returns an empty text if evaluation can use them.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
@@ -177,8 +177,8 @@ class Derivation {
     return "";
   }
 
-  /// True if the node's writes are meant for evaluation, too: its operator is in kInBothModes, or the node copies a
-  /// result of kRenorm.
+  /// True if the node writes in evaluation, too: its operator is in kInBothModes, or the node copies a result of
+  /// kRenorm.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
@@ -232,8 +232,8 @@ void take_new_values(Program& program, Derivation& derivation) {
   program.graph.outputs = std::move(values);
 }
 
-/// True for an integer input, which probably counts something: the minibatches of a batch norm, or the position in a
-/// queue.
+/// True if the input is an integer, which probably counts something: the minibatches of a batch norm, or the position
+/// in a queue.
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);

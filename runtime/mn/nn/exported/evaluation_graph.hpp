@@ -8,10 +8,10 @@
 
 namespace mn::exported {
 
-/// In the returned program dropout is off, normalizations use their running statistics, nodes that only change the
-/// model's state are left out, and of the outputs only those remain that the model returns. Operators that change state
-/// in evaluation, too, for example observers of quantization, remain; the caller must give them copies of the inputs
-/// that written_inputs() names.
+/// Returns the program for evaluation. Dropout is off, and normalizations use their running statistics. Nodes that only
+/// change the model's state are left out. Of the outputs only those remain that the model returns. Some operators
+/// change state in evaluation, too, for example observers of quantization. They remain, and the caller must give them
+/// copies of the inputs for which written_inputs() is true.
 ///
 /// Throws a DataError of one line that begins with `source` and names a node, if an output depends on random numbers
 /// that have no switch, or on the new value of a buffer or a parameter. (The graph does not say whether the model

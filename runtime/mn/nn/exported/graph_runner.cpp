@@ -105,7 +105,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
   if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  // Leaves out this assertion, because it may fail on a device other than the exporting one, or with autocast.
+  // Leaves out this assertion, because it may fail on a device other than the device of the export, or with autocast.
   if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {

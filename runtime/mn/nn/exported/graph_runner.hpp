@@ -15,8 +15,8 @@ namespace mn::exported {
 /// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
 class GraphRunner {
  public:
-  /// Throws a DataError that begins with `source` and names the node, if libtorch does not know an operator or an
-  /// argument.
+  /// Finds all operators. Throws a DataError that begins with `source` and names the node, if libtorch does not know an
+  /// operator or an argument.
   GraphRunner(const Graph& graph, const std::string& source);
 
   /// Runs the graph on one value for each input. Returns one value for each output. If an operator fails, throws an

@@ -1,5 +1,5 @@
-/// Operators of an exported graph in libtorch's dispatcher, and their arguments that switch between training and
-/// evaluation.
+/// Finds the operators of an exported graph in libtorch's dispatcher. Also knows their arguments that switch between
+/// training and evaluation.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace mn::exported {
 /// operator.
 [[nodiscard]] std::optional<c10::OperatorHandle> find_operator(const std::string& target);
 
-/// Returns the text of the UnknownForm to throw if find_operator() does not find `target`.
+/// Returns the error text for an UnknownForm exception, to be thrown if find_operator() does not find `target`.
 [[nodiscard]] std::string unknown_operator(const std::string& target);
 
 /// These functions return the names of the values that the node's operator reads, and of the values that it returns.
@@ -34,7 +34,7 @@ namespace mn::exported {
 [[nodiscard]] Argument evaluation_setting(const std::string& argument);
 
 /// True if the graph has switches between training and evaluation, and all of them are set to evaluation. False if all
-/// of its switches belong to batch norms with frozen weights, which are meant to be off.
+/// of them belong to batch norms with frozen weights, because these are off on purpose.
 [[nodiscard]] bool is_set_to_evaluation(const Program& program);
 
 }  // namespace mn::exported

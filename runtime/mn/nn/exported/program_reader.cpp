@@ -29,8 +29,8 @@ constexpr const char* kAutocastMode = "torch.ops.higher_order.wrap_with_autocast
 
 std::string unchanged(const std::string& name) { return name; }
 
-/// What the nodes of one graph need while they are read: the prefix and the new names of values, and whether gradients
-/// and autocast are on.
+/// The reader's state while it reads the nodes of one graph: the prefix and the new names of values, and whether
+/// gradients and autocast are on.
 struct Scope {
   std::string prefix = {};
   std::map<std::string, std::string> renamed = {};
@@ -86,9 +86,10 @@ bool has_one_value(const json& node, const json& graph) {
   return sizes.size() > 1;
 }
 
-/// At the end of a graph torch.export copies a new value to a buffer for `self.buffer = value`. An assignment does not
-/// write to the old tensor, which autograd may keep; therefore such copies become outputs that replace the buffer, as
-/// after run_decompositions(). A copy_ of the model's own code is not called copy__default, and remains.
+/// For an assignment `self.buffer = value`, torch.export copies the new value to the buffer at the end of the graph.
+/// But an assignment does not write to the old tensor, which autograd may keep. Therefore these copies become outputs
+/// that replace the buffer, as after run_decompositions(). A copy_ of the model's own code is not called copy__default,
+/// and remains.
 void take_assignments(Program& program) {
   std::vector<Node>& nodes = program.graph.nodes;
   while (!nodes.empty() && nodes.back().what.starts_with("node \"copy__default")) {
@@ -193,7 +194,7 @@ class ProgramReader {
     return result;
   }
 
-  /// Replaces the call `node` by the nodes of the graph that it calls: adds these to `nodes`.
+  /// The node `node` calls a graph. Replaces the call by the nodes of that graph, and adds them to `nodes`.
   void inline_graph(const json& node, const std::string& target, Scope& scope, std::vector<Node>& nodes) const {
     const std::string what = describe(node, target);
     Scope inner;

@@ -126,13 +126,14 @@ Values stacked(const std::vector<Values>& turns) {
   return results;
 }
 
-/// The operands are (condition) (arguments). Runs graph 0 if the condition is true, otherwise graph 1.
+/// torch.cond. The operands are a condition and a list of arguments. Runs graph 0 if the condition is true, otherwise
+/// graph 1.
 Values run_cond(const InnerGraphs& inner, std::vector<Values> operands) {
   return inner.run(is_true(operands[0].at(0)) ? 0 : 1, std::move(operands[1]));
 }
 
-/// The operands are (carried values) (additional values). While graph 0 returns true, graph 1 computes the next carried
-/// values.
+/// torch.while_loop. The operands are the carried values and the additional values. While graph 0 returns true, graph 1
+/// computes the next carried values.
 Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   while (is_true(inner.run(0, joined(carried, operands[1])).at(0)))
@@ -140,7 +141,7 @@ Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   return carried;
 }
 
-/// The operands are (lists) (additional values). Runs the graph once for each element of the lists.
+/// map. The operands are lists and additional values. Runs the graph once for each element of the lists.
 Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   std::vector<Values> turns;
   for (std::int64_t i = 0; i < length_of(operands[0]); ++i) {
@@ -149,8 +150,8 @@ Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   return stacked(turns);
 }
 
-/// The operands are (carried values) (lists) (additional values). For each element of the lists, the graph returns the
-/// next carried values and then the results of this turn.
+/// scan. The operands are the carried values, lists, and additional values. For each element of the lists, the graph
+/// returns the next carried values and then the results of this turn.
 Values run_scan(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   const auto count = std::ssize(carried);

@@ -43,8 +43,8 @@ Input read_input(const json& spec) {
   throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
 }
 
-/// Returns the shape of an output, with −1 for each size that varies; no value if the output is not a tensor of the
-/// graph.
+/// Returns the shape of an output, with −1 for each size that varies. Returns no value if the output is not a tensor of
+/// the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
@@ -142,8 +142,9 @@ void append_names(std::vector<std::string>& names, const json& spec, const std::
   }
 }
 
-/// Returns the names of the tensors that the model returns, in order. A name is the keys and fields that lead to the
-/// tensor in the result of Python's forward(), or the tensor's position. Empty if the file has no names.
+/// Returns the names of the tensors that the model returns, in order. A name consists of the keys and fields that lead
+/// to the tensor in the result of Python's forward(), or is the tensor's position. The list is empty if the file has no
+/// names.
 std::vector<std::string> output_names(const json& module) {
   std::vector<std::string> names;
   if (!module.contains("module_call_graph")) return names;
@@ -156,8 +157,8 @@ std::vector<std::string> output_names(const json& module) {
   return names;
 }
 
-/// In a graph without operators that work in place: a value that becomes the new value of a parameter or of an argument
-/// of forward().
+/// Describes a change in a graph without operators that work in place: a value of the graph becomes the new value of a
+/// parameter or of an argument of forward().
 struct Mutation {
   std::string value;
   std::string input;  ///< name of the parameter's or argument's value in the graph
@@ -205,8 +206,7 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // No node returns such a new value (it may be an argument of forward(), for instance); therefore it is copied at the
-  // end.
+  // If no node returns the new value (for instance because it is an argument of forward()), the copy comes at the end.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

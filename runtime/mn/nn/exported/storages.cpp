@@ -12,8 +12,8 @@ namespace {
 
 bool writes(const c10::AliasInfo& info) { return info.isWrite() || std::ranges::any_of(info.containedTypes(), writes); }
 
-/// True if an operator's schema marks two arguments or results with the same letter, like "Tensor(a) self" and
-/// "Tensor(a)[]": they share memory.
+/// True if two arguments or results of an operator share memory, that is, if the operator's schema marks both with one
+/// letter, like "Tensor(a) self" and "Tensor(a)[]".
 bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   const auto has = [&](const auto& letter) { return other.beforeSets().count(letter) > 0; };
   if (std::ranges::any_of(one.beforeSets(), has)) return true;
