@@ -29,7 +29,7 @@ RunningMoments count_minibatch(Layer& layer) {
   return {layer.running_mean, layer.running_var, momentum};
 }
 
-/// Normalizes the input. In training the moments are those of `trained`; otherwise the layer's mode decides.
+/// Normalizes the input. In training `trained` says whose moments are used; in evaluation the layer's options decide.
 template <class Layer>
 at::Tensor normalize_by_mode(Layer& layer, const at::Tensor& input, const at::Tensor& added, MomentsOf trained,
                              const std::shared_ptr<Communicator>& comm, bool relu) {

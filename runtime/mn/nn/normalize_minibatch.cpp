@@ -83,8 +83,8 @@ struct KeptSettings : torch::CustomClassHolder {
 
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
-  /// If an argument has no value, an empty gradient is returned for it, because an undefined tensor can't be an input
-  /// of the node.
+  /// A missing argument is an empty std::optional, because an undefined tensor can't be an input of the node. A missing
+  /// argument gets no gradient.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& added,
                             const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                             const Statistics& all, const BatchNormSettings& settings) {
