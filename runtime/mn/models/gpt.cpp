@@ -31,8 +31,8 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    // The parts are made by split(), because its backward writes the gradient once. The backward of select() would fill
-    // the whole gradient for each part.
+    // split() makes the parts, because its backward writes the gradient once. The backward of select() would fill the
+    // whole gradient anew for each part.
     auto parts = linear(c_attn_, x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
@@ -64,7 +64,7 @@ class Perceptron : public nn::Module {
   nn::Linear c_proj_;
 };
 
-/// The residual stream, and the output of the last branch. The next normalization adds the two.
+/// The residual stream `sum`, and the output `branch` of the last branch. The next normalization adds the two.
 struct Stream {
   torch::Tensor sum, branch;
 };
@@ -73,7 +73,7 @@ ResidualNorm normalize(const nn::LayerNormImpl& layer, const Stream& stream) {
   return layer_norm_residual(stream.sum, stream.branch, layer.weight, layer.bias, layer.options.eps());
 }
 
-/// A layer: normalization and attention, then normalization and perceptron. The input of each of these two halves is
+/// A layer of two halves: normalization and attention, then normalization and perceptron. The input of each half is
 /// added to its output.
 class Layer : public nn::Module {
  public:
@@ -96,8 +96,8 @@ class Layer : public nn::Module {
   std::shared_ptr<Perceptron> mlp_;
 };
 
-/// Draws weights from N(0, 0.02²). Weights of linear layers whose output is added to the residual stream are divided by
-/// the square root of the number of these linear layers.
+/// Draws weights from N(0, 0.02²). If the output of a linear layer is added to the residual stream, the layer's weights
+/// are divided by the square root of the number of such linear layers.
 void initialize(nn::Module& model, std::int64_t layers) {
   const torch::NoGradGuard no_grad;
   const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));

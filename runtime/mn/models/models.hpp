@@ -17,8 +17,8 @@ class Classifier : public torch::nn::Module {
   /// Maps images (N, 3, H, W) to logits (N, classes).
   [[nodiscard]] virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 
-  /// Returns the logits of forward(). In training mode, the logits of the network's auxiliary classifiers follow if the
-  /// network has any.
+  /// Returns the logits of forward() as the first element. In training mode, the logits of the network's auxiliary
+  /// classifiers follow, if the network has any.
   [[nodiscard]] virtual std::vector<torch::Tensor> forward_heads(const torch::Tensor& images) {
     return {forward(images)};
   }
@@ -35,7 +35,7 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 /// convolutions, two auxiliary classifiers.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
 /// GoogLeNet with batch normalization after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3
-/// convolutions in place of 5×5. This is torchvision's GoogLeNet, so torchvision's weights can be loaded.
+/// convolutions in place of 5×5. Torchvision's weights can be loaded, because this is torchvision's GoogLeNet.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
 /// ResNet-18: blocks of two 3×3 convolutions (He et al. 2015, arXiv:1512.03385).
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
@@ -54,8 +54,8 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 /// The smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
-/// The smallest height and width at which a minibatch of one image can train. With a smaller image, batch normalization
-/// would get a single value in each channel, which has no variance.
+/// The smallest height and width of images with which a minibatch of one image can train. With a smaller image, batch
+/// normalization would get a single value in each channel, and a single value has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
 /// A good learning rate for SGD with momentum and 256 samples in a step.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);

@@ -39,8 +39,8 @@ class Block : public nn::Module {
       add(width, out, 1, 1);
     }
     if (stride == 1 && in == out) return;
-    // If the block changes the shape, its shortcut is a convolution and a normalization, whose names in `downsample`
-    // are 0 and 1.
+    // If the block changes the shape of its input, the shortcut is a convolution and a normalization. In `downsample`
+    // they are called 0 and 1.
     downsample_ =
         register_module("downsample", nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }
