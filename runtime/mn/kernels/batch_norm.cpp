@@ -1,4 +1,4 @@
-// The operators of batch normalization: they describe tensors to the CPU's loops and the GPU's kernels.
+// The operators of batch normalization. They call the CPU's loops and the GPU's kernels.
 #include <mn/kernels/operators.hpp>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ constexpr std::int64_t kElementsOfChunk = std::int64_t{1} << 14;  // fewer are n
 constexpr std::int64_t kRowsOfSum = 64;  // rows that one thread adds up, if all channels are in a row
 constexpr std::int64_t kMaxSums = 64;    // most partial sums; their number does not depend on the number of threads
 
-/// Makes the kernels' call for `x`. If its memory is not contiguous, it is channels_last.
+/// Returns the arguments of the kernels for the minibatch `x`. If the memory of `x` is not contiguous, it is
+/// channels_last.
 BatchNormCall batch_norm_call(const at::Tensor& x, at::TensorList channels, bool relu) {
   const std::int64_t images = x.size(0), count = x.size(1);
   const bool is_last = !x.is_contiguous();

@@ -1,5 +1,5 @@
-// The kernels of batch_norm_forward_on_device(), batch_norm_sums_on_device() and batch_norm_backward_on_device(). A
-// block of threads works on each part of a strip.
+// The kernels of batch_norm_forward_on_device(), batch_norm_sums_on_device() and batch_norm_backward_on_device(). Each
+// part of a strip (batch_norm_row.hpp) is the work of one block of threads.
 #include <mn/kernels/batch_norm_row.hpp>
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/launch.hpp>
@@ -42,7 +42,7 @@ bool is_aligned(const BatchNormCall& call) {
   return bits % kVectorBytes == 0 && (call.inner > 1 ? call.inner : call.channels) % kSome == 0;
 }
 
-/// Calls launch(element, grid, call) with an element of the call's type, for calls that have elements.
+/// If the call has elements, calls launch(element, grid, call) with an element of the call's type.
 template <class Launch>
 void for_type(BatchNormCall call, const Launch& launch) {
   if (call.outer == 0) return;

@@ -8,8 +8,8 @@
 namespace mn::kernels {
 namespace {
 
-/// One number for each channel. If channels are adjacent (kLast), number i belongs to element i of a row; otherwise one
-/// number belongs to all elements.
+/// Gives access to one number for each channel, such as the mean. If channels are adjacent (kLast), number i belongs to
+/// element i of a row. Otherwise all elements of a row belong to one channel, and have one number.
 template <class R, bool kLast>
 struct PerChannel {
   MN_INLINE PerChannel(const void* numbers, std::int64_t channel)
@@ -63,7 +63,8 @@ MN_INLINE void mask_gradient(const BatchNormCall& call, const Block& block, Real
   for (std::int64_t i = 0; i < block.count; ++i) g[i] = y[i] <= 0 ? R{0} : g[i];
 }
 
-/// Adds the block's sums to part `part`, or to the part of its image if channels are not adjacent.
+/// Adds the block's sums to partial sum `part`. If channels are not adjacent, adds them to the partial sum of the
+/// block's image instead.
 template <class T, bool kLast>
 MN_INLINE void sum_block(const BatchNormCall& call, const Block& block, std::int64_t part) {
   using R = Real<T>;
@@ -155,7 +156,8 @@ struct Loops {
   void (*sums)(const BatchNormCall&, std::int64_t, std::int64_t, std::int64_t);
   void (*backward)(const BatchNormCall&, std::int64_t, std::int64_t);
 };
-/// The loops for each type. Those of the usual types are compiled in several versions for SIMD, all others in one.
+/// The loops for each type. Loops for the usual types are compiled in several versions for SIMD, all other loops in
+/// one.
 constexpr Loops kLoops[] = {
     {DType::kFloat32, forward_float, sum_float, backward_float},
     {DType::kBFloat16, forward_bfloat16, sum_bfloat16, backward_bfloat16},

@@ -13,8 +13,8 @@ namespace mn::kernels {
 }
 /// Computes the forward of the rows [first, last).
 void batch_norm_forward_on_host(const BatchNormCall& call, std::int64_t first, std::int64_t last);
-/// Computes d_added and the sums of the rows [first, last). If inner is 1, adds the sums to part `part`. Otherwise
-/// writes them to the part that has the index of the row's image.
+/// Computes d_added and the sums of the rows [first, last). If inner is 1, adds the sums to partial sum number `part`.
+/// Otherwise writes the sums of each row to the partial sum whose number is the index of the row's image.
 void batch_norm_sums_on_host(const BatchNormCall& call, std::int64_t first, std::int64_t last, std::int64_t part);
 /// Computes d_x of the rows [first, last).
 void batch_norm_backward_on_host(const BatchNormCall& call, std::int64_t first, std::int64_t last);

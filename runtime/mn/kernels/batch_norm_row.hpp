@@ -1,8 +1,8 @@
-/// Batch normalization on a GPU: what a team of threads (row.hpp) does for one strip (batch_norm_call.hpp).
+/// Batch normalization on a GPU: the work of a team of threads (row.hpp) on one strip (batch_norm_call.hpp).
 ///
-/// A strip is a column of rows: each row holds `length` adjacent elements, and rows begin `pitch` elements apart. The
-/// rows of a strip are shared by `parts` teams. A thread keeps its place in the row, and so its channels: a team's
-/// threads stand side by side in a row, and in several rows if the rows are short.
+/// A strip is a column of rows: each row holds `length` adjacent elements, and rows begin `pitch` elements apart.
+/// Several teams (`parts`) share the rows of a strip. A thread keeps its place in the row, and therefore its channels:
+/// a team's threads stand side by side in a row, and in several rows if the rows are short.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ constexpr StripPart strip_part(const BatchNormCall& call, std::int64_t strip, st
   return {first, std::min(call.channels - first, kStripChannels), call.channels, first, part, parts};
 }
 
-/// The numbers of the channels to which kSome adjacent elements belong.
+/// Numbers such as mean and weight, for each of the channels of kSome adjacent elements.
 template <class R>
 struct ChannelNumbers {
   Vector<R, kSome> mean, invstd, weight, bias;
@@ -51,7 +51,7 @@ struct ChannelNumbers {
   }
 };
 
-/// Returns the numbers of the channels to which kSome elements from index i of a row on belong.
+/// Returns the numbers of the channels of kSome adjacent elements. The first of these elements has index i in its row.
 template <class R>
 constexpr ChannelNumbers<R> channels_of(const BatchNormCall& call, const StripPart& part, std::int64_t i) {
   const auto load = [&](const void* numbers) {
@@ -98,7 +98,7 @@ constexpr void batch_norm_forward_strip(Team& team, const BatchNormCall& call, c
   });
 }
 
-/// Returns g (batch_norm_call.hpp) for the elements `x`. Their gradients dy are loaded here.
+/// Returns g (batch_norm_call.hpp) for the elements `x`. The gradients dy of these elements are loaded here.
 template <class T>
 constexpr Vector<Real<T>, kSome> masked_gradient(const BatchNormCall& call, const StripPart& part, std::int64_t begin,
                                                  std::int64_t i, const ChannelNumbers<Real<T>>& channels,
@@ -140,7 +140,8 @@ constexpr ThreadSums<Real<T>> sums_of_thread(Team& team, const BatchNormCall& ca
   return sums;
 }
 
-/// Writes this part of db and dw. `kept` is the team's shared memory: one ThreadSums for each thread.
+/// Computes db and dw of this part of the strip, and writes them as a partial sum. `kept` is the team's shared memory:
+/// one ThreadSums for each thread.
 template <class T, class Team>
 constexpr void batch_norm_sums_strip(Team& team, const BatchNormCall& call, const StripPart& part,
                                      ThreadSums<Real<T>>* kept) {

@@ -1,4 +1,5 @@
-// In a build without CUDA no tensor lies on a GPU. So these functions are never called; they let the other files link.
+// In a build without CUDA no tensor lies on a GPU, and nobody calls these functions. They exist because other files
+// could not be linked without them.
 #include <mn/core/error.hpp>
 #include <mn/kernels/batch_norm_call.hpp>
 #include <mn/kernels/layer_norm_call.hpp>

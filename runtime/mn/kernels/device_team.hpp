@@ -11,8 +11,8 @@
 
 namespace mn::kernels {
 
-/// Returns the `value` of a different lane of the warp: of lane (own lane ^ mask). The size of V must be a multiple of
-/// 4 bytes.
+/// Returns the `value` that another lane of the warp has: lane (own lane ^ mask). The size of V must be a multiple of 4
+/// bytes.
 template <class V>
 __device__ V from_lane(const V& value, unsigned mask) {
   static_assert(sizeof(V) % sizeof(unsigned) == 0 && std::is_trivially_copyable_v<V>);
@@ -24,8 +24,8 @@ __device__ V from_lane(const V& value, unsigned mask) {
   return result;
 }
 
-/// Merges the values of all lanes of a warp. In each step a lane computes merge(a, b), and its partner merge(b, a).
-/// merge() is commutative, so all lanes get the same bits.
+/// Merges the values of all lanes of a warp. In each step a lane computes merge(a, b), and its partner merge(b, a). All
+/// lanes get the same bits, because merge() is commutative.
 template <class V, class Merge>
 __device__ V reduce_in_warp(V value, const Merge& merge) {
   for (unsigned mask = 16; mask > 0; mask /= 2) value = merge(value, from_lane(value, mask));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kName[] = "layer_norm_residual()";
 
-/// Makes the kernels' call for `x`, of shape (rows, width).
+/// Returns the arguments of the kernels for `x`, of shape (rows, width).
 NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, bool centered, double eps) {
   return {.stream = float_dtype(x, kName),
           .branch = branch,
@@ -157,8 +157,8 @@ void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weig
   }
 }
 
-/// Returns the type of the normalized tensor that kernels write: the branch's or the wanted type, or the stream's type
-/// if kernels do not take the pair of types.
+/// Returns the type in which kernels write the normalized tensor: the type of the branch, or `wanted` if there is no
+/// branch. If kernels cannot take this type together with the stream's type, returns the stream's type.
 at::ScalarType kernel_type(const at::Tensor& x, const at::Tensor& branch, at::ScalarType wanted) {
   const at::ScalarType type = branch.defined() ? branch.scalar_type() : wanted;
   const at::Tensor example = at::empty({0}, at::TensorOptions().dtype(type));

@@ -8,7 +8,7 @@
 namespace mn::kernels {
 namespace {
 
-/// Sets r[i] to the row's x plus branch, and writes it to the call's `sum`, too, if there is a branch.
+/// Sets r[i] to the sum of x and branch in one row. If there is a branch, also writes this sum to the call's `sum`.
 template <class S, class B>
 MN_INLINE void add_branch(const NormCall& call, std::int64_t begin, Real<S>* r) {
   const S* const x = static_cast<const S*>(call.x) + begin;

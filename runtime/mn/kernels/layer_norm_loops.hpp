@@ -9,7 +9,8 @@ namespace mn::kernels {
 
 /// Computes the forward of the rows [first, last).
 void norm_forward_on_host(const NormCall& call, std::int64_t first, std::int64_t last);
-/// Computes the backward of the rows [first, last), and adds their part of dg and dh to partial sum `partial`.
+/// Computes the backward of the rows [first, last), and adds their contributions to dg and dh to partial sum number
+/// `partial`.
 void norm_backward_on_host(const NormCall& call, std::int64_t first, std::int64_t last, std::int64_t partial);
 
 }  // namespace mn::kernels

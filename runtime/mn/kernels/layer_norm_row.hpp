@@ -1,4 +1,4 @@
-/// Layer norm and RMS norm on a GPU: what a team of threads (row.hpp) does for one row.
+/// Layer norm and RMS norm on a GPU: the work of a team of threads (row.hpp) on one row.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
       Some x = load_some(call.aligned, static_cast<const S*>(call.x) + begin, i, call.width);
       if (call.added != nullptr) {
         const auto b = load_some(call.aligned, static_cast<const B*>(call.added) + begin, i, call.width);
-        // The sum is rounded to the stream's type here, so forward normalizes the same numbers that backward will read.
+        // The sum is rounded to the stream's type here. Otherwise forward would normalize other numbers than backward
+        // will read.
         for (std::int64_t j = 0; j < kSome; ++j)
           x.values[j] = widen(Team::template narrow<S>(x.values[j] + static_cast<R>(b.values[j])));
         store_some<S, Team>(call.aligned, static_cast<S*>(call.sum) + begin, i, call.width, x);
@@ -67,7 +68,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
   });
 }
 
-/// What backward needs of kSome elements of a row: dn and n (layer_norm_call.hpp).
+/// The numbers that backward needs for kSome elements of a row: dn and n (layer_norm_call.hpp).
 template <class R>
 struct NormParts {
   Vector<R, kSome> d_normalized, n;
@@ -88,8 +89,8 @@ constexpr NormParts<Real<S>> load_parts(const NormCall& call, std::int64_t row, 
   return parts;
 }
 
-/// Computes the backward of one row, and adds the row's part of dg and dh to `sums`. The team has 2 × `stride` sums of
-/// its own, and each sum belongs to one thread.
+/// Computes the backward of one row, and adds the row's contributions to dg and dh to `sums`. The team has 2 × `stride`
+/// sums of its own, and each sum belongs to one thread.
 template <class S, class B, class Team>
 constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* sums,
                                  std::int64_t stride) {

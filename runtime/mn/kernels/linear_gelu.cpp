@@ -20,7 +20,7 @@ namespace mn {
 namespace kernels {
 namespace {
 
-/// Whether vectors of kSome elements (row.hpp) can hold the elements of each row.
+/// True if the elements of each row can be loaded and stored as vectors of kSome elements (row.hpp).
 bool is_aligned(const GeluCall& call) {
   std::uintptr_t bits = 0;
   for (const void* pointer : {call.x, call.d_y, static_cast<const void*>(call.d_x)})
@@ -64,8 +64,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// GELU of x, which has the bias added already, as one node of autograd's graph. The node also computes the gradient of
-/// this bias.
+/// GELU as one node of autograd's graph. The bias is already added to the input x, and the node also computes the
+/// gradient of this bias.
 class Gelu : public torch::autograd::Function<Gelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias) {

@@ -1,5 +1,5 @@
-// The kernel of gelu_backward_on_device(). Blocks side by side have one tile each; blocks one below the other share the
-// rows of a tile.
+// The kernel of gelu_backward_on_device(). Each column of blocks in the grid works on one tile of the matrix; the
+// blocks of a column share the tile's rows.
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/launch.hpp>
 #include <mn/kernels/linear_gelu_row.hpp>

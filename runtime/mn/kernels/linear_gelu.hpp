@@ -1,4 +1,4 @@
-/// A linear layer with GELU behind it, whose bias gets its gradient in GELU's backward.
+/// A linear layer followed by GELU. The backward of GELU also computes the gradient of the layer's bias.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -7,7 +7,7 @@
 
 namespace mn::kernels {
 
-/// Computes dx of the rows [first, last), and adds their part of db to partial sum `part`.
+/// Computes dx of the rows [first, last), and adds their contributions to db to partial sum number `part`.
 void gelu_backward_on_host(const GeluCall& call, std::int64_t first, std::int64_t last, std::int64_t part);
 
 }  // namespace mn::kernels

@@ -43,8 +43,8 @@ auto call_operator(const char* name, Arguments&&... arguments) {
 
 /// Number of rows that one thread computes at least.
 inline constexpr std::int64_t kRowsOfPart = 64;
-/// Returns how many parts of a matrix on the CPU get partial sums of their own, which do not depend on the number of
-/// threads.
+/// Returns how many parts the rows of a matrix on the CPU are cut into. Each part gets a partial sum of its own. The
+/// number does not depend on the number of threads.
 inline std::int64_t parts_on_host(std::int64_t rows) {
   return std::min<std::int64_t>((rows + kRowsOfPart - 1) / kRowsOfPart, 64);
 }
@@ -68,8 +68,8 @@ using NormForwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const std::optional<at::Tensor>& bias, double eps, bool centered, at::ScalarType type);
 NormForwardSignature norm_forward_operator;
 
-/// Returns the gradient of x, the gradient of the branch (empty unless `with_branch`), and partial sums of the
-/// parameters' gradients.
+/// Returns the gradient of x, the gradient of the branch (an empty tensor unless `with_branch` is true), and partial
+/// sums of the parameters' gradients.
 using NormBackwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& d_normalized, const std::optional<at::Tensor>& d_sum, const at::Tensor& sum,
     const at::Tensor& statistics, const at::Tensor& weight, bool centered, bool with_branch);
@@ -81,13 +81,14 @@ using BatchNormForwardSignature = at::Tensor(const at::Tensor& x, const std::opt
                                              at::TensorList channels, bool relu);
 BatchNormForwardSignature batch_norm_forward_operator;
 
-/// Returns the sums db and dw, (2, C), and g if there is a `mask`, otherwise an empty tensor.
+/// Returns the sums db and dw in one tensor (2, C). If there is a `mask`, also returns g, otherwise an empty tensor.
 using BatchNormSumsSignature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& x,
                                                                   const std::optional<at::Tensor>& mask,
                                                                   at::TensorList channels, bool relu);
 BatchNormSumsSignature batch_norm_sums_operator;
 
-/// Returns dx. `sums` are those of `count` values of a channel; no value: the moments do not depend on x.
+/// Returns dx. `sums` are sums over `count` values of each channel. If `sums` has no value, the moments do not depend
+/// on x.
 using BatchNormBackwardSignature = at::Tensor(const at::Tensor& dy, const at::Tensor& x, at::TensorList channels,
                                               const std::optional<at::Tensor>& sums, double count, bool relu);
 BatchNormBackwardSignature batch_norm_backward_operator;

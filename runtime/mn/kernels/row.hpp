@@ -37,7 +37,7 @@ struct alignas(sizeof(T) * N < kVectorBytes ? sizeof(T) * N : kVectorBytes) Vect
 /// The number of adjacent elements that load_some() loads.
 inline constexpr std::int64_t kSome = 4;
 
-/// Loads kSome elements from index i of a row of `width` elements on, in the type in which kernels compute. If
+/// Loads kSome elements, in the type in which kernels compute. The first has index i in a row of `width` elements. If
 /// `aligned` is true, the elements lie within the row at a multiple of a vector's alignment. If false, elements are
 /// loaded one after the other, and elements past the row's end are 0.
 template <class T>
@@ -89,7 +89,7 @@ class Row {
         lead_(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % kVectorBytes / sizeof(T))) {}
 
   [[nodiscard]] constexpr std::int64_t vectors() const { return (lead_ + count_ + kWidth - 1) / kWidth; }
-  /// Returns the index of the first element of vector v; negative if v is a partial first vector.
+  /// Returns the index in the row of the first element of vector v. Negative if the vector begins before the row.
   [[nodiscard]] constexpr std::int64_t first_of(std::int64_t v) const { return v * kWidth - lead_; }
   [[nodiscard]] constexpr bool holds(std::int64_t i) const { return i >= 0 && i < count_; }
 

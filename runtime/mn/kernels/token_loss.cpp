@@ -99,8 +99,8 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
                             const std::optional<at::Tensor>& weights, const TokenLossOptions& options,
                             bool with_gradient) {
     at::Tensor rows = logits.detach();
-    // The logits are about to be overwritten with the gradient. If a node has saved the logits, its backward now fails,
-    // instead of reading the gradient as logits.
+    // The gradient is about to overwrite the logits. If a node has saved the logits, its backward must fail, because it
+    // would read the gradient as logits. The raised version makes it fail.
     if (with_gradient && options.overwrite_logits) torch::autograd::impl::bump_version(logits);
     if (with_gradient && !options.overwrite_logits)
       rows = rows.clone(at::MemoryFormat::Contiguous);
@@ -114,8 +114,8 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
     return losses;
   }
 
-  /// gradients[0] holds a factor for the loss of each row. If the losses were added up, it is one number, expanded to
-  /// all rows.
+  /// gradients[0] holds the gradient of each row's loss, a factor for this row. If the losses were added up, all rows
+  /// have one factor: a single number, expanded to all rows.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled() || context->saved_data["used"].toBool())
       throw ArgumentError("token_loss() can be differentiated only once: its backward overwrites what it has saved");

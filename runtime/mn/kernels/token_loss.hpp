@@ -27,7 +27,7 @@ struct TokenLossOptions {
   at::Tensor weights = {};
   /// What token_loss() does with the losses of the rows.
   TokenLossReduction reduction = TokenLossReduction::kMean;
-  /// If true, the gradient overwrites the logits, so the caller must not read the logits afterwards.
+  /// If true, the gradient overwrites the logits, and the caller must not read the logits afterwards.
   bool overwrite_logits = false;
 };
 

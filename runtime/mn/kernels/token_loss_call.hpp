@@ -44,8 +44,8 @@ struct TokenLossCall {
 /// is outside of [0, V) and is not ignored gets loss and gradient NaN.
 void token_loss_on_device(const TokenLossCall& call, void* stream);
 
-/// The arguments of a product: each row is multiplied in place by its factor, or by the only factor if `count` is 1.
-/// Rows begin row_stride elements apart.
+/// The arguments of a product: each row is multiplied in place by its own factor. If `count` is 1, all rows have one
+/// factor. Rows begin row_stride elements apart.
 struct ScaleRowsCall {
   void* data = nullptr;           ///< (rows, columns)
   DType dtype = DType::kFloat32;  ///< of the data: a float dtype

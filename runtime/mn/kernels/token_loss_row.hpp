@@ -1,4 +1,4 @@
-/// The token loss on a GPU: what a team of threads (row.hpp) does for one row.
+/// The token loss on a GPU: the work of a team of threads (row.hpp) on one row.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mn::kernels {
 
-/// What is known of a part of a row: the maximum of x, the sum of exp(x − maximum), and the sum of x.
+/// Three numbers of a part of a row: the maximum of x, the sum of exp(x − maximum), and the sum of x.
 template <class R>
 struct Softmax {
   R max = -std::numeric_limits<R>::infinity();
@@ -17,14 +17,14 @@ struct Softmax {
   R total = 0;
 };
 
-/// Returns the number to subtract before exp(): the maximum, or a finite number if all elements are −∞, because −∞ −
-/// (−∞) would be NaN.
+/// Returns the number that is subtracted before exp(): the maximum. If all elements are −∞, returns a finite number,
+/// because −∞ − (−∞) would be NaN.
 template <class R>
 constexpr R shift_of(R max) {
   return max == -std::numeric_limits<R>::infinity() ? R{0} : max;
 }
 
-/// Merges two parts of a row. If a part has a NaN, max() drops it, but the sum keeps it, so the loss is NaN.
+/// Merges two parts of a row. If a part has a NaN, max() drops it, but the sum keeps it; therefore the loss is NaN.
 template <class Team, class R>
 constexpr Softmax<R> merged(const Softmax<R>& a, const Softmax<R>& b) {
   const R max = a.max > b.max ? a.max : b.max;
