@@ -20,8 +20,9 @@
 namespace mn {
 namespace {
 
-/// The largest bit pattern of all numbers, without their signs. It shows whether one of them is infinity or NaN,
-/// because infinity has a larger pattern than every number, and NaN than infinity.
+/// Returns the largest bit pattern of all numbers, without their signs. The pattern shows whether any number is
+/// infinity or NaN, because the pattern of infinity is larger than the pattern of every finite number, and the pattern
+/// of NaN is larger still.
 template <class T>
 inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
   constexpr T kWithoutSign = static_cast<T>(-1) >> 1;

@@ -14,7 +14,7 @@ namespace mn {
 
 /// Not collective: the optimizer's options and state as bytes. For a MultiNodeOptimizer, pass its actual().
 [[nodiscard]] std::string optimizer_bytes(const torch::optim::Optimizer& optimizer);
-/// Whether an archive is empty. libtorch writes an empty archive for an optimizer that has no save() of its own.
+/// True if an archive is empty. libtorch writes an empty archive for an optimizer that has no save() of its own.
 [[nodiscard]] bool is_empty_archive(std::string_view bytes);
 /// Not collective: loads options and state from an archive; the state's tensors go to `device`. libtorch throws if the
 /// archive does not match the optimizer.

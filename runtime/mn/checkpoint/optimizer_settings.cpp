@@ -28,7 +28,7 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-/// If `options` are Options, calls visit(name, number or flag) for each known setting, and returns true.
+/// Returns true if `options` are of type Options. Then also calls visit(name, number or flag) for each known setting.
 template <class Options, class Visit>
 bool visit_as(OptimizerOptions& options, const Visit& visit) {
   auto* const own = dynamic_cast<Options*>(&options);
@@ -63,7 +63,8 @@ void set(Member& member, const nlohmann::json& value) {
 
 using Names = std::vector<std::string>;
 
-/// The checkpoint's groups that share parameters with `names`: index → first shared name, with ", …" if there are more.
+/// Finds the groups of the checkpoint that share parameters with `names`. Returns for the index of each of them the
+/// first shared name, followed by ", …" if more names are shared.
 std::map<std::size_t, std::string> shared_parameters(const Names& names, const nlohmann::json& saved) {
   std::map<std::size_t, std::string> shared;
   const std::set<std::string> own(names.begin(), names.end());
@@ -81,7 +82,7 @@ std::map<std::size_t, std::string> shared_parameters(const Names& names, const n
 }  // namespace
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) {
-  // Optimizers of one kind can read each other's state.
+  // Maps each type of optimizer to its kind. Optimizers of one kind can read each other's state.
   static const std::map<std::type_index, const char*> kinds = {{typeid(torch::optim::Adam), "Adam"},
                                                                {typeid(FusedAdam), "Adam"},
                                                                {typeid(torch::optim::AdamW), "AdamW"},

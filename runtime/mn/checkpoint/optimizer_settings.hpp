@@ -13,14 +13,16 @@ class OptimizerParamGroup;
 
 namespace mn {
 
-/// Returns the optimizer's kind in checkpoints, "Adam" for torch::optim::Adam and FusedAdam; the name of the C++ type
-/// if neither libtorch nor mn has the optimizer.
+/// Returns the name by which checkpoints call the optimizer's kind, for instance "Adam" for torch::optim::Adam and
+/// FusedAdam. If the optimizer is neither libtorch's nor mn's, returns the name of its C++ type.
 [[nodiscard]] std::string optimizer_kind(const torch::optim::Optimizer& optimizer);
 
-/// Returns an object for each parameter group, setting → number; empty objects for optimizers of other libraries.
+/// Returns one object for each parameter group, which maps names of settings to numbers. The objects are empty for
+/// optimizers of other libraries.
 [[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
 
-/// Sets a parameter group's settings that `values` has, one object of the list from optimizer_settings().
+/// Sets those settings of a parameter group that `values` has. `values` is one object of the list from
+/// optimizer_settings().
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
 /// Call it after a resume has loaded the checkpoint's settings. `then` has the settings that the old program gave its

@@ -31,7 +31,8 @@ using torch::optim::OptimizerParamState;
 
 constexpr const char* kMaster = "master";
 
-/// If `state` is a State, calls visit(name, member) for each tensor and for the count of steps, and returns true.
+/// Returns true if `state` is of type State. Then also calls visit(name, member) for each tensor and for the count of
+/// steps.
 template <class State, class Visit>
 bool visit_state_as(OptimizerParamState& state, const Visit& visit) {
   auto* const own = dynamic_cast<State*>(&state);
@@ -56,7 +57,8 @@ void visit_state(OptimizerParamState& state, const Visit& visit) {
                     visit_state_as<torch::optim::AdagradParamState>(state, visit));
 }
 
-/// Makes the state of one parameter. Null if only libtorch's archive can hold the optimizer's state.
+/// Makes the state of one parameter. Returns null if only libtorch's archive can hold the state of this kind of
+/// optimizer.
 std::unique_ptr<OptimizerParamState> make_state(const Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
   if (kind == "SGD" || kind == "LARS") return std::make_unique<torch::optim::SGDParamState>();
@@ -83,8 +85,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// Makes a tensor of this form, with the strides of the parameter if the shapes are equal: updates are fastest if both
-/// tensors lie in memory in the same way.
+/// Makes a tensor of this form. If the shapes are equal, the tensor gets the strides of the parameter, because updates
+/// are fastest if both tensors lie in memory in the same way.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
@@ -94,7 +96,7 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 }  // namespace
 
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
-  // Parameters that are not in the module are numbered in the order of the groups.
+  // A parameter that is not in the module is named by its number in the order of the groups.
   std::map<const c10::TensorImpl*, std::string> known;
   for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
   std::vector<std::vector<std::string>> names;
@@ -170,7 +172,7 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
-  // The names are checked first, because a mismatch must throw before anything is changed.
+  // The names are checked first, because a mismatch must throw before the optimizer changes.
   check_names(groups);
   const auto state = make_state(optimizer);
   if (!state) throw DataError("the checkpoint has no archive of this optimizer");
@@ -207,7 +209,8 @@ void OptimizerLoad::check_names(const json& groups) const {
   }
 }
 
-/// An archive identifies parameters by their order alone: throws DataError if the order has changed.
+/// Throws DataError if the order of the parameters has changed, because an archive identifies parameters by their order
+/// alone.
 void OptimizerLoad::check_order(const json& groups) const {
   check_names(groups);
   for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
@@ -249,14 +252,15 @@ void OptimizerLoad::finish(c10::Device device) {
       }
       any = true;
     });
-    // A parameter that was never updated has no state: a state of zeros would mean something else.
+    // A parameter that was never updated gets no state, because a state of zeros would mean something else.
     if (any) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
-  // The order of groups may differ in the checkpoint. A group is therefore found by the name of its first parameter.
+  // The groups of the checkpoint may be in another order. Therefore a group is found by the name of its first
+  // parameter.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

@@ -31,19 +31,22 @@ inline constexpr const char* kArchive = "archive";
 [[nodiscard]] std::vector<std::vector<std::string>> parameter_names(torch::optim::Optimizer& optimizer,
                                                                     const torch::nn::Module& module);
 
-/// The tensors of the optimizer's state, for a checkpoint. Most share the memory of the state.
+/// Returns the tensors of the optimizer's state for a checkpoint. Most of them share the memory of the state.
 [[nodiscard]] NamedTensors optimizer_tensors(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 /// The optimizer's groups for a checkpoint: a list of {"parameters": names, "settings": values}.
 [[nodiscard]] nlohmann::json optimizer_groups(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 
-/// Returns the state's bytes once all parameters were updated; 0 for optimizers of other libraries.
+/// Returns how many bytes the state will have once all parameters were updated. Returns 0 for optimizers of other
+/// libraries.
 [[nodiscard]] std::uint64_t optimizer_state_bytes(torch::optim::Optimizer& optimizer);
 
-/// The constructor allocates the state's tensors, the caller fills them, and finish() makes them the state.
+/// Loads an optimizer's state in three steps: the constructor allocates tensors, the caller fills them, and finish()
+/// makes them the optimizer's state.
 class OptimizerLoad {
  public:
   /// `saved` has the dtypes and shapes of the optimizer's tensors in the checkpoint. Throws DataError if the names of
-  /// the parameters do not match the checkpoint or, for an archive, their order.
+  /// the parameters do not match the checkpoint. For an archive also throws if the order of the parameters does not
+  /// match.
   OptimizerLoad(torch::optim::Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                 const nlohmann::json& groups);
   [[nodiscard]] const NamedTensors& tensors() const noexcept { return tensors_; }

@@ -33,7 +33,8 @@ void check_same(const std::string& name, const at::Tensor& wanted, const TensorF
                   shape_text(wanted.sizes()) + " in this one");
 }
 
-/// Whether the tensor `name` is to be skipped: `skipped` has `name`, or the name of a layer that holds the tensor.
+/// True if `skipped` contains the name of the tensor, or the name of a layer that holds the tensor. Then the tensor is
+/// not loaded.
 bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
   return std::ranges::any_of(skipped, [&](const std::string& layer) {
     return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
@@ -52,7 +53,8 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// Returns advice if the file lacks `name`, but has a longer name, such as "model." + `name`; else an empty text.
+/// Returns advice if the file lacks `name` but has a longer name, such as "model." + `name`. Otherwise returns an empty
+/// text.
 std::string prefix_advice(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";
@@ -65,7 +67,8 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
   NamedTensors absent;
   for (const auto& [name, tensor] : own) {
     const auto found = forms.find(name);
-    // Files of older frameworks lack this count, which only a batch normalization without momentum reads.
+    // A file may lack this count, because older frameworks do not write it, and only a batch normalization without
+    // momentum reads it.
     if (found == forms.end() && name.ends_with(".num_batches_tracked")) {
       absent.emplace_back(name, tensor);
       continue;
@@ -95,7 +98,8 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Replaces weights by the averages that the checkpoint has, under any name of a parameter.
+/// Replaces each weight by its average if the checkpoint has an average. A parameter with several names may have its
+/// average under any of them.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
@@ -106,7 +110,7 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions, con
   }
 }
 
-/// The texts in the object that `document` has under the key `name`. Empty if there is no such object.
+/// Returns the texts of the JSON object `name` in `document`, by key. Returns none if there is no such object.
 Metadata metadata_of(const json& document, const char* name) {
   Metadata metadata;
   if (!document.is_object() || !document.contains(name)) return metadata;
@@ -116,7 +120,8 @@ Metadata metadata_of(const json& document, const char* name) {
   return metadata;
 }
 
-/// True for a checkpoint, false for a file or a folder with weights. Throws DataError for any other folder.
+/// True if `path` is a checkpoint. False if it is a file, or a folder with weights. Throws DataError for any other
+/// folder.
 bool is_saved_checkpoint(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path) || has_weights_files(path)) return false;
   if (is_committed(path)) return true;
@@ -132,7 +137,8 @@ Metadata read_metadata(const std::filesystem::path& path) {
   return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
 }
 
-/// Collective: rank 0 passes the tensors of `path` to copy(tensors, source), and all ranks take its weights.
+/// Collective: rank 0 reads the tensors of `path` and passes them to copy(tensors, source). Then all ranks get rank 0's
+/// weights.
 template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                   const std::vector<std::string>& skip, const Copy& copy) {
@@ -183,7 +189,8 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
     if (tensor.is_complex()) complex.push_back(name);
     tensor = as_pairs(tensor);
   }
-  // Invariant 1: wide elements first, so that every tensor is aligned for readers that map the file; then by name.
+  // Invariant 1: tensors with the widest elements come first, because readers that map the file into memory need each
+  // tensor aligned. Tensors with elements of equal width are sorted by name.
   std::ranges::sort(ordered, {}, [](const auto& named) {
     return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
   });
@@ -238,7 +245,7 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
   TensorForms forms;
   for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
-  // All tensors are compared before the first copy, so after an error the module is unchanged.
+  // All tensors are compared before the first copy. Therefore the module is unchanged after an error.
   const NamedTensors absent = check_tensors(own, std::move(forms), source);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();

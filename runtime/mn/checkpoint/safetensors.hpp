@@ -1,8 +1,10 @@
-/// Weights in a safetensors file, for any framework (https://github.com/huggingface/safetensors).
+/// Reads and writes weights in safetensors files, which any framework can read
+/// (https://github.com/huggingface/safetensors).
 ///
-/// The file: the header's size (u64, little endian), the header, then the data of all tensors without gaps. The header
-/// is JSON: for each tensor its name, dtype, shape, begin and end in the data.
-/// (1) Files are written with wide elements first, and the data begins at a multiple of 8, so each tensor is aligned.
+/// The file holds the header's size (u64, little endian), the header, then the data of all tensors without gaps. The
+/// header is JSON. It has each tensor's name, dtype and shape, and where the tensor begins and ends in the data.
+/// (1) Tensors with the widest elements are written first, and the data begins at a multiple of 8; therefore each
+///     tensor is aligned.
 /// (2) Reading accounts for every byte: a gap between tensors, an overlap, or bytes after the last tensor are errors.
 /// Cost: a copy of all tensors in host memory.
 #pragma once
@@ -33,8 +35,8 @@ struct SavedTensor;
 /// Reads a file, and returns its tensors as from_safetensors() does.
 [[nodiscard]] NamedTensors load_safetensors(const std::filesystem::path& path);
 
-/// Under this name the weight-averaging extension stores averages in a checkpoint. load_model() prefers averages to
-/// weights.
+/// The name under which the weight-averaging extension stores averages in a checkpoint. If a checkpoint has averages,
+/// load_model() loads them in place of the weights.
 inline constexpr const char* kWeightAverage = "WeightAverage";
 
 /// The dtype and shape of a tensor.
@@ -45,7 +47,7 @@ struct TensorForm {
 /// Maps names of tensors to their dtypes and shapes.
 using TensorForms = std::map<std::string, TensorForm>;
 
-/// The dtype and shape of a tensor in a checkpoint. If the checkpoint has pairs for complex numbers, the dtype is
+/// Returns dtype and shape of a tensor in a checkpoint. If the checkpoint stores complex numbers as pairs, the dtype is
 /// complex.
 [[nodiscard]] TensorForm form_of(const SavedTensor& saved);
 
@@ -54,41 +56,42 @@ using TensorForms = std::map<std::string, TensorForm>;
 /// num_batches_tracked may be missing in `forms`; they are returned, and the caller sets them to 0.
 [[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source);
 
-/// Not collective: copies `tensors` into the module's parameters and buffers, except those that `skip` names, by their
-/// layer or themselves. Unless names, shapes and dtypes match the module's, throws a DataError that begins with
-/// `source`, before any copy.
+/// Not collective: copies `tensors` into the module's parameters and buffers. Skips a tensor if `skip` has its name or
+/// the name of its layer. If names, shapes or dtypes do not match the module's, throws a DataError that begins with
+/// `source` before any copy.
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
-/// Texts in the header of a file, beside its tensors: key → text.
+/// Texts in the header of a file, which do not belong to a tensor: a map from keys to texts.
 using Metadata = std::map<std::string, std::string>;
-/// The name of the extension whose state in a checkpoint is a Metadata.
+/// The name of an extension. Its state in a checkpoint is of type Metadata.
 inline constexpr const char* kModelMetadata = "ModelMetadata";
 
-/// Collective: rank 0 writes its weights to `path`, atomically, and first makes the folder of `path` if need be; all
-/// ranks wait. Throws an equal DataError on every rank.
+/// Collective: rank 0 writes its weights to the file `path`, and all ranks wait. The file appears in one step, when it
+/// is complete. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
                 Metadata metadata = {});
-/// Collective: returns the metadata of a safetensors file or of a checkpoint. Empty if it has none. Throws an equal
+/// Collective: returns the metadata of a safetensors file or of a checkpoint, or none if it has none. Throws an equal
 /// DataError on every rank if the file cannot be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
-/// Collective: rank 0 reads the weights and broadcasts them. `path` is a safetensors file; a folder with
-/// model.safetensors, or with model.safetensors.index.json and the files that this index names; or a checkpoint, from
-/// which averaged weights are preferred. `skip` names layers ("fc") and tensors ("fc.bias") that keep rank 0's weights,
-/// such as the head of a network for new classes. Floating-point tensors are cast to the module's dtype. From names,
-/// the "module." and "_orig_mod." of PyTorch's wrappers and a common prefix are removed. Rank 0 logs these changes.
-/// Throws an equal DataError on every rank, also if the model lacks a layer or tensor that `skip` names.
+/// Collective: rank 0 reads the weights and broadcasts them. `path` is one of three: a safetensors file; a folder with
+/// model.safetensors, or with model.safetensors.index.json and the files that this index names; or a checkpoint, whose
+/// averaged weights, if there are any, are taken in place of the weights. `skip` names layers ("fc") and tensors
+/// ("fc.bias") that keep rank 0's weights, such as the head of a network for new classes. Floating-point tensors are
+/// cast to the module's dtype. The words "module." and "_orig_mod." of PyTorch's wrappers, and a common prefix, are
+/// removed from names. Rank 0 logs these changes. Throws an equal DataError on every rank, also if the model lacks a
+/// layer or tensor that `skip` names.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 
-/// What load_matching() did with each tensor: lists of names.
+/// The result of load_matching(): lists of the names of tensors that were loaded or not.
 struct LoadReport {
   std::vector<std::string> loaded;      ///< loaded from the file
   std::vector<std::string> other_form;  ///< in both, with a different shape or dtype
   std::vector<std::string> missing;     ///< in the model alone
   std::vector<std::string> extra;       ///< in the file alone
 };
-/// The report as one line: the number of loaded tensors, and the names of all others.
+/// Returns the report as one line: the number of loaded tensors, and the names of all other tensors.
 [[nodiscard]] std::string to_string(const LoadReport& report);
 
 /// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; all other

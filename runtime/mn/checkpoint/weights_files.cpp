@@ -59,7 +59,8 @@ nlohmann::json read_document(const fs::path& index) {
   }
 }
 
-/// The names of the tensors in each file that an index names. All files must lie in the folder of the index.
+/// Returns the names of files, and for each file the names of its tensors, as an index file lists them. All files must
+/// lie in the folder of the index.
 std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
   std::map<std::string, std::set<std::string>> files;
   const nlohmann::json document = read_document(index);

@@ -14,13 +14,16 @@ namespace mn {
 /// index, throws a DataError that names the file.
 [[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
 
-/// Returns `path` itself if it is a file; in a folder the index or, without an index, model.safetensors.
+/// Returns `path` itself if it is a file. If `path` is a folder, returns the path of its index, or of model.safetensors
+/// if the folder has no index.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// True if read_weights() can read the folder; false for a checkpoint's folder, which SavedCheckpoint reads.
+/// True if read_weights() can read the folder. False for the folder of a checkpoint, because SavedCheckpoint reads
+/// checkpoints.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
 
-/// Text for an error: how to convert the weights of PyTorch (pytorch_model*.bin) in a folder. Empty if it has none.
+/// Returns a text for an error message: how to convert the weights of PyTorch (pytorch_model*.bin) in a folder. Returns
+/// an empty text if the folder has no weights of this kind.
 [[nodiscard]] std::string conversion_of(const std::filesystem::path& folder);
 
 }  // namespace mn

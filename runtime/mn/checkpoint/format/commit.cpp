@@ -39,7 +39,8 @@ bool is_own_file(const std::string& name) {
 
 bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
-/// The files of a checkpoint or of a stopped save. Invariant 3: throws DataError if `path` holds any other file.
+/// Returns the files of a checkpoint or of a stopped save in the folder `path`. Throws DataError if the folder holds
+/// any other file, because only a checkpoint's own files may be removed (invariant 3).
 std::vector<fs::path> own_files(const fs::path& path) {
   constexpr const char* kRemedy = ": give another name, or remove it";
   if (!fs::is_directory(fs::symlink_status(path))) {
@@ -63,8 +64,8 @@ std::vector<fs::path> own_files(const fs::path& path) {
   return files;
 }
 
-/// Invariant 2: `folder` takes the place of the old checkpoint `path`, in one step if the file system can exchange
-/// names. Otherwise `path` is absent for a moment.
+/// Invariant 2: the folder `folder` gets the name `path` of an old checkpoint. If the file system can exchange names,
+/// this is one step; otherwise `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -93,7 +94,8 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // Invariant 2: an old checkpoint stays until the new one, in a folder beside it, is complete.
+  // Invariant 2: an old checkpoint stays until the new one is complete. Therefore the new one is written to a folder
+  // beside it.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
@@ -102,7 +104,8 @@ fs::path begin_save(const fs::path& path) {
 }
 
 void commit_save(const fs::path& folder, const fs::path& path, const Manifest& manifest) {
-  // All ranks have written and synced their shards. A wrong size here means that a resume would find the shard damaged.
+  // All ranks have written and synced their shards. The sizes are checked, because a resume would take a shard of a
+  // wrong size as damaged.
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / checkpoint_shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
@@ -114,7 +117,7 @@ void abandon_save(const fs::path& folder) noexcept {
   try {
     remove_checkpoint(folder);
   } catch (const std::exception&) {
-    // The folder stays. The next save of the path removes the folder, or reports an error.
+    // If the folder cannot be removed, it stays. The next save to this path removes the folder, or reports an error.
   }
 }
 

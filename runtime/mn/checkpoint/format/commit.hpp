@@ -25,21 +25,21 @@ namespace mn {
 inline constexpr const char* kReplacingEnd = ".replacing";
 inline constexpr const char* kReplacedEnd = ".replaced";
 
-/// Called by one rank: makes the folder for the shards of a save, and returns its path. Invariant 2: this is `path`, or
-/// a folder beside it if `path` is a checkpoint already. Throws DataError if the folder cannot be made, or if `path`
-/// holds files that are not a checkpoint's.
+/// Called by one rank: makes the folder for the shards of a save, and returns the folder's path. This is `path`, or a
+/// folder beside it if `path` is a checkpoint already (invariant 2). Throws DataError if the folder cannot be made, or
+/// if `path` holds files that are not a checkpoint's.
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);
 /// Called by one rank after all shards were written: commits the checkpoint. Throws DataError if a shard is missing.
 void commit_save(const std::filesystem::path& folder, const std::filesystem::path& path, const Manifest& manifest);
 /// Called by one rank after a failed save: removes its folder, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// Whether `path` is a folder, not a link, with no other files than those of a checkpoint or of a stopped save. mn
-/// removes, renames and replaces no other paths.
+/// True if `path` is a folder, not a link, and holds only files of a checkpoint or of a stopped save. mn removes,
+/// renames and replaces no other paths.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
-/// Removes a checkpoint, or the files of a stopped save. The manifest is removed first, so that no checkpoint ever
-/// lacks a shard. Throws DataError on failure, or unless is_own(path).
+/// Removes a checkpoint, or the files of a stopped save. The manifest is removed first; therefore no checkpoint ever
+/// lacks a shard. Throws DataError on failure, or if is_own(path) is false.
 void remove_checkpoint(const std::filesystem::path& path);
 
 }  // namespace mn

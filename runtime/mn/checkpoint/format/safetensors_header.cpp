@@ -33,7 +33,7 @@ class Parser {
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    // A damaged file may have any 64-bit number here: a sum could wrap around.
+    // A damaged file may hold any 64-bit number here. The check subtracts, because a sum could overflow.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -45,8 +45,8 @@ class Parser {
   }
 
  private:
-  /// Throws an error with the kind of the file, if it is known. Call it only if no header follows the length: a valid
-  /// length may look like the first bytes of another kind.
+  /// If the file is of another known kind, throws an error that names this kind. Call it only if no header follows the
+  /// length, because a valid length may look like the first bytes of another kind.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;
@@ -158,7 +158,8 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
 
 std::string safetensors_header(const nlohmann::json& header) {
   std::string text = header.dump();
-  // Blanks lengthen the header to a multiple of 8 bytes, so the data are aligned, as in the reference implementation.
+  // Blanks lengthen the header to a multiple of 8 bytes, because the data must be aligned, as in the reference
+  // implementation.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;

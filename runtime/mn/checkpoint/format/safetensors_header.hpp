@@ -20,12 +20,12 @@ struct SafetensorsEntry {
   bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
 };
 
-/// The key in a file's metadata under which the complex tensors, which are stored as pairs, are listed as JSON text.
+/// The key of a text in a file's metadata. The text is a JSON list of the complex tensors, which are stored as pairs.
 inline constexpr const char* kComplexKey = "complex";
-/// True for real numbers with a last dimension of 2, which may be complex numbers as pairs.
+/// True if the tensor has real numbers and a last dimension of 2. It may then hold complex numbers as pairs.
 [[nodiscard]] bool are_pairs(std::string_view dtype, const std::vector<std::int64_t>& shape) noexcept;
 
-/// The number of bytes of one element. 0 for an unknown dtype.
+/// Returns the number of bytes of one element, or 0 for an unknown dtype.
 [[nodiscard]] std::uint64_t safetensors_element_bytes(std::string_view dtype) noexcept;
 
 /// The number of bytes of a tensor. For an unknown dtype or an impossible shape, throws a DataError that begins with
@@ -34,11 +34,11 @@ inline constexpr const char* kComplexKey = "complex";
 [[nodiscard]] std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtype,
                                               const std::vector<std::int64_t>& shape, const std::string& source);
 
-/// The first bytes of a file: the size of the header, the header, and blanks up to a multiple of 8 bytes.
+/// Returns the first bytes of a file: the size of the header, the header, and blanks up to a multiple of 8 bytes.
 [[nodiscard]] std::string safetensors_header(const nlohmann::json& header);
 
-/// Reads only the header of a file. Null if the file has no header (parse_safetensors_header() reports the reason).
-/// Throws DataError if the file cannot be read, or if the header is not JSON.
+/// Reads only the header of a file. Returns null if the file has no header (parse_safetensors_header() reports the
+/// reason). Throws DataError if the file cannot be read, or if the header is not JSON.
 [[nodiscard]] nlohmann::json read_safetensors_header(const std::filesystem::path& path);
 
 /// Returns the tensors of a file in the order of their data. If the header violates the format, or a byte after the

@@ -58,7 +58,8 @@ void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
-  // One open shard is enough: tensors are read in the order of their names, and neighbors mostly share a shard.
+  // Only one shard is open at a time. This is enough, because tensors are read in the order of their names, and
+  // neighbors mostly share a shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
   const auto open_file = [&] {
@@ -80,7 +81,8 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   return opened_->second;
 }
 
-/// Reads a piece in chunks, each into room_for(its first byte within the piece, its bytes), and checks the checksum.
+/// Reads a piece of a tensor in chunks, and checks the checksum. room_for(first byte within the piece, bytes) returns
+/// the memory for each chunk.
 template <class RoomFor>
 void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece,
                                  const RoomFor& room_for) {

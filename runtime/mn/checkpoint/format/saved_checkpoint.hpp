@@ -1,4 +1,4 @@
-/// A checkpoint on storage, read without libtorch and MPI. No call is collective.
+/// Reads a checkpoint from storage, without libtorch and MPI. No call is collective.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,8 @@ namespace mn {
 /// True if the storage fails, or if the process has no permission to read. False if the file is absent or damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
-/// Called in the catch block of `error`: warns and waits before the next attempt. Rethrows after the last attempt, and
-/// if is_of_storage(error) is false.
+/// Call it in the catch block of `error`: warns and waits before the next attempt. Rethrows the error after the last
+/// attempt, and if the error does not come from the storage (is_of_storage(error) is false).
 void wait_to_retry(const FileError& error, int attempt);
 
 /// Returns work(). If the storage fails, warns and calls `work` again after half a second, and after two more.
@@ -69,10 +69,11 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard that was read last
 };
 
-/// The status of `path`. Throws FileError if the storage fails: a file must not look absent for a moment.
+/// Returns the status of `path`. Throws FileError if the storage fails, because a file must not look absent only for
+/// this reason.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
-/// Whether the folder is a checkpoint, that is, holds a manifest. Throws FileError if the storage fails.
+/// True if the folder is a checkpoint, that is, holds a manifest. Throws FileError if the storage fails.
 [[nodiscard]] bool is_committed(const std::filesystem::path& folder);
 
 }  // namespace mn

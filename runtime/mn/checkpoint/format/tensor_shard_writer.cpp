@@ -58,7 +58,7 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
-/// A tensor's pieces may be in the shards in any order.
+/// Sorts the pieces of each tensor, because they may be in the shards in any order.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }

@@ -16,7 +16,8 @@ namespace mn {
 /// exists, throws a FileError that names the file. Memory holds only the header.
 class TensorShardWriter {
  public:
-  /// Writes the header. `parts` are in the order of their data: wide elements come first, so that all are aligned.
+  /// Writes the header. `parts` are in the order of their data. Parts with wide elements come first, because then every
+  /// part is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
   /// Appends the next bytes of the current part, at most up to the end of the part. Call it for an empty part, too.
   void write(std::span<const std::byte> bytes);
