@@ -9,13 +9,13 @@
 namespace mn {
 namespace {
 
-/// Returns the index of the first rule that matches the name; rules.size() if no rule matches.
+/// Returns the index of the first rule that matches the name. Returns rules.size() if no rule matches.
 std::size_t rule_of(const std::string& name, const std::vector<GroupRule>& rules) {
   const auto matches = [&](const GroupRule& rule) { return matches_name(rule.pattern, name); };
   return static_cast<std::size_t>(std::ranges::find_if(rules, matches) - rules.begin());
 }
 
-/// Adds the parameters to `plan` as one group, or as two groups: one with weight decay, one without.
+/// Adds the parameters to `plan`. They form one group, or two groups if some have weight decay and others have none.
 void add_groups(std::vector<PlannedGroup>& plan, const std::vector<at::Tensor>& parameters,
                 std::optional<std::size_t> rule, double weight_decay, Decay decay) {
   PlannedGroup decayed{{}, rule, weight_decay}, plain{{}, rule, 0};

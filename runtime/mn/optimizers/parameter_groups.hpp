@@ -47,13 +47,13 @@ struct PlannedGroup {
   double weight_decay = 0;             ///< of these parameters
 };
 
-/// Divides parameters as parameter_groups() does, for an optimizer with the weight decay `weight_decay`.
+/// Makes the groups that parameter_groups() would make, for an optimizer with the weight decay `weight_decay`.
 [[nodiscard]] std::vector<PlannedGroup> plan_groups(const NamedTensors& parameters, const std::vector<GroupRule>& rules,
                                                     double weight_decay, Decay decay);
 
-/// Divides the model's parameters by the rules: first the parameters that no rule matches, then those of each rule.
-/// Within a rule, the parameters without weight decay form a group of their own. A parameter that several modules share
-/// is listed once. Local. Throws ArgumentError if a rule gets no parameter.
+/// Divides the model's parameters into groups by the rules. First come the parameters that no rule matches, then the
+/// parameters of each rule. Within a rule, the parameters without weight decay form their own group. A parameter that
+/// several modules share is listed once. Local. Throws ArgumentError if a rule gets no parameter.
 template <class Options>
 [[nodiscard]] ParameterGroups parameter_groups(const torch::nn::Module& model, const Options& options,
                                                const std::vector<GroupRule>& rules = {},

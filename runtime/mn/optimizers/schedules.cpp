@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-/// Follows half a cosine from `first` to `last`. `done` is the fraction of the way, from 0 to 1.
+/// Returns a value on half a cosine that leads from `first` to `last`. `done` is the fraction of the way, from 0 to 1.
 double half_cosine(double first, double last, double done) {
   return last + (first - last) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
@@ -48,8 +48,8 @@ Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising)
 
 Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   return [first, iterations, after = std::move(after)](std::int64_t iteration) {
-    // The warm-up rises to the rate that `after` has at this iteration, so the rate does not jump when the warm-up
-    // ends.
+    // The warm-up rises to the rate that `after` has at this iteration. Therefore the rate does not jump when the
+    // warm-up ends.
     const double target = after(iteration);
     if (iteration >= iterations) return target;
     return first + (target - first) * static_cast<double>(iteration) / static_cast<double>(iterations);
