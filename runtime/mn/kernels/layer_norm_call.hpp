@@ -52,9 +52,9 @@ struct NormCall {
   return stream == branch || (stream == DType::kFloat32 && is_16_bits);
 }
 
-/// Enqueues the forward on `stream` (a cudaStream_t).
+/// Enqueues the forward pass on the CUDA stream `stream` (a cudaStream_t).
 void norm_forward_on_device(const NormCall& call, void* stream);
-/// Enqueues the backward.
+/// Enqueues the backward pass on the CUDA stream `stream`.
 void norm_backward_on_device(const NormCall& call, void* stream);
 /// Returns the number of partial sums that the backward on the current GPU writes.
 [[nodiscard]] std::int64_t norm_partials_on_device(const NormCall& call);

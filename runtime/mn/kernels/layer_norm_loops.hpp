@@ -1,4 +1,5 @@
-/// Layer norm and RMS norm on the CPU (layer_norm_call.hpp): loops over rows, which any number of threads may share.
+/// Layer norm and RMS norm on the CPU (layer_norm_call.hpp). Each function works on a range of rows; several threads
+/// may work on different ranges.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-/// The backward of GELU on the CPU (linear_gelu_call.hpp): loops over rows, which any number of threads may share.
+/// The backward of GELU on the CPU (linear_gelu_call.hpp). The function works on a range of rows; several threads may
+/// work on different ranges.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace mn {
 
-/// What token_loss() does with the losses of the rows.
+/// How token_loss() combines the losses of the rows.
 enum class TokenLossReduction : std::uint8_t {
   kMean,  ///< mean of the rows that count, by their weights
   kSum,   ///< sum of losses × weights

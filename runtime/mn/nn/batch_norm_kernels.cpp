@@ -60,8 +60,9 @@ ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& c
   return {mean, at::rsqrt(variance + eps)};
 }
 
-/// True if libtorch's kernel may merge the ranks' moments (2). The kernel's divisor is not 0 if this rank has at least
-/// two values, and the estimated number of all values must fit into 32 bits.
+/// True if libtorch's kernel may merge the ranks' moments (invariant 2). The kernel's divisor is not 0 if the calling
+/// rank has at least two values. The number of all values, estimated from the calling rank's number, must fit into 32
+/// bits.
 bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
   return own_count >= 2 && own_count < (std::int64_t{1} << 30) / ranks;
 }

@@ -9,8 +9,8 @@
 
 namespace mn {
 
-/// The dtype that mn's kernels compute with for tensors of this type; no value if it is not float16, bfloat16, float32
-/// or float64.
+/// Converts libtorch's type to mn's name of the type. Returns no value if `type` is not float16, bfloat16, float32 or
+/// float64, because mn's kernels take only these.
 [[nodiscard]] inline std::optional<DType> float_type(at::ScalarType type) {
   switch (type) {
     case at::kHalf:

@@ -10,13 +10,13 @@
 
 namespace mn::exported {
 
-/// Gives each value of a graph the number of its storage, node by node. A view has the same storage as its base.
+/// Numbers the memory (storage) of each value of a graph. Two values that share memory, such as a view and its base,
+/// have one number.
 class Storages {
  public:
   /// The storage of input i has number i.
   explicit Storages(const std::vector<std::string>& inputs);
-  /// The storage of the program's input i has number i, except that tied tensors have the storage of the first tied
-  /// input.
+  /// Input i of the program has storage i. If several inputs are tied (one tensor), all have the number of the first.
   explicit Storages(const Program& program);
 
   [[nodiscard]] std::size_t of(const std::string& value) const;
