@@ -19,8 +19,8 @@ struct Group {
   std::optional<double> warmup = {};        ///< "warmup=N": epochs in which the rate of the group's own schedule rises
 };
 
-/// Parses the values of all --group options. Throws UsageError if a value has another form, or if two values have equal
-/// patterns.
+/// Parses the values of all --group options. Throws UsageError if a value does not have the form PATTERN:SETTING,…, or
+/// if two values have equal patterns.
 [[nodiscard]] std::vector<Group> parse_groups(const std::vector<std::string>& texts);
 
 /// Returns the rules of the groups in the form that parameter_groups() takes.

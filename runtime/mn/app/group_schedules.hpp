@@ -18,8 +18,8 @@ namespace mn::app {
 
 /// Makes the schedule of each group of parameters. `names` is the result of group_names(). `common` is the schedule of
 /// --schedule, and `rate` is the learning rate without the factors of --group. While a group is frozen, its rate is 0.
-/// A schedule of a group's own begins when the group's frozen epochs end, and lasts until the end of training. If the
-/// function `lowered` is given, it changes all schedules except those of groups with "schedule=NAME".
+/// If a group has "schedule=NAME", this schedule begins when the group's frozen epochs end, and lasts until the end of
+/// training. The function `lowered`, if given, changes the schedules of all groups without "schedule=NAME".
 [[nodiscard]] std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
                                                     const Schedule& common, double rate, const TrainingSize& size,
                                                     const std::function<Schedule(Schedule)>& lowered = {});

@@ -80,7 +80,8 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype);
     // MPI requires that all ranks pass MPI_IN_PLACE, or none. The parts of some ranks may already lie at their places
-    // in `out`. Therefore a rank with a part elsewhere on the host copies the part to the rank's place in `out`.
+    // in `out`, so all ranks pass it. A rank whose part lies elsewhere in host memory first copies the part to its
+    // place in `out`.
     bool in_place = is_in_place(out, in, rank());
     if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();

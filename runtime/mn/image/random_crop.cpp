@@ -47,8 +47,8 @@ std::pair<int, int> resized_size(int width, int height, const CropOptions& optio
   return width <= height ? std::pair(resize, longer(height, width)) : std::pair(longer(width, height), resize);
 }
 
-/// The pixels of the image that influence the part `box`, if the whole image is first shrunk by the factors scale_x and
-/// scale_y, and the part is cut afterwards.
+/// Suppose that the whole image is shrunk by the factors scale_x and scale_y, and that the part `box` is then cut out.
+/// Returns the region of the original image whose pixels influence this part.
 Region surroundings(const Box& box, double scale_x, double scale_y, int radius, int width, int height) {
   const double radius_x = radius * std::max(scale_x, 1.0) + 1;
   const double radius_y = radius * std::max(scale_y, 1.0) + 1;

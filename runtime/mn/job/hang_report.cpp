@@ -83,7 +83,8 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// Makes the report of rule 1, if a rank waits in a call for a rank that has left main. No value if no rank does.
+/// Makes the report of rule 1 if a rank is in a call and waits there for another rank, which has left main. Otherwise
+/// returns no value.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};

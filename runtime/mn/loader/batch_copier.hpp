@@ -15,8 +15,8 @@
 
 namespace mn {
 
-/// A copy of a batch to a GPU that may still be under way. A worker starts the copy; the user of the batch calls
-/// wait().
+/// A copy of a batch to a GPU. The copy may still be under way: a worker starts the copy, and the user of the batch
+/// calls wait().
 class CopyTicket {
  public:
   CopyTicket() = default;

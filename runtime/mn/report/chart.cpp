@@ -76,8 +76,8 @@ class Axes {
     range = {range.least - margin, range.most + margin};
   }
 
-  /// Returns the numbers to show beside an axis: in the range, all multiples of a step. The step is 1, 2 or 5 times a
-  /// power of ten, chosen so that there are about three to seven numbers.
+  /// Returns the numbers to show beside an axis: all multiples of a step that lie in the range. The step is 1, 2 or 5
+  /// times a power of ten, chosen so that there are about three to seven numbers.
   static std::vector<double> ticks(const Range& range) {
     const double wanted = (range.most - range.least) / 7;
     const double power = std::pow(10, std::floor(std::log10(wanted)));

@@ -43,7 +43,7 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  // All attempts have failed. The next attempt begins at once, because no earlier attempt needs a head start.
+  // If all attempts so far have failed, the next attempt begins at once, because no earlier attempt needs a head start.
   if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;
   if (now < next_) return;
   // The peer's addresses are looked up only now, because a name server may be slow, and most peers call this process
