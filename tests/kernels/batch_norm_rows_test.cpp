@@ -70,7 +70,7 @@ BatchNormResults run_kernels(const BatchNormInput& given, bool last, bool aligne
                      .partials = partials.data_ptr(),
                      .d_x = d_x.data_ptr()};
   SerialTeam team(64);
-  std::vector<kernels::ThreadSums<kernels::Real<T>>> kept(64);
+  std::vector<kernels::ThreadSums<Real<T>>> kept(64);
   for_parts(call, parts, [&](const auto& part) { kernels::batch_norm_forward_strip<T>(team, call, part); });
   for_parts(call, parts, [&](const auto& part) { kernels::batch_norm_sums_strip<T>(team, call, part, kept.data()); });
   const at::Tensor sums = partials.sum(0);

@@ -46,7 +46,7 @@ void expect_tiles(std::int64_t rows, std::int64_t width, bool aligned, at::Scala
                                .parts = kParts,
                                .partials = partials.data_ptr()};
   SerialTeam team(kernels::kTileThreads * kernels::kTileRows);
-  std::vector<kernels::Real<T>> shared(kernels::kTileWidth * kernels::kTileRows);
+  std::vector<Real<T>> shared(kernels::kTileWidth * kernels::kTileRows);
   for (std::int64_t tile = 0; tile * kernels::kTileWidth < width; ++tile)
     for (std::int64_t part = 0; part < kParts; ++part)
       kernels::gelu_backward_tile<T>(team, call, tile, part, shared.data());
