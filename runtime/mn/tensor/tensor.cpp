@@ -17,12 +17,14 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/float_type.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
 namespace {
 
 DType element_type(const at::Tensor& tensor) {
+  if (const auto type = float_type(tensor.scalar_type())) return *type;
   switch (tensor.scalar_type()) {
     case at::kBool:
       return DType::kBool;
@@ -42,14 +44,6 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kUInt16;
     case at::kUInt32:
       return DType::kUInt32;
-    case at::kHalf:
-      return DType::kFloat16;
-    case at::kBFloat16:
-      return DType::kBFloat16;
-    case at::kFloat:
-      return DType::kFloat32;
-    case at::kDouble:
-      return DType::kFloat64;
     default:
       throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
                           " can't be sent: convert it to bool, an integer or a float type first");
