@@ -43,8 +43,8 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
   return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. `why_silent` says why the
-/// server does not answer. Throws Error if there is no such launcher.
+/// Returns the launcher that places the rank if the PMIx server does not answer, for the reason `why_silent`. Throws
+/// Error if there is none.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;
@@ -59,10 +59,9 @@ struct Connection {
   std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
 };
 
-/// Finds the placement of this rank and its group. If the launcher's variables do not tell the whole placement, a PMIx
-/// or PMI server is asked; this is collective over the job if the job has several nodes. A PMIx server is asked through
-/// the libpmix of the program's own MPI, if there is one. The program may need a variable to connect to a PMIx server
-/// after mnlaunch; the variable is then set in `variables`.
+/// Finds the placement of this rank and its group. Asks a PMIx or PMI server if variables do not tell the whole
+/// placement; this is collective over the job if the job has several nodes. Sets a variable in `variables` if the
+/// program needs the variable to connect to a PMIx server after mnlaunch.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   const Signs signs = read_signs(variables, is_socket);
@@ -78,10 +77,8 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program will be this rank's second client of the PMIx server, and needs a free lock in the server's
-    // shared-memory store. So the locks are freed while mnlaunch's own connection has the store in memory
-    // (ask_pmix_server.hpp). If this fails, the program must use PMIx's store "hash", which serves every client, but
-    // names a wrong node if mpiexec's own node has no ranks.
+    // The program needs a free lock in the PMIx server's shared-memory store (ask_pmix_server.hpp). If the locks cannot
+    // be freed, the program must use the store "hash", which names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -104,8 +101,7 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   return surroundings;
 }
 
-/// Finds the program's file. If the program cannot be run, notes the error in `rank` instead of throwing it, because
-/// the checks compare the nodes first, and rank 0 then reports the error for all ranks.
+/// Notes an error in `rank` instead of throwing it, because the checks compare the nodes before rank 0 reports it.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
   if (here.arguments.empty()) return;                                                    // --dry-run needs none
@@ -121,8 +117,7 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-/// Completes this rank's message of round 1. Rank 0 adds facts that only rank 0 reports. Throws UsageError if this
-/// rank's options or variables are wrong; the root then turns the error into the verdict for all ranks.
+/// Completes this rank's message of round 1. Throws UsageError, which the root turns into the verdict for all ranks.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
@@ -142,7 +137,6 @@ Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, R
   try {
     roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
   } catch (const CutOff&) {
-    // No leader has received the error of this rank, because the rank is cut off. The rank reports the error itself.
     if (!rank.here.error.empty()) throw UsageError(rank.here.error);
     throw;
   }
@@ -164,9 +158,8 @@ void print_notes(const Connection& connection, const ThisRank& rank) {
   }
 }
 
-/// Ends the exchange, waits, and returns `exit_code`. Rank 0 waits for a shorter time than the other ranks, so rank 0
-/// has printed its line before any rank exits. The order matters, because mpiexec kills all ranks at the first exit
-/// with an error.
+/// Ends the exchange and returns `exit_code`. Rank 0 leaves first, so that its line is printed before mpiexec kills all
+/// ranks because of the first bad exit.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
@@ -174,8 +167,7 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-/// Runs rounds 1 to 3. If the program must not start, returns the exit status. Otherwise returns no value, and fills
-/// `outcome` and `prepared`.
+/// Runs rounds 1 to 3. Returns the exit status if the program must not start; otherwise fills `outcome` and `prepared`.
 std::optional<int> decide_with_others(const Connection& connection, ThisRank& rank, Outcome& outcome,
                                       PreparedStart& prepared) {
   Exchange exchange(connection.group);

@@ -1,5 +1,4 @@
-// The program mnlaunch. Reads the options, and then starts the job's program (launch.hpp) or supervises steps
-// (supervise/supervise.hpp). Makes sure that a job prints each error only once.
+// The program mnlaunch. Starts the job's program (launch.hpp) or supervises steps (supervise/supervise.hpp).
 #include <iostream>
 #include <string>
 #include <thread>
@@ -35,8 +34,7 @@ int run(const Options& options) {
   return 0;
 }
 
-/// The process that started the ranks of this node. All ranks of the node find the same process, even if scripts have
-/// started mnlaunch.
+/// The process that started the ranks of this node, even if scripts have started mnlaunch. It is equal for all ranks.
 pid_t starter_of_job() {
   if (const pid_t launcher = process_of_launcher(); launcher > 0) return launcher;
   for (const auto& names : kLauncherVariables) {
@@ -45,14 +43,13 @@ pid_t starter_of_job() {
   return starter_of_ranks("SLURM_PROCID");
 }
 
-/// Whether this process prints `error`. All ranks of a node find the same usage error, therefore only the first process
-/// to claim the error's text prints the error. Errors of other kinds are always printed.
+/// Whether this process prints `error`. Of the processes of a node with one usage error, only the first prints the
+/// error.
 bool is_first_to_say(const Error& error) {
   if (error.exit_code() != kExitUsage) return true;
   return claim_text(std::to_string(starter_of_job()) + error.what());
 }
 
-/// Ends this rank without a message, because a different rank prints the error. Returns the exit status.
 int fail_silently(const Error& error) {
   let_rank_zero_speak();
   return error.exit_code();
@@ -65,9 +62,8 @@ int fail(const Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Returns the options. If the options are wrong, returns the defaults, with the error in Options::error. The launch
-/// then continues, to tell the error to the ranks with right options. To connect to these ranks, the rank takes the
-/// time-out and the ports from the presets, which are the same for all jobs of this system.
+/// Returns the options. If they are wrong, returns the defaults with the error in Options::error, and the time-out and
+/// ports of the presets, with which the rank can tell the error to the ranks with right options.
 Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   Options options;
@@ -81,13 +77,12 @@ Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const Error&) {
-    // The presets are wrong, too, so the time-out and the ports keep their defaults.
+    // The time-out and the ports keep their defaults.
   }
   return options;
 }
 
-/// Ends this rank after an error that all ranks have, and returns the exit status. Rank 0 prints the error. If the
-/// number of this rank is missing or malformed, the rank prints the error, too, because the rank may be rank 0.
+/// Reports an error of all ranks on rank 0, and on each rank whose number is missing, because it may be rank 0.
 int fail_by_rank_zero(const Error& error) {
   const auto text = rank_text_of_launcher(environment);
   return !text || parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
@@ -107,9 +102,8 @@ int launch_and_report(const Options& options) {
   }
 }
 
-/// Opens /dev/null in place of each standard stream that is closed, because otherwise the next opened file would become
-/// the stream. For the program the stream is closed again (O_CLOEXEC), and writing to the stream fails as before
-/// (O_RDONLY).
+/// Opens /dev/null for each closed standard stream, because the next opened file would become the stream. In the
+/// program the stream is closed again (O_CLOEXEC), and writing fails as before (O_RDONLY).
 void fill_closed_streams() {
   int fd = -1;
   while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;

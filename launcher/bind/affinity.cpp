@@ -18,9 +18,8 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
 
 using Wishes = std::vector<std::vector<std::string>>;  // GPUs that each rank sees
 
-/// Gives `rank` a GPU of its own, and moves ranks that already have a GPU to different GPUs if necessary. Returns false
-/// if the rank cannot get a GPU of its own. One call finds an augmenting path of Kuhn's algorithm; `tried` has the GPUs
-/// already looked at on this path.
+/// Gives `rank` a GPU of its own, and moves other ranks to different GPUs if necessary. Returns false if there is no
+/// such GPU. A call finds an augmenting path of Kuhn's algorithm; `tried` has the GPUs already looked at on the path.
 bool match(const Wishes& wishes, std::size_t rank, std::map<std::string, std::size_t>& owner,
            std::set<std::string>& tried) {
   // Free GPUs are tried before taken GPUs, so that rank i gets GPU i if all ranks see the same GPUs.
@@ -40,8 +39,8 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// Lists for each rank the GPUs that the rank sees. GPUs near the rank's CPUs come first, because ranks may have
-/// different CPU masks.
+/// Lists the GPUs that each rank sees. GPUs near the rank's CPUs come first, because ranks may have different CPU
+/// masks.
 Wishes wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   Wishes wishes;
   for (const auto& rank : ranks) {
@@ -70,8 +69,7 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   return !ranks[i].gpus.empty();
 }
 
-/// Checks invariant 2: no rank shares a GPU while a GPU that the rank sees is free. `wishes` has the GPUs that each
-/// rank sees, `users` the number of ranks of each GPU.
+/// Checks invariant 2. `wishes` has the GPUs that each rank sees, `users` the number of ranks of each GPU.
 [[maybe_unused]] bool are_free_gpus_used_first(const Wishes& wishes, const std::map<std::string, int>& users,
                                                const std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < bindings.size(); ++i) {
@@ -96,8 +94,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // Among the GPUs with the fewest ranks, takes the first GPU: ranks spread evenly, and GPUs near the rank come
-    // first.
+    // The first of the least used GPUs is taken, so that ranks spread evenly and prefer near GPUs.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -112,7 +109,6 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// Returns the cores that have CPUs in `mask`, each core only with its CPUs in `mask`.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {
@@ -128,14 +124,13 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 
 /// The package (processor socket) of the first of `cores` whose first CPU is in `near`; -1 if there is no such core.
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // A core without CPUs is skipped. `cores` may come from a message, which may have a core without CPUs.
+  // `cores` may come from a message, which may have a core without CPUs.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`. If the division leaves a remainder, some cores are given to no
-/// rank.
+/// Divides `cores` equally among the ranks of `group`. Cores that are left over are given to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -149,10 +144,9 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
-  // assign_cores() has given each rank the whole mask. In place of the mask, each rank now gets its share of the cores.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks choose near cores before any rank gets far cores. In the first pass a rank takes cores of its GPU's NUMA
-  // node, in the second pass cores of the GPU's package, and in the last pass any cores.
+  // All ranks choose near cores before any rank gets far cores: first cores of the GPU's NUMA node, then of its
+  // package.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
@@ -176,14 +170,11 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     bindings[i].cpus = ranks[i].mask;
     groups[ranks[i].mask].push_back(i);
   }
-  // Ranks with equal CPU masks form a group and divide the mask's cores. A rank that is alone in its group keeps the
-  // whole mask.
   for (const auto& [mask, group] : groups) {
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // If there are fewer cores than ranks, the cores are not divided, because the kernel's scheduler does better than a
-    // fixed division.
+    // If there are fewer cores than ranks, the kernel's scheduler does better than a fixed division.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }
@@ -195,8 +186,7 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
-/// Returns a network card near `cpus`: a card at the NUMA node of `cpus`, else a card in the package (processor socket)
-/// of `cpus`. Null if neither has a card.
+/// Returns a network card at the NUMA node of `cpus`, else a card in their package; null if there is none.
 const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
   const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
   const int package = package_near(machine.cores, cpus);
@@ -220,8 +210,7 @@ void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks
 
 bool is_instance(const VisibleGpu& gpu) { return gpu.uuid.starts_with("MIG-"); }
 
-/// Exchanges the GPUs at the positions `a` and `b` of `gpus`, and returns the UUIDs of all GPUs with commas between
-/// them.
+/// Exchanges two GPUs of `gpus`, and returns the UUIDs of all GPUs with commas between them.
 std::string exchanged(std::vector<VisibleGpu> gpus, std::size_t a, std::size_t b) {
   std::swap(gpus[a], gpus[b]);
   return join(gpus, ",", &VisibleGpu::uuid);

@@ -27,8 +27,7 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
-  // hwloc's component "gl" is disabled, because it would look for X servers and wait for a name server that does not
-  // answer.
+  // hwloc's component "gl" would look for X servers and wait for a name server that does not answer.
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
@@ -58,8 +57,7 @@ std::string bus_id_of(hwloc_obj_t pci) {
   return text;
 }
 
-/// Whether `pci` is a GPU of NVIDIA or AMD. The graphics chip of a server's console is no GPU here, because it has a
-/// different vendor.
+/// The graphics chip of a server's console is no GPU here, because it has a different vendor.
 bool is_gpu(hwloc_obj_t pci) {
   const auto& at = pci->attr->pcidev;
   const bool vendor = at.vendor_id == 0x10de || at.vendor_id == 0x1002;
@@ -88,8 +86,7 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// The GPUs of the machine by PCI bus id. PCI devices are listed, because hwloc has several further names for the same
-/// GPU (cuda0, nvml0, card1).
+/// The GPUs by PCI bus id. PCI devices are listed, because hwloc has several names for one GPU (cuda0, nvml0, card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -104,8 +101,7 @@ int depth_of(hwloc_obj_t object) {
   return depth;
 }
 
-/// The number of ancestors in hwloc's tree of devices that `a` and `b` have in common. The more common ancestors, the
-/// shorter is the path between the two devices.
+/// The number of common ancestors in hwloc's tree. The more there are, the shorter is the path between the devices.
 int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   int depth_a = depth_of(a);
   int depth_b = depth_of(b);
@@ -121,8 +117,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   return depth_a;
 }
 
-/// The index in `nics` of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest
-/// GPUs is taken; `served` has the number of GPUs that each card serves so far.
+/// The index of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest GPUs wins.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

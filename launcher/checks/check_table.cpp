@@ -10,8 +10,7 @@ struct CheckRow {
   Check* run;
 };
 
-// Checks for a cause stand before checks for the consequences of the cause, because the user should act on the first
-// printed line.
+// Causes stand before their consequences, because the user should act on the first printed line.
 constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},

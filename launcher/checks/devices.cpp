@@ -18,8 +18,7 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// The greatest value of `fact` among the GPUs of the node; `fact` is an optional member of Gpu. No value if no GPU of
-/// the node tells the fact.
+/// The greatest `fact`, an optional member of Gpu, among the GPUs of the node.
 template <typename Fact>
 auto greatest(const NodeFacts& node, Fact fact) {
   std::remove_cvref_t<std::invoke_result_t<Fact, const Gpu&>> most;
@@ -27,7 +26,7 @@ auto greatest(const NodeFacts& node, Fact fact) {
   return most;
 }
 
-/// The least value of fact(GPU) among the GPUs of the node. No value if no GPU of the node tells the fact.
+/// The least value of fact(GPU) among the GPUs of the node.
 template <typename Fact>
 auto least(const NodeFacts& node, Fact fact) {
   std::invoke_result_t<Fact, const Gpu&> lowest;
@@ -37,8 +36,7 @@ auto least(const NodeFacts& node, Fact fact) {
   return lowest;
 }
 
-/// The models of the node's GPUs with their memory, such as "H100 79 GiB". No value if the node has no GPU, or if NVML
-/// does not tell the model of one of the GPUs.
+/// The models of the node's GPUs with their memory, such as "H100 79 GiB". No value if one of them is unknown.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
@@ -49,7 +47,6 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   return join(models);
 }
 
-/// Whether the node has a GPU but no driver. Nodes without GPUs are fine, because they need no driver.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 }  // namespace
@@ -186,9 +183,8 @@ Findings check_gpu_modes(const JobFacts& job) {
 
 Findings check_gpu_visibility(const JobFacts& job) {
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // The GPUs that the driver may open are compared between ranks. If a control group hides GPUs from the driver, NCCL
-    // cannot copy directly between the GPUs of the ranks. CUDA_VISIBLE_DEVICES is harmless, because the variable does
-    // not hide GPUs from the driver.
+    // If a control group hides GPUs from the driver, NCCL cannot copy directly between the GPUs of the ranks.
+    // CUDA_VISIBLE_DEVICES hides none from the driver.
     std::set<std::string> openable;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);

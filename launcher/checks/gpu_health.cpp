@@ -10,8 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// For each GPU model, the number of NVLinks that a sound GPU has: the highest number of NVLinks that are up on any GPU
-/// of the job.
+/// For each GPU model, the number of NVLinks of a sound GPU: the highest number that are up on any GPU of the job.
 using UsualLinks = std::map<std::string, int>;
 
 UsualLinks usual_links(const JobFacts& job) {

@@ -14,13 +14,11 @@ bool has(const std::vector<std::string>& texts, const std::string& text) {
 
 bool has_card(const NodeFacts& node) { return node.network && !node.network->addresses.empty(); }
 
-/// The subnet of the node's address; no value if the node has no network card with an address.
 std::optional<std::string> subnet_of_node(const NodeFacts& node) {
   return has_card(node) ? node.network->subnet : std::nullopt;
 }
 
-// Limits for a network port. If the link of a port is lost more often, or the port counts more errors, the cable or
-// connector is bad. Source: Azure's node health checks.
+// A port with more losses of its link or more errors has a bad cable. Source: Azure's node health checks.
 constexpr double kDownsPerDay = 5;
 constexpr double kErrorsPerHour = 200;
 
@@ -45,9 +43,9 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// Reports the nodes on which the port called `name` is not active. Compares only nodes with GPUs if `with_gpus` is
-/// true, else only nodes without GPUs. A port in use on less than half of the nodes is ignored, because the port may be
-/// a spare. A node with the usual number of active ports is ignored, because the node may name its ports differently.
+/// Reports the nodes, with or without GPUs, on which the port called `name` is not active. Ignores a port in use on
+/// less than half of the nodes, which may be a spare, and a node with the usual number of active ports, which may name
+/// them differently.
 Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
@@ -75,8 +73,7 @@ Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // The counters are divided by the time since the boot, but by at least a day. Otherwise a few lost links soon after
-    // a boot would look like many.
+    // The time is at least a day, because a few lost links soon after a boot would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
@@ -103,8 +100,7 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // If no host's name has an address, as in some clouds, nothing is reported, because the nodes have found each other
-  // without names.
+  // In some clouds no host's name has an address. The nodes have found each other without names.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;
@@ -115,8 +111,7 @@ Findings check_address(const JobFacts& job) {
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // If the host's name leads to a loopback address, this is a fault, although the address works on the host itself:
-    // every other node would connect to itself.
+    // A loopback address works on the host itself, but leads every other node to itself.
     if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
@@ -135,7 +130,7 @@ Findings check_subnet(const JobFacts& job) {
     for (const std::size_t node : odd.nodes) {
       const NetworkFacts& network = *job.nodes[node].network;
       const bool has_usual = has(network.subnets, odd.usual);
-      // Nodes in different networks are no fault if routes connect the networks, for example between two racks.
+      // Nodes in different networks are no fault if routes connect the networks.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       Finding found = has_usual ? warning_of("network", what + ", where it has a card too",
@@ -152,7 +147,7 @@ Findings check_connections(const JobFacts& job) {
   Findings findings;
   const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    // If a node is in a wrong subnet, all its connections fail, so only the subnet is reported.
+    // A node in a wrong subnet has no working connection, so only the subnet is reported.
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {

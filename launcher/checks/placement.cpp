@@ -15,7 +15,6 @@ namespace {
 
 const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
 
-/// All CPUs of the machine, even if no rank may run on them.
 CpuSet whole(const Machine& machine) {
   CpuSet all;
   for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
@@ -58,8 +57,7 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const int size = job.rank(rank).size.value_or(first);
     if (size == first) continue;
-    // Only the first rank that counts a different number of ranks than rank 0 is reported, because further ranks would
-    // tell nothing new.
+    // Only the first difference is reported, because further ranks would tell nothing new.
     return {error_of("tasks",
                      "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
                          std::to_string(job.number(0)) + " " + std::to_string(first),

@@ -17,8 +17,7 @@ bool breaks_jobs(const std::string& library) {
   return std::ranges::any_of(kNames, [&](const char* name) { return library.starts_with(name); });
 }
 
-/// The member `fact` of the library `name` on a node, as text. kAbsent if the program does not load the library there.
-/// No value for the driver's library on a node without GPUs, because such a node has no driver.
+/// The member `fact` of the library `name`, as text. No value for the driver's library on a node without GPUs.
 template <typename Value>
 std::optional<std::string> fact_of_library(const NodeFacts& node, const std::string& name,
                                            std::optional<Value> BuildFacts::*fact) {
@@ -29,13 +28,12 @@ std::optional<std::string> fact_of_library(const NodeFacts& node, const std::str
   return value ? std::optional(text_of(*value)) : std::nullopt;
 }
 
-/// Whether the dynamic loader was asked to list the program's libraries, but has not answered.
 bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// The values of the environment variable `name` on all nodes. A node with many variables sends hashes instead of
-/// values. If another node has sent the value for a hash, the value replaces the hash.
+/// The values of the environment variable `name` on all nodes. If a node has sent a hash and another node the value for
+/// the hash, the value replaces the hash.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -54,18 +52,16 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// Returns kAbsent if `fact` is an empty text, which means that the file is missing. Otherwise returns `fact`.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
 
-/// The facts about file number `i` of --check-file; null if the file does not exist, or cannot be read, on the node.
 const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference, because
-/// different sizes, for example, explain different hashes.
+/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference, which explains
+/// others.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -140,16 +136,14 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // If the builds are equal, the sizes are compared, too, because a file that was truncated in copying keeps its
-    // build id.
+    // The sizes of equal builds are compared, because a truncated file keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // Returns why the launcher does not fit the program's MPI; empty if the launcher fits. With a wrong launcher, each
-  // rank would be a job of its own, or would die in MPI_Init.
+  // With a wrong launcher, each rank would be a job of its own, or would die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")

@@ -9,8 +9,7 @@
 namespace mn::launcher {
 namespace {
 
-// How much shared memory MPI takes at most for each rank (Open MPI takes 4 MiB), and how much NCCL takes at most for
-// each rank with a GPU.
+// The most shared memory that MPI takes for a rank (Open MPI: 4 MiB), and NCCL for a rank with a GPU.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -28,7 +27,6 @@ bool lacks_locked_memory(const NodeFacts& node) {
   return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
 }
 
-/// The file mode mask in octal digits, as umask(1) prints it.
 std::optional<std::string> octal(std::optional<std::int64_t> mask) {
   if (!mask) return std::nullopt;
   char text[24];
@@ -125,8 +123,7 @@ Findings check_clock(const JobFacts& job) {
     if (node.time) times.push_back(*node.time);
   }
   if (times.size() < 2) return {};
-  // The clocks are compared with the median of all clocks, because a single wrong clock is then found even on rank 0's
-  // node. If there are only two clocks, the first counts as right.
+  // The median finds a single wrong clock even on rank 0's node. Of only two clocks, the first counts as right.
   const double first = times.front();
   std::ranges::sort(times);
   const double usual = times.size() == 2 ? first : times[times.size() / 2];
@@ -176,8 +173,7 @@ Findings check_temporary_folder(const JobFacts& job) {
 }
 
 Findings check_output_folder(const JobFacts& job) {
-  // All nodes must see the same output folder as rank 0: rank 0 writes results and checkpoints to the folder, and all
-  // ranks read the checkpoints. By default the folder lies below the current folder.
+  // Rank 0 writes results and checkpoints to the folder, and all ranks read the checkpoints.
   const std::string folder = job.nodes.at(0).system.output.path.value_or("");
   Findings findings =
       affected(job,

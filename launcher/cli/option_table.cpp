@@ -13,14 +13,13 @@
 namespace mn::launcher {
 namespace {
 
-/// Returns the last of the values given for an option. Throws UsageError if the last value is empty.
+/// Returns the last value given for an option. Throws UsageError if it is empty.
 std::string last_of(const OptionRow& row, const Words& values) {
   if (values.back().empty()) throw UsageError(std::string("--") + row.name + " is empty: give " + row.value);
   return values.back();
 }
 
-/// For an option with a list of choices, returns the position of the last given value in the list. Throws UsageError if
-/// the value is not in the list.
+/// Returns the position of the last given value in the option's list of choices. Throws UsageError if it is not there.
 std::size_t choice_of(const OptionRow& row, const Words& values) {
   const auto choices = split(row.value, '|');
   const auto chosen = std::ranges::find(choices, values.back());
@@ -28,8 +27,7 @@ std::size_t choice_of(const OptionRow& row, const Words& values) {
   throw UsageError(std::string("--") + row.name + " is \"" + values.back() + "\": use one of " + row.value);
 }
 
-/// Returns the names of checks in `lists`, the values given for an option; each value is a list with commas. Throws
-/// UsageError if there is no check with one of the names.
+/// Returns the names of checks in `lists`, each a list with commas. Throws UsageError if there is no such check.
 Words checks_of(const OptionRow& row, const Words& lists) {
   const std::string option = std::string("--") + row.name;
   const Words known = check_names();
@@ -72,9 +70,8 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets the member `kMember` of `options` from the values given for the option. If the member is a bool, a flag sets it
-/// to true; an option with two choices sets it to true if the second choice is given. If the member is a text, the last
-/// value is stored.
+/// Sets the member `kMember`. A bool becomes true by a flag, or by the second of two choices; a text gets the last
+/// value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

@@ -26,8 +26,7 @@ bool is_option(const std::string& word) { return word != "--" && word.size() >= 
                    (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
 }
 
-/// The number of words before PROGRAM on the command line. Words after PROGRAM are not counted, because they belong to
-/// the program. Throws UsageError if mnlaunch has no option of a given name.
+/// The number of words before PROGRAM on the command line. Throws UsageError if mnlaunch has no option of a given name.
 std::size_t count_options(const Words& words) {
   std::size_t count = 0;
   for (; count < words.size() && is_option(words[count]); ++count) {
@@ -44,7 +43,6 @@ std::size_t count_options(const Words& words) {
 /// The values given for each option of the table. A flag that is given has an empty text as value.
 class OptionValues {
  public:
-  /// Parses the options with which `words` begins. Throws UsageError.
   explicit OptionValues(const Words& words) : count_(count_options(words)) {
     po::options_description known;
     for (const auto& row : option_table()) {
@@ -76,8 +74,7 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// Splits the text of `preset` into words and checks the options in them. If a word is wrong, throws a UsageError that
-/// names the preset.
+/// Splits the text of `preset` into words. Throws a UsageError that names the preset if a word is no option.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);
@@ -97,8 +94,7 @@ Words words_of(const Preset& preset) {
   return words;
 }
 
-/// Throws UsageError if an option on the command line has no effect, because a second option is missing. Presets may
-/// have options without effect, because a preset serves all kinds of starts.
+/// Throws UsageError if an option on the command line lacks its companion. Presets may lack it: they serve all starts.
 void require_companions(const OptionValues& on_line, const Options& options) {
   if (on_line.has("append") && options.output.empty()) throw UsageError("--append needs --output");
   for (const char* report : {"save", "against", "history"}) {

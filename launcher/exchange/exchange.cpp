@@ -11,8 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Peer::Kind;
 
-// The kinds of messages. A message begins with its kind, followed by a number. In a kReport the number is the sender (a
-// node, or a rank within its node), in a kLost the lost node, in a kAnswer or kHurry the round, and in a kAbandon 0.
+// The kinds of messages. A message begins with its kind and a number: in a kReport the sender (a node, or a rank within
+// its node), in a kLost the lost node, in a kAnswer or kHurry the round, and in a kAbandon 0.
 constexpr char kReport = 'R';   // up: a part or a report
 constexpr char kLost = 'L';     // up: a node has ended, or proved only the weak key, and why
 constexpr char kAnswer = 'A';   // down: the answer of a round
@@ -27,11 +27,10 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// How long the root waits for the remaining nodes after the root has learned that a node is missing.
+/// How long the root waits for the remaining nodes after it has learned that a node is missing.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// How long a rank waits for the root's answer. The time is longer than `patience`, because the root waits for reports
-/// first, and then runs its own steps.
+/// How long a rank waits for the answer of the root, which waits for reports first and then runs its own steps.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -67,8 +66,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
-  // Invariant 2: a message that is too short to hold a number is garbage. It is dropped, so the part of the sender
-  // counts as absent.
+  // Invariant 2: a message without a number is garbage, and is dropped.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -76,7 +74,6 @@ void Exchange::take(const Peer& from, std::string message) {
   if (from.kind == Kind::kMember) {
     member(from.id).messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
-    // Invariant 4: this node passes the report of a lower node on, unchanged and without waiting for further reports.
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
@@ -119,7 +116,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
     Inbox& source = nodes_[static_cast<std::size_t>(each)];
     if (!kNodeTree.is_below(each, node) || source.end) continue;
-    // The nodes below the lost node are cut off. They count as absent, but the error message names only the lost node.
+    // The error message names only the lost node, not the nodes that it cuts off.
     source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
     if (each == node) source.why_weak = why_weak;
   }
@@ -127,8 +124,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
 
 Part Exchange::Inbox::take() {
   if (messages.empty()) {
-    // Invariant 2: if a rank or node was absent once, later rounds do not wait for the rank or node, to save the
-    // time-out.
+    // Invariant 2: later rounds do not wait for a rank or node that was absent once.
     is_given_up = true;
     return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate), .why_weak = why_weak};
   }
@@ -138,7 +134,6 @@ Part Exchange::Inbox::take() {
 }
 
 Parts Exchange::collect_members(std::string own, Deadline deadline) {
-  // The leader is the first rank of the node. The leader's own part goes straight into the inbox.
   members_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] {
     member(static_cast<int>(links_.member_count()));  // makes inboxes for uninvited ranks (5) that have come
@@ -147,11 +142,9 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
-  // Invariant 5: after an uninvited rank has come, the leader waits only a short time. The invited ranks will come
-  // soon, except the rank whose number the uninvited rank has taken.
+  // Invariant 5: the invited ranks will come soon, except the rank whose number the uninvited rank has taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // The uninvited ranks may belong to a second job with the name of this job. The leader waits a moment for all ranks
-  // of the second job: if all come, each of them gets an answer, and none has to wait for a time-out.
+  // The uninvited ranks may belong to a second job of this name. If all of them come, each gets an answer at once.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
@@ -169,8 +162,7 @@ Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds f
   };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
-    // A node is missing, so the job will not start. The leaders of the remaining nodes need not wait for their ranks
-    // any more, so they are told to report at once.
+    // The job will not start, so the leaders of the remaining nodes need not wait for their ranks any more.
     send_to_children(kHurry, round_, "");
     links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
@@ -189,9 +181,8 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // The leader of a node prints the reason. If the leader itself is gone, the rank with intra_rank 1 prints the reason.
+  // The leader of a node prints the reason, or the rank with intra_rank 1 if the leader is gone.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
-  // Invariant 3: this rank tells the ranks below about the cut, and the ranks below stop waiting, too.
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -203,8 +194,7 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::await_weak_callers() {
   if (!group_.is_leader() || !links_.has_weak_upper()) return;
-  // The child nodes may also be able to prove only the weak key to this node. Their calls with the weak key
-  // (caller.hpp) come late, and this node must still listen when they come.
+  // The calls with the weak key of child nodes (caller.hpp) come late, and this node must still listen when they come.
   const auto children = kNodeTree.children_of(group_.node, group_.nodes);
   const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
   links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);
@@ -242,8 +232,7 @@ void Exchange::give_up_waiting(Milliseconds patience) {
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  // A rank that prints nothing must not exit before the root has printed the reason, because the launcher may end all
-  // ranks when the first rank exits.
+  // A silent rank must not exit before the root has printed, because the launcher may end all ranks at the first exit.
   const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
   links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
@@ -254,8 +243,7 @@ std::string Exchange::await_answer(Milliseconds patience) {
 }
 
 std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
-  // Invariant 1: all ranks make and count the same rounds. Therefore the count `round_` identifies a round on all
-  // ranks.
+  // Invariant 1: the count identifies a round on all ranks.
   ++round_;
   if (!group_.is_leader()) {
     send(kUp, kReport, group_.intra_rank, part);
@@ -287,7 +275,7 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // This rank is cut off from the root, so there is no rank to wait for.
+    // There is no rank to wait for.
   }
 }
 

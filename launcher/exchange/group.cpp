@@ -24,14 +24,12 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 
 void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, std::span<const PortRange> ranges) {
   for (int i = 0; i < kCandidates; ++i) {
-    // Each range gives equally many candidates; the first candidates are from the first range.
     const PortRange& range = ranges[static_cast<std::size_t>(i) * ranges.size() / kCandidates];
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
   }
 }
 
-/// Whether a process of this user listens on the abstract socket name `name`.
 bool is_listening(const Endpoint& name) {
   const Fd connection = begin_connection(name);
   return connection && is_own_users(connection);
@@ -50,8 +48,7 @@ std::size_t open_files() {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   add_ports(ports, group, node, group.ports);
-  // The default ports are tried, too: a node that was started without --ports listens there, and the given ports may
-  // all be taken.
+  // A node that was started without --ports listens on the default ports.
   if (!std::ranges::equal(group.ports, kDefaultPorts)) add_ports(ports, group, node, kDefaultPorts);
   return ports;
 }
@@ -68,8 +65,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
-  // All addresses are tried with the first port before the next port is tried, because usually the first port answers
-  // at one of the addresses.
+  // The first port is tried at all addresses before the next port, because it usually answers at one of them.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }
@@ -111,8 +107,7 @@ std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chro
     entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() skips negative descriptors
   }
   while (under_way > 0) {
-    // The loop calls poll() before it looks at the time. So a process that got no CPU time until the deadline still
-    // sees the answers.
+    // A process that got no CPU time until the deadline still sees the answers.
     if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].fd < 0 || entries[i].revents == 0) continue;

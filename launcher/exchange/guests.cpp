@@ -1,5 +1,5 @@
-// Handles guests, which are incoming connections during their greeting. A guest becomes a link (links.hpp) once the
-// greeting has told the number of the peer and has proved that the peer knows the key.
+// Handles guests, which are incoming connections during their greeting. A guest becomes a link (links.hpp) once it has
+// told its number and proved that it knows the key.
 
 #include <cassert>
 #include <chrono>
@@ -22,8 +22,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // Any user can connect to an abstract socket name, because such a name has no file permissions. So the kernel is
-    // asked which user runs the process at the far end, and connections of foreign users are refused.
+    // An abstract socket name has no file permissions, so any user can connect to it.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // the greeting may be here already
@@ -57,8 +56,7 @@ void Links::greet(Guest& guest) {
     link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};
   }
   if (is_verified) return install(*link, std::move(guest.channel));
-  // Invariant 2: from now on only the parent's call counts. This process gives up its own call to the parent before it
-  // answers the parent's call.
+  // Invariant 2: this process gives up its own call to the parent before it answers the parent's call.
   if (link != nullptr && link->peer.kind == Kind::kUp) {
     assert(answered_parent_ == nullptr || answered_parent_ == guest.channel.get());
     answered_parent_ = guest.channel.get();
@@ -73,7 +71,7 @@ void Links::greet_guests(Deadline now) {
     if (now >= guest.until) guest.channel->close("it does not finish its greeting");
     greet(guest);
     if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
-    // If the failed call is the answered call of the parent, this process may call the parent again.
+    // This process may call the parent again.
     if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
     guest.channel.reset();
   }

@@ -28,8 +28,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends of a connection compute the same pair (from, to). By this pair the end that listens finds the right link
-  // (link_of()).
+  // Both ends compute the same pair, by which the end that listens finds the link (link_of()).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -55,14 +54,12 @@ Links::Links(const Group& group, NodeListener listener, OnMessage on_message, On
     }
     if (group.nodes > 1) listen_for_nodes();
   }
-  // Invariant 1: every rank calls the rank above at once. Children are called later, by call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
 }
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // A rank calls its leader by an abstract socket name, which is invisible to remote nodes. A leader calls the leader
-  // of another node by a TCP port.
+  // An abstract socket name is invisible to remote nodes, so leaders call each other by TCP.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -100,7 +97,6 @@ void Links::send(const Peer& to, std::string_view message) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
-    // Invariant 4: the message waits until the peer has come. When the greeting is over, install() sends the message.
     link->waiting.emplace_back(message);
   }
 }
@@ -108,8 +104,7 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, and also after the last step, because a message that came before the
-    // deadline counts.
+    // A message that came before the deadline counts, so messages are delivered after the last step, too.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -136,8 +131,7 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // Invariants 1 and 2: this process calls each late child once. If the child calls in the meantime, the child's call
-    // counts, and is_calling() stops the call of this process.
+    // Invariants 1 and 2: each late child is called once. The child's own call counts if it comes meanwhile.
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -167,8 +161,7 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
-  // If there are kMaxGuests guests, no further connection is accepted, so strangers cannot use up memory and
-  // descriptors. New callers wait in the queues of the listening sockets.
+  // New callers wait in the queues of the listening sockets, so strangers cannot use up memory and descriptors.
   const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -185,7 +178,6 @@ void Links::wait(Deadline until) {
 
 bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
-  // Invariant 2: once this process has answered the call of the rank above, it no longer calls the rank above itself.
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
   // If the child is calling, this process does not call the child, because the child's connection counts.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
@@ -206,7 +198,6 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
-  // Invariant 4: the messages that have waited for the peer are sent first, before any newer message.
   for (const auto& message : std::exchange(link.waiting, {})) {
     if (!link.is_weak()) link.channel->send(message);
   }
@@ -215,11 +206,10 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
 }
 
 void Links::close_when_all_are_here() {
-  // Invariant 6: while uninvited ranks are accepted, this process keeps listening on the socket name, so ranks of a
-  // second job get an answer instead of a time-out.
+  // Invariant 6: while this process listens, ranks of a second job get an answer instead of a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
-  // If all ranks of the node have connected, the socket is closed, and the socket's name becomes free for the next job.
+  // The socket's name becomes free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
@@ -232,7 +222,6 @@ void Links::deliver() {
       on_loss_(link.peer, false);
     }
     if (!link.channel || link.is_lost) continue;
-    // All messages of a peer are delivered before the loss of the peer is reported.
     while (auto message = link.channel->receive()) {
       if (!link.is_weak()) on_message_(link.peer, std::move(*message));
     }

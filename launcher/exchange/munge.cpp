@@ -13,7 +13,6 @@
 namespace mn::launcher {
 namespace {
 
-/// The address of a function in a library. Converts to a pointer to a function of any type.
 struct Symbol {
   void* address;
   template <typename Function>
@@ -22,8 +21,7 @@ struct Symbol {
   }
 };
 
-/// The functions of libmunge, as <munge.h> has declared them since version 0.5. All pointers are null if libmunge is
-/// missing.
+/// The functions of libmunge, as <munge.h> has declared them since version 0.5; null if libmunge is missing.
 struct MungeLibrary {
   using Context = void*;
 
@@ -42,18 +40,16 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// munge reports these errors although the credential is genuine: the clocks of the two nodes differ, or this host has
-/// decoded the credential before. mnlaunch ignores these errors, because the greeting proves that the peer is alive.
+/// The credential is genuine, but the clocks of the nodes differ, or this host has decoded it before. The greeting
+/// proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
-/// Returns the functions of libmunge; null if libmunge is missing.
 const MungeLibrary* munge_library() {
   static const MungeLibrary library;
   return library.handle == nullptr ? nullptr : &library;
 }
 
-/// Encodes `text` as a munge credential, which only the user `reader` can decode. If `reader` has no value, every user
-/// can decode the credential. The result is empty if munge does not answer.
+/// Encodes `text` as a munge credential for the user `reader`, or for every user. Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -65,7 +61,6 @@ std::string seal(std::string_view text, std::optional<uid_t> reader) {
   return error == 0 && credential != nullptr ? credential : "";
 }
 
-/// The content of a munge credential, and the user who made the credential.
 struct OpenedCredential {
   std::string text;
   uid_t maker = 0;
@@ -85,8 +80,7 @@ OpenedCredential open_seal(const std::string& sealed) {
   return {{static_cast<const char*>(bytes), static_cast<std::size_t>(length)}, maker};
 }
 
-/// The id of this user, as the daemon munged sees it. geteuid() would return a different id in a container with mapped
-/// users. No value if munge does not answer.
+/// The id of this user, as munged sees it. geteuid() returns a different id in a container with mapped users.
 std::optional<uid_t> own_user() {
   const std::string credential = seal("user", std::nullopt);
   try {
@@ -118,12 +112,10 @@ Key MungeKeys::accept(const std::string& sealed) {
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
-    // The key is derived from the job's name, too, because two jobs of one user can open each other's credentials and
-    // must have different keys.
+    // Two jobs of one user can open each other's credentials, and must have different keys.
     return derive_key(key, {job_});
   }
-  // The weak key is accepted only if munge answers on neither node. Otherwise an attacker could force the weak key by
-  // claiming that munge does not answer on the attacker's node.
+  // Otherwise an attacker could force the weak key by claiming that munge does not answer on the attacker's node.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

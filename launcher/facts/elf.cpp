@@ -19,11 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file or a part of a file. The class reads it in pieces, because libraries may be large.
+/// A file or a part of a file, which is read in pieces, because libraries may be large.
 class FilePart {
  public:
-  /// Opens a whole file. If `path` is not a regular file, this FilePart has no bytes: reading a pipe might block, or
-  /// take bytes that another process is waiting for.
+  /// A file that is not regular has no bytes here: reading a pipe might block, or take bytes meant for another process.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;
@@ -37,7 +36,7 @@ class FilePart {
     bytes_ = bytes;
     return std::move(*this);
   }
-  /// Reads an object of type Value at the offset `at`. No value if the object would end behind the end of this part.
+  /// No value if the object would end behind the end of this part.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) {
     Value value;
@@ -63,14 +62,12 @@ class FilePart {
   std::uint64_t bytes_ = 0;
 };
 
-/// Reads the ELF header. No value if the file does not begin like a 64-bit ELF file.
 std::optional<Elf64_Ehdr> read_header(FilePart& file) {
   const auto header = file.read<Elf64_Ehdr>(0);
   const bool is_elf = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
   return is_elf && header->e_ident[EI_CLASS] == ELFCLASS64 ? header : std::nullopt;
 }
 
-/// Opens the section `name` of an ELF file. No value if `path` is not a 64-bit ELF file, or lacks the section.
 std::optional<FilePart> open_section(const fs::path& path, const std::string& name) {
   FilePart file(path);
   const auto header = read_header(file);
@@ -88,8 +85,7 @@ std::optional<FilePart> open_section(const fs::path& path, const std::string& na
   return std::nullopt;
 }
 
-/// Returns the build id of a program from `notes`, the bytes of an ELF note segment, as hexadecimal digits. Empty if
-/// the segment has no note with a build id.
+/// Returns the build id in `notes`, the bytes of an ELF note segment, as hexadecimal digits; empty if there is none.
 std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   const auto aligned = [&](std::size_t n) { return alignment == 8 ? (n + 7) / 8 * 8 : (n + 3) / 4 * 4; };
   for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -106,8 +102,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   return "";
 }
 
-/// Parses a line that the dynamic loader prints: "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found". No
-/// value if the line names no library.
+/// Parses a line of the dynamic loader: "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found".
 std::optional<Library> library_in(const std::string& line) {
   const std::size_t arrow = line.find(" => ");
   if (arrow == std::string::npos) return std::nullopt;
@@ -116,8 +111,8 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-// The layout of the section .nv_fatbin, in which nvcc stores CUDA code. The section is a sequence of containers. Each
-// container is a header followed by entries, and each entry holds code for one kind of GPU.
+// The section .nv_fatbin, in which nvcc stores CUDA code, is a sequence of containers. A container is a header followed
+// by entries, and each entry holds code for one kind of GPU.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -138,8 +133,7 @@ constexpr std::uint16_t kBinary = 2;
 constexpr std::uintmax_t kPieceBytes = 64 << 10;
 constexpr std::uintmax_t kPieces = 256;  // enough, because a different build differs in most pieces
 
-/// A hash of `count` pieces of the file, spread evenly from the beginning to the end. No value if the file cannot be
-/// read.
+/// A hash of `count` pieces, spread evenly from the beginning to the end. No value if the file cannot be read.
 std::optional<std::string> hash_of_pieces(const fs::path& path, std::uintmax_t size, std::uintmax_t count) {
   const std::uintmax_t piece = std::min(size, kPieceBytes);
   std::ifstream file(path, std::ios::binary);
@@ -192,9 +186,8 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // glibc's loader lists the libraries if LD_TRACE_LOADED_OBJECTS is set, as by ldd. The option --list is no
-  // substitute, because glibc's loader then stops at a missing library. musl's loader needs --list, because musl's
-  // loader ignores the variable and would run the program.
+  // glibc's loader lists the libraries if LD_TRACE_LOADED_OBJECTS is set, and with --list would stop at a missing
+  // library. musl's loader needs --list: it ignores the variable, and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));

@@ -24,7 +24,6 @@ bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_s
 
 constexpr int kMaxInterpreters = 4;  // nested interpreters, as Linux counts
 
-/// The first bytes of the file, which hold a script's first line or an ELF header.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(256, '\0');  // Linux reads no more of a script's first line
@@ -33,15 +32,14 @@ std::string beginning_of(const fs::path& file) {
   return bytes;
 }
 
-/// Returns the interpreter that a script's first line names: "#!/bin/sh -e" gives "/bin/sh". Empty if the line names
-/// none.
+/// Returns the interpreter of a script's first line: "#!/bin/sh -e" gives "/bin/sh". Empty if there is none.
 std::string interpreter_in(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t", 2);
   if (begin == std::string::npos) return "";
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// Whether the kernel on this node can run further program formats that the administrator has registered (binfmt_misc).
+/// Whether the administrator has registered further program formats on this node (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -50,8 +48,7 @@ bool has_other_formats() {
   return false;
 }
 
-/// Returns why the kernel will not run the program; empty if the kernel will run it. `depth` is the number of nested
-/// interpreters so far: an interpreter may be a script that names an interpreter itself.
+/// Returns why the kernel will not run the program; empty if it will. `depth` is the number of nested interpreters.
 std::string why_not(const fs::path& program, int depth) {
   const std::string bytes = beginning_of(program);
   std::error_code error;
@@ -77,8 +74,7 @@ std::string why_not(const fs::path& program, int depth) {
   return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
 }
 
-/// The paths at which the file `name` may lie. A name with a slash is relative to `folder`. Any other name is looked
-/// for in the folders of `search_path`.
+/// The paths at which the file `name` may lie, in `folder` if the name has a slash, else in those of `search_path`.
 std::vector<fs::path> paths_of(const std::string& name, const fs::path& folder, const std::string& search_path) {
   if (name.find('/') != std::string::npos) return {folder / name};
   std::vector<fs::path> found;
@@ -98,17 +94,15 @@ struct CacheEntry {
   std::uint64_t hardware;
 };
 
-/// The text in `cache` from the offset `at` to the next zero byte; empty if there is no zero byte.
 std::string_view text_at(std::string_view cache, std::size_t at) {
   if (at >= cache.size()) return {};
   const std::size_t end = cache.find('\0', at);
   return end == std::string_view::npos ? std::string_view() : cache.substr(at, end - at);
 }
 
-/// Returns all paths that the loader's cache has for the library `name`, in the order in which the loader tries the
-/// paths. `file` holds the bytes of the cache (/etc/ld.so.cache): a header, then the entries, then the texts of the
-/// entries. Offsets of texts count from the header. Before glibc 2.32, an older form of the cache precedes the header.
-/// Source: sysdeps/generic/dl-cache.h of glibc.
+/// Returns the paths that the loader's cache has for the library `name`, in the loader's order. `file` holds the cache:
+/// a header, entries, and the entries' texts, whose offsets count from the header. Before glibc 2.32, an older form of
+/// the cache precedes the header. Source: sysdeps/generic/dl-cache.h of glibc.
 std::vector<fs::path> paths_in_cache(const std::string& file, const std::string& name) {
   std::vector<fs::path> paths;
   const std::size_t begin = file.find(kCacheMagic);
@@ -120,7 +114,7 @@ std::vector<fs::path> paths_in_cache(const std::string& file, const std::string&
   for (std::size_t i = 0; i < header.entries; ++i) {
     CacheEntry entry;
     const std::size_t at = sizeof header + i * sizeof entry;
-    // A damaged cache, or a cache that ldconfig is writing now, has fewer entries than its header says.
+    // A damaged cache, or a cache that ldconfig is writing, has fewer entries than its header says.
     if (at + sizeof entry > cache.size()) break;
     std::memcpy(&entry, cache.data() + at, sizeof entry);
     if (text_at(cache, entry.name) == name) paths.emplace_back(text_at(cache, entry.path));
@@ -136,8 +130,7 @@ std::string cache_of(const fs::path& root) {
   }
 }
 
-/// The folders in which the program or library `file` itself tells the loader to search (RPATH and RUNPATH), with
-/// colons between them as in LD_LIBRARY_PATH.
+/// The folders in which `file` tells the loader to search (RPATH and RUNPATH), with colons between them.
 std::string run_path(const fs::path& file) {
   std::string list;
   for (const auto kind : {DT_RPATH, DT_RUNPATH}) {
@@ -199,8 +192,7 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   const auto script =
       std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
   if (script == arguments.end()) return;
-  // If the word does not end like the name of a script, it is not checked, because it may be an option, the value of an
-  // option, or code.
+  // Any other word may be an option, the value of an option, or code.
   if (std::ranges::none_of(kEndings, [&](const char* ending) { return script->ends_with(ending); })) return;
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
@@ -228,7 +220,6 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
-  // Searches in the order of ld.so(8): first the folders of LD_LIBRARY_PATH, then the cache, then the standard folders.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;

@@ -41,8 +41,7 @@ FolderFacts collect_folder_facts(const fs::path& folder) {
   return facts;
 }
 
-/// Returns the version of NVIDIA's driver from a line such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05
-/// Wed …". No value if the line has no version.
+/// Returns the version in a line such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05 Wed …".
 std::optional<std::string> driver_version(const std::string& line) {
   const std::size_t begin = line.find("  ");
   const std::size_t digits = line.find_first_of("0123456789", begin == std::string::npos ? line.size() : begin);
@@ -50,8 +49,7 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// Returns this process's file mode mask. The mask is read from /proc, because umask(2) would have to change the mask
-/// for a moment while other threads may create files.
+/// Returns this process's file mode mask. umask(2) would have to change the mask while other threads create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;
@@ -78,7 +76,6 @@ CpuFacts collect_cpu_facts(const fs::path& root) {
           .quota = std::isfinite(quota) ? std::optional(quota) : std::nullopt};
 }
 
-/// The text of the kernel's log. Empty if this user may not read the log.
 std::string kernel_log(const fs::path& file) {
   constexpr std::size_t kMaxBytes = 8 << 20;
   const Fd log(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -92,15 +89,13 @@ std::string kernel_log(const fs::path& file) {
   return text;
 }
 
-/// Whether recent_xids() can read the kernel's log. No value on a node without NVIDIA's driver, which writes the
-/// errors.
+/// Whether recent_xids() can read the kernel's log. No value on a node without NVIDIA's driver.
 std::optional<bool> can_read_kernel_log(const fs::path& root) {
   if (!fs::exists(root / "proc/driver/nvidia/version")) return std::nullopt;
   return static_cast<bool>(Fd(open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
 }
 
-/// The hardware errors that NVIDIA's driver wrote to the kernel's log within the last day, each once, as "GPU
-/// 0000:3b:00 XID 79". Empty without NVIDIA's driver, or if this user may not read the log. A record looks like
+/// The hardware errors in the kernel's log of the last day, each once, as "GPU 0000:3b:00 XID 79". A record looks like
 /// "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...", where the third number is the time in microseconds
 /// since the boot.
 std::vector<std::string> recent_xids(const fs::path& root) {

@@ -25,8 +25,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The value of `field` in `answer`, a line of the PMI server such as "cmd=get_result rc=0 value=(vector,(0,1,2))". A
-/// value has no blanks. No value if the line lacks the field.
+/// The value of `field` in a line such as "cmd=get_result rc=0 value=(vector,(0,1,2))". A value has no blanks.
 std::optional<std::string> value_of(const std::string& answer, const std::string& field) {
   const std::string line = " " + answer;
   const std::size_t at = line.find(" " + field + "=");
@@ -47,14 +46,13 @@ constexpr int kHolder = 3;   // readable once the first holder of the connection
 
 int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
-/// What the descriptor `fd` of `process` refers to, such as "socket:[7]". Empty if /proc does not tell.
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
 }
 
-/// Returns the farthest ancestor of this process that holds the connection `fd`, too. The ancestor may be a script that
-/// starts several programs on the connection. Returns this process if its parent does not hold the connection.
+/// Returns the farthest ancestor that holds the connection `fd`, such as a script that starts several programs on it.
+/// Returns this process if there is none.
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
@@ -77,8 +75,7 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// Copies the bytes that can be read from the socket `from` to the socket `to`. Returns false if `from` has ended, or
-/// if `to` does not accept the bytes.
+/// Copies bytes from the socket `from` to the socket `to`. Returns false if one of the two has ended.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);
@@ -87,8 +84,8 @@ bool pass_on(int from, int to) {
 }
 
 /// Relays messages between the program and the PMI server. Returns true if nobody has sent a message when both the
-/// program and the first holder of the connection (see first_holder()) have ended. Returns false if the server has
-/// ended, or if the program has ended after the program or a second mnlaunch has sent a message.
+/// program and the first holder of the connection have ended. Returns false if the server has ended, or if the program
+/// has ended after a message.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -122,14 +119,12 @@ void finalize() {
 }
 
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
-  // The relay leaves the process group of the rank, because signals of the launcher to the group are meant for the
-  // program.
+  // Signals of the launcher to the rank's process group are meant for the program.
   setsid();
   std::array<int, 4> copies{};  // copies, with numbers above the final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  // The relay must not keep any further descriptor open: a reader of the program's output waits until all copies of the
-  // output's descriptor are closed, and leave_pmi_finalizer() waits until the pipe is closed.
+  // Readers of the program's output and leave_pmi_finalizer() wait until all copies of their pipe are closed.
   close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
@@ -140,12 +135,10 @@ void wait_for_end_of(int pipe) {
   while (read(pipe, &none, 1) < 0 && errno == EINTR) continue;
 }
 
-/// Whether leave_pmi_finalizer() works on this kernel. The relay needs Linux 5.3, because older kernels let a process
-/// wait only for its own children.
+/// The relay needs Linux 5.3, because older kernels let a process wait only for its own children.
 bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of(getpid()))); }
 
-/// Kills the relay processes that earlier processes of this rank have left on the connection `fd`. Nothing is lost,
-/// because the next relay sends "finalize" for all of these processes.
+/// Kills the relays that earlier processes of this rank have left. The next relay sends "finalize" for all of them.
 void dismiss_pmi_finalizers(int fd) {
   const std::string server = target_of("self", fd);
   if (!server.starts_with("socket:")) return;
@@ -162,10 +155,9 @@ void dismiss_pmi_finalizers(int fd) {
   }
 }
 
-/// Forks a relay process between the PMI server, at the descriptor `fd`, and this process, which later becomes the
-/// program. If the program and the script above it end without a message to the server, the relay sends "finalize" for
-/// them. If the program has sent a message, the program itself must send "finalize", so the server notices a crash of
-/// the program, as without mnlaunch.
+/// Forks a relay between the PMI server, at the descriptor `fd`, and this process, which later becomes the program. The
+/// relay sends "finalize" if the program and the script above it end without a message. After a message, the program
+/// itself must do so, and the server notices a crash of the program.
 void leave_pmi_finalizer(int fd) {
   const Fd self(descriptor_of(getpid()));
   const Fd holder(descriptor_of(first_holder(fd)));
@@ -197,8 +189,7 @@ class PmiSession : public Board {
 
   std::optional<ServerJob> read_job(int rank, int size) {
     if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-    // If an earlier mnlaunch has left a relay on the socket, the relay is killed, because otherwise the relay would
-    // read the server's answers to this process.
+    // Otherwise the relay of an earlier mnlaunch would read the server's answers to this process.
     dismiss_pmi_finalizers(fd_);
     if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
     rank_ = rank;
@@ -224,8 +215,7 @@ class PmiSession : public Board {
   std::optional<std::string> get(int rank, const std::string& key) override { return get_text(key_of(rank, key)); }
 
  private:
-  /// Sends "cmd=COMMAND" to the PMI server and returns the server's answer, a line. Empty if no answer comes within
-  /// `patience`.
+  /// Sends "cmd=COMMAND" and returns the server's answer, a line. Empty if no answer comes within `patience`.
   std::string ask(const std::string& command, std::chrono::milliseconds patience = std::chrono::seconds(5)) {
     const std::string request = "cmd=" + command + "\n";
     if (!send_all(fd_, request.data(), request.size())) return "";
@@ -251,8 +241,7 @@ class PmiSession : public Board {
   }
 
   void begin_generation() {
-    // Values that an earlier process of this rank has stored on the server cannot be removed. So each process counts up
-    // to a generation number with unused keys.
+    // The server keeps the values of earlier processes of this rank, so each process takes a number with unused keys.
     while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
     put("came", "1");
   }
@@ -283,7 +272,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
-  // The blocks are repeated until all ranks have a node, because Hydra writes only one period of a cyclic layout.
+  // Hydra writes only one period of a cyclic layout.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;

@@ -24,8 +24,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The status with which libpmix answers a request, on a thread of libpmix. The callback owns the object, because the
-/// answer may come after the requesting thread has given up.
+/// The status of libpmix's answer. The callback owns the object, because the answer may come after the requester has
+/// given up.
 using Answer = std::promise<pmix::Status>;
 
 void on_fence(pmix::Status status, void* context) {
@@ -40,8 +40,8 @@ std::string fence_key(int number) { return "came." + std::to_string(number); }
 constexpr const char* kGeneration = "mn.generation";
 constexpr int kMaxFences = 3;  ///< tries of one fence
 
-/// The header of a file of locks (see free_locks_of_store()). After the header comes a mark for each lock: 0 means that
-/// the lock is free, 1 that the lock is taken. Source: openpmix, src/mca/gds/ds21/gds_ds21_lock_pthread.c.
+/// The header of a file of locks (free_locks_of_store()). A mark for each lock follows: 0 is free, 1 is taken. Source:
+/// openpmix, src/mca/gds/ds21/gds_ds21_lock_pthread.c.
 struct LocksHeader {
   std::size_t bytes;
   std::uint32_t count;
@@ -54,15 +54,14 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::size_t end_of_marks = sizeof *header + header->count * sizeof(std::int32_t);
   if (header->bytes != bytes || end_of_marks > header->first_lock || header->first_lock >= bytes) return false;
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
-  // If a mark is neither 0 nor 1, the layout of the file is unknown, so the file is left unchanged.
+  // If a mark is neither 0 nor 1, the layout of the file is unknown.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
-  // Each mark is stored atomically, because clients on the node may read the mark at any time.
+  // Clients on the node may read the mark at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }
 
-/// The sockets that shutdown() must not shut down. The set is never destroyed, because libraries may still call
-/// shutdown() when the process ends.
+/// The sockets that shutdown() must not shut down. Libraries may still call shutdown() when the process ends.
 std::set<int>& kept() {
   static auto* const sockets = new std::set<int>;
   return *sockets;
@@ -79,22 +78,20 @@ std::set<int> connected_sockets() {
   return sockets;
 }
 
-/// Calls `connect`, which makes connections. The connections stay open until the process ends, even after exec, and
-/// even if the library closes its sockets.
+/// Calls `connect`, whose connections stay open until the process ends, even after exec, or if the library closes them.
 void keep_connections_of(const std::function<void()>& connect) {
   const std::set<int> others = connected_sockets();
   connect();
   for (const int socket : connected_sockets()) {
-    // The connection of a socket made by connect() stays open through a duplicate, even after the library has closed
-    // the socket.
+    // The duplicate keeps the connection open after the library has closed the socket.
     if (!others.contains(socket) && dup(socket) >= 0) kept().insert(socket);
   }
 }
 
 constexpr std::chrono::seconds kMargin{2};  ///< a fence needs this time after its time-out to find the missing ranks
 
-/// While an object lives, the watchdog limits the time of a call of libpmix. Without a limit, libpmix would wait
-/// forever for a server that hangs.
+/// While an object lives, the watchdog limits the time of a call of libpmix, which would wait forever for a hung
+/// server.
 class WatchedCall {
  public:
   explicit WatchedCall(Watchdog& watchdog) : watchdog_(watchdog) { watchdog.begin(""); }
@@ -126,8 +123,7 @@ class PmixSession : public Board {
     begin_generation();
   }
   ~PmixSession() override {
-    // If a fence timed out, the server still waits for the missing ranks, and finalizing would wait with the server. So
-    // the session is not finalized.
+    // The server still waits for the missing ranks, and finalizing would wait with the server.
     if (abandoned_) return;
     const WatchedCall call(watchdog_);
     library_.finalize(nullptr, 0);
@@ -149,9 +145,8 @@ class PmixSession : public Board {
     ++fences_;
     put(fence_key(fences_), "1");
     library_.check(library_.commit(), "committing to the PMIx server");
-    // A server may notice late that an earlier program of a rank has ended. The server then ends the current fence
-    // without the rank and returns kPartialSuccess. All ranks repeat the fence, because the rank takes part in the next
-    // fence again.
+    // A server that notices late the end of a rank's earlier program ends the current fence without the rank, and
+    // returns kPartialSuccess. The rank takes part in the next fence again.
     pmix::Status status = pmix::kPartialSuccess;
     for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
     library_.check(status, "a PMIx fence over all ranks");
@@ -159,8 +154,7 @@ class PmixSession : public Board {
 
   std::optional<std::string> get(int rank, const std::string& key) override {
     const WatchedCall call(watchdog_);
-    // The directive kImmediate is left out, because PMIx 5 would then look for values on this node only, although the
-    // fence has brought the values of remote nodes.
+    // With the directive kImmediate, PMIx 5 would look for values on this node only.
     const auto value = library_.read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
     if (!value || value->type != pmix::kByteObject) return std::nullopt;
     return std::string(value->data.object.bytes, value->data.object.size);
@@ -173,8 +167,7 @@ class PmixSession : public Board {
     const std::string server = "the PMIx server of " + job_.name_space;
     const auto size = library_.read(pmix::kRankWildcard, pmix::kJobSize, nullptr, 0);
     if (!size || size->type != pmix::kUint32) throw PmixError(server + " does not tell the size of the job");
-    // Nodes are distinguished by their names, because a server knows node numbers of its own ranks only.
-    // PMIx_Resolve_peers would find nothing if mpiexec itself runs outside of the allocation.
+    // A server knows node numbers of its own ranks only. PMIx_Resolve_peers finds nothing if mpiexec runs elsewhere.
     for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
       const auto host = library_.read(rank, pmix::kHostName, nullptr, 0);
       if (!host || host->type != pmix::kString) {
@@ -208,9 +201,7 @@ class PmixSession : public Board {
     throw FenceTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
 
-  /// Finds the ranks that did not come to this fence. Each rank that comes commits a key; the server is asked for the
-  /// keys of all ranks. For a rank that has come, the server answers at once; for a missing rank, the server never
-  /// answers.
+  /// Asks the server for the key that each rank commits before the fence. For a missing rank, no answer comes.
   [[nodiscard]] std::vector<int> ranks_that_never_came() const {
     const std::string key = prefix_ + fence_key(fences_);
     std::vector<std::future<pmix::Status>> answers;
@@ -236,8 +227,7 @@ class PmixSession : public Board {
   PmixLibrary library_;
   Watchdog watchdog_;
   ServerJob job_;
-  /// The prefix of all keys of this process. It differs from the prefix of earlier processes of this rank, because
-  /// their values stay in the stores of servers and clients.
+  /// Earlier processes of this rank used other prefixes, because their values stay in the stores.
   std::string prefix_;
   int fences_ = 0;
   bool abandoned_ = false;
@@ -273,8 +263,7 @@ bool free_locks_of_store() {
 
 }  // namespace mn::launcher
 
-/// Libraries that are loaded after mnlaunch call this function instead of libc's shutdown(). Sockets in kept() are left
-/// alone, because the duplicate of a socket keeps a connection up after close(), but not after shutdown().
+/// Libraries loaded after mnlaunch call this function, because a duplicate keeps a connection up after close() only.
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

@@ -14,12 +14,10 @@ namespace {
 
 // The following functions find the placement of a rank by environment variables alone.
 
-/// Chooses a launcher among `candidates`, and returns the names of the launcher's variables. Only launchers whose rank
-/// variable is set are considered; the launcher with the greatest number of set variables is chosen. Null if no
-/// launcher's rank variable is set.
+/// Chooses, among the launchers whose rank variable is set, the launcher with the most variables. Null if there is
+/// none.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
-  // Variables are counted, because a launcher may set the rank variable of another launcher for compatibility (PALS
-  // sets PMI_RANK), but does not set all variables of the other launcher.
+  // A launcher may set the rank variable of another launcher (PALS sets PMI_RANK), but not all variables.
   const auto count = [&](const LauncherVariables& names) {
     const auto has = [&](const char* name) { return variables.has(name) ? 1 : 0; };
     return has(names.rank) * (1 + has(names.size) + has(names.local_rank) + has(names.local_size));
@@ -33,9 +31,8 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
          variables.get(names.local_size).value_or("1") == "1";
 }
 
-/// Throws UsageError if Slurm's variables give a different rank or size than `here`, the placement by another launcher.
-/// One of the two launchers has started the other launcher. The variables of the outer launcher are stale, but nothing
-/// tells which of the two is the outer launcher.
+/// Throws UsageError if Slurm's rank or size differs from `here`, the placement by another launcher. One of the two is
+/// stale, but nothing tells which.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
@@ -57,8 +54,8 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// Returns the placement of this rank by the variables of the launcher among `candidates` that find_names() chooses.
-/// The variables describe this node only, so inter_size becomes kNotKnown if the job has ranks on further nodes.
+/// Returns the placement by the variables of one of `candidates`. They describe this node only, so inter_size becomes
+/// kNotKnown if the job has ranks on further nodes.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
   if (names == nullptr) names = &kPmiVariables.front();
@@ -79,7 +76,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   return here;
 }
 
-/// Whether the variables `names` of a launcher are set and say that all ranks run on this node.
+/// Whether the launcher's variables say that all ranks run on this node.
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.local_rank) && variables.has(names.size) &&
          variables.get(names.size) == variables.get(names.local_size);
@@ -127,8 +124,7 @@ Placement place_by_pmi(const Signs& signs, const std::optional<ServerJob>& serve
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
-/// Whether the PMIx namespace is the namespace of the Slurm step in Slurm's variables. If so, Slurm's variables
-/// describe all ranks of the namespace.
+/// Whether Slurm's variables describe all ranks of the PMIx namespace.
 bool is_own_step(const Signs& signs) {
   return signs.in_slurm_step &&
          signs.variables.get("PMIX_NAMESPACE") == std::optional(kSlurmPmix + step_name(signs.variables));
@@ -161,8 +157,7 @@ Placement place_by_server(const ServerJob& job) {
   return here;
 }
 
-/// Returns the placement that the PMIx server would give, but reads the placement from the variables of the server's
-/// launcher.
+/// Returns what the PMIx server would give, from the variables of the server's launcher.
 Placement place_by_its_variables(const Signs& signs) {
   const Variables& variables = signs.variables;
   Placement here = is_own_step(signs) ? placement_of_step(variables) : place_by_names(variables, kLauncherVariables);
@@ -177,7 +172,7 @@ bool has_pmix_server(const Signs& signs) {
 
 bool needs_pmix_server(const Signs& signs) {
   if (is_own_step(signs)) return nodes_of_step(signs.variables) > 1 && hosts_of_step(signs.variables).empty();
-  // In a Slurm step the server must be asked, because the variables of Open MPI may be left over from before the step.
+  // In a Slurm step, the variables of Open MPI may be left over from before the step.
   return signs.in_slurm_step || !describe_one_node(signs.variables, kLauncherVariables[0]);
 }
 
@@ -191,8 +186,7 @@ Placement place_by_pmix(const Signs& signs, const std::optional<ServerJob>& serv
 
 // The following functions find the placement of a rank by the variables of a Slurm step.
 
-/// Whether Slurm's own PMI server, as with srun --mpi=pmi2, belongs to the innermost launcher. If so, the variables
-/// SLURM_* tell which ranks share the node.
+/// Whether the innermost launcher is Slurm with its own PMI server, as with srun --mpi=pmi2.
 bool has_slurms_pmi_server(const Signs& signs) {
   return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
 }
@@ -206,8 +200,6 @@ Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>
   return here;
 }
 
-// The placement of a process that no launcher has started.
-
 Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   Placement alone;
   alone.source = "no launcher";
@@ -216,11 +208,10 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// Throws UsageError if this process runs in a Slurm allocation of several tasks, but was started by the batch script
-/// or a shell, not by srun or mpiexec.
+/// Throws UsageError if a batch script or a shell of a Slurm allocation of several tasks started this process.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
-  // If the number of tasks is not set, srun would start one task on each node.
+  // Without a number of tasks, srun would start one task on each node.
   const int tasks =
       std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_NNODES").value_or(1));
   if (tasks < 2) return;
@@ -229,8 +220,7 @@ void reject_one_of_many_tasks(const Variables& variables) {
                    "\"srun mnlaunch …\" (srun -n1 for one rank)");
 }
 
-/// Throws UsageError if RANK and WORLD_SIZE are set for several ranks. A shell loop or Kubernetes sets these variables
-/// for torch.distributed, but mnlaunch cannot find the ranks of the job by them.
+/// Throws UsageError if RANK and WORLD_SIZE are set for several ranks, as by a shell loop or Kubernetes for torch.
 void reject_ranks_by_hand(const Variables& variables) {
   const auto rank = variables.get("RANK");
   const auto size = variables.get("WORLD_SIZE");
@@ -240,8 +230,7 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// Throws UsageError if a launcher is an ancestor of this process, but none of the launcher's variables for the rank
-/// are set, as after env -i.
+/// Throws UsageError if a launcher is an ancestor, but its variables are unset, as after env -i.
 void reject_lost_variables(const Variables& variables) {
   if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
   const pid_t starter = process_of_launcher();
@@ -255,8 +244,8 @@ bool never(const Signs&) { return false; }
 bool always(const Signs&) { return true; }
 
 constexpr LauncherRow kLaunchers[] = {
-    // The rows with a PMI socket come first, because an MPI launcher closes all descriptors in its children except its
-    // own PMI socket. So if PMI_FD is an open socket, it belongs to the innermost launcher.
+    // An MPI launcher closes all descriptors in its children except its own PMI socket. So if PMI_FD is an open socket,
+    // it belongs to the innermost launcher.
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},

@@ -10,7 +10,7 @@ namespace {
 void* load_first(const std::vector<std::filesystem::path>& libraries) {
   std::string reasons;
   for (const auto& path : libraries) {
-    // RTLD_LOCAL hides the functions of this libpmix from a second libpmix, which a plugin might load.
+    // A plugin might load a second libpmix.
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
   }
@@ -23,8 +23,7 @@ std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                   const std::vector<std::filesystem::path>& folders) {
   constexpr const char* kName = "libpmix.so.2";
   std::vector<std::filesystem::path> libraries;
-  // The folders of a private MPI (a module, a container, a Python wheel) come first, because a private MPI brings the
-  // libpmix that speaks the protocol of its own server.
+  // A private MPI (a module, a container, a Python wheel) brings the libpmix of its own server.
   for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
     const auto value = variables.get(folder);
     if (!value) continue;

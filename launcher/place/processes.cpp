@@ -17,15 +17,14 @@ std::string read_of(pid_t process, const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The fields of the file /proc/PID/stat of `process`, from the third field on: "S 7 …" of "12 (name) S 7 …". Empty if
-/// the file can't be read.
+/// The fields of /proc/PID/stat from the third field on: "S 7 …" of "12 (name) S 7 …".
 std::istringstream fields_after_name(pid_t process) {
   const std::string text = read_of(process, "stat");
   const std::size_t name_end = text.rfind(") ");
   return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
 }
 
-/// Whether `process` is still a copy of its parent, because the process has not called exec since it was forked.
+/// Whether `process` has not called exec since its parent forked it.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
   return parent > 0 && is_alike("cmdline") && is_alike("environ");
@@ -33,8 +32,7 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
 
 bool starts_ranks(const std::string& program) {
   constexpr std::string_view kStarters[] = {"mpiexec", "mpirun", "orted", "prterun", "prted", "hydra_pmi_proxy"};
-  // A process called "slurmstepd: [12.0]" starts tasks of a step. In contrast, "slurmstepd: [12.batch]" starts a batch
-  // script and no ranks.
+  // "slurmstepd: [12.0]" starts tasks of a step; "slurmstepd: [12.batch]" starts a batch script and no ranks.
   const bool is_task =
       program.starts_with("slurmstepd: ") && program.find_first_of("0123456789", program.find('.')) < program.size();
   return is_task || std::ranges::find(kStarters, program) != std::end(kStarters);

@@ -37,8 +37,7 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // If there is a failure, the verdict names the failure and no missing rank, because the failure may be the reason why
-  // the rank is missing.
+  // The failure may be the reason why a rank is missing.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {
@@ -59,7 +58,6 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
-  // The verdict names the failure of the lowest rank, so the order of `failures` does not matter.
   assert(!failures.empty());
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });

@@ -18,8 +18,7 @@
 namespace mn::launcher {
 namespace {
 
-/// Returns a sentence for people that says how a rank's `options` differ from `of_first`, the options of the rank
-/// `first`.
+/// Says how a rank's `options` differ from `of_first`, the options of the rank `first`.
 std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
   const auto lacks = [](const auto& words, const std::string& word) {
     return std::ranges::find(words, word) == words.end();
@@ -72,8 +71,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
-      // `ranks_here` has an entry for each rank that the launcher placed on this node, also for a missing rank. The
-      // entries are sorted by the numbers that the launcher gave the ranks on this node.
+      // Missing ranks have an entry, too. Entries are sorted by the launcher's numbers of the ranks on this node.
       roster_.ranks_here.push_back(kNobody);
       const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
       if (!part.bytes && !is_extra) {
@@ -90,8 +88,7 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      // If this leader's own position is wrong, the leader stands in for the node's real first rank, which is late.
-      // When the real first rank comes, it is uninvited, but no duplicate of the leader.
+      // A leader with a wrong position stands in for the real first rank, which is then uninvited, but no duplicate.
       const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -100,8 +97,7 @@ class ArrivalRound {
     return node;
   }
 
-  /// Whether each rank of the node has come twice: `ranks` has the invited ranks first, and the uninvited ranks have
-  /// the same numbers.
+  /// Whether each rank of the node has come twice: first all invited ranks, then uninvited ranks of the same numbers.
   [[nodiscard]] bool is_twice(const std::vector<int>& ranks) const {
     const auto size = static_cast<std::ptrdiff_t>(group_.intra_size);
     return std::ssize(ranks) == 2 * size &&
@@ -158,8 +154,7 @@ class ArrivalRound {
     }
   }
 
-  /// Chooses the rank that prints the verdict: the lowest rank that has arrived and was invited. If no such rank has a
-  /// valid number, the root prints the verdict.
+  /// Chooses the lowest rank that has arrived and was invited. If no such rank has a valid number, the root speaks.
   int choose_speaker() {
     for (auto it = arrived_.lower_bound(0); it != arrived_.end(); ++it) {
       const auto& [node, arrival] = it->second;
@@ -193,14 +188,12 @@ class ArrivalRound {
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
-    // Missing ranks are reported only if no rank has come twice, because a rank that comes twice may have taken the
-    // number of a missing rank.
+    // A rank that comes twice may have taken the number of a missing rank.
     if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
   }
 
-  /// Numbers the nodes in the order of their lowest ranks, as ChainerMN does.
   void number() {
     std::vector<int> ids;
     std::vector<std::string> names;
@@ -238,9 +231,8 @@ class ArrivalRound {
     }
   }
 
-  /// Chooses MASTER_ADDR for nodes that cannot exchange the address, but must choose the same one: the address that the
-  /// user has exported, else the first host of the allocation, where rank 0 usually runs. The address stays empty if
-  /// neither is known.
+  /// Chooses one MASTER_ADDR for nodes that cannot exchange it: the exported address, else the first host of the
+  /// allocation, where rank 0 usually runs. The address stays empty if neither is known.
   void guess_master() {
     ArrivalAnswer& start = roster_.start;
     const Variables& variables = rank_.surroundings.variables;
@@ -259,8 +251,7 @@ class ArrivalRound {
   }
 
   ArrivalShare share_of(const std::string& answer, int local) {
-    // The root has made the answer and need not read it. Every other leader parses the answer once for all ranks of its
-    // node.
+    // Leaders except the root parse the answer once for all ranks of the node.
     if (!has_start_) roster_.start = from_message<ArrivalAnswer>(answer, "the answer to the nodes' arrival");
     has_start_ = true;
     const ArrivalAnswer& start = roster_.start;
@@ -279,8 +270,7 @@ class ArrivalRound {
     return share;
   }
 
-  /// Whether the rank at the position `local` prints the verdict for a second job on this node, because it is the
-  /// second job's lowest rank on the node.
+  /// Whether the rank at `local` is the lowest rank of a second job on this node, and prints the verdict for that job.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

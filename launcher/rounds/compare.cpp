@@ -17,13 +17,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
 
-/// Computes the bindings: divides the node's GPUs, cores and network cards among the ranks of the node.
 void bind(NodeReport& report, const BindingOptions& options) {
   std::vector<RankResources> resources;
   for (const auto& rank : report.ranks) resources.push_back(rank.resources);
   report.bindings = bind_ranks(report.node.machine, resources, options);
-  // --cpu-map replaces the CPUs that the launcher granted, because the checks must judge the CPUs on which the rank
-  // will really run.
+  // The checks must judge the CPUs on which the rank will really run.
   for (std::size_t i = 0; i < std::min(options.cpu_map.size(), report.ranks.size()); ++i) {
     report.ranks[i].resources.mask = options.cpu_map[i];
   }
@@ -40,8 +38,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    // Invariant 1: the node reads its clock for the first time before it collects the facts, because collecting may
-    // take seconds.
+    // Invariant 1: collecting the facts may take seconds, so the clock is read before.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -83,8 +80,7 @@ class Comparison {
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    // Invariant 2: this leader tries to connect to its child nodes in the tree. The connection to the parent node needs
-    // no test, because the exchange uses the connection.
+    // Invariant 2: the exchange itself uses the connection to the parent node.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -123,12 +119,11 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // The facts come in the launcher's order of ranks. They are sorted by rank, because bindings need the order of
-    // ranks.
+    // Bindings need the order of ranks; the facts come in the launcher's order.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) report_.ranks.push_back(std::move(of_rank));
     bind(report_, rank_.binding_options());
-    // Invariant 1: the node reads its clock for the second time when the node sends its report.
+    // Invariant 1: the second reading of the clock.
     report_.sent_at = unix_time();
   }
 
@@ -138,8 +133,7 @@ class Comparison {
       decision.verdict = verdict_of({std::move(*failure)});
     }
     decision.speaker = roster_.speaker(missing_);
-    // The text of the verdict may be long. The root leaves the text out of the message if the speaker is on the root's
-    // own node.
+    // The text may be long, and a speaker on the root's own node needs no message.
     Decision sent = decision;
     const bool is_here = std::ranges::find(roster_.ranks_here, decision.speaker) != roster_.ranks_here.end();
     if (is_here) sent.verdict = without_text(sent.verdict);
@@ -165,8 +159,7 @@ class Comparison {
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
-      // The bytes of the report are freed at once, because the bytes of a thousand reports would double the needed
-      // memory.
+      // The bytes of a thousand reports would double the needed memory.
       reports[node].bytes.reset();
       missing_.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
@@ -174,20 +167,17 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // If there is a failure, the verdict names the failure and no missing rank, because the failure may be the reason
-    // why the rank is missing.
+    // The failure may be the reason why a rank is missing.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
     return launcher::decide(job, rank_.options, here_, rank_.program_exit);
   }
 
-  /// Estimates what the node's clock showed when the root's clock showed `answered_at`. The result is `answered_at`,
-  /// unless the readings prove that the node's clock is behind or ahead.
+  /// What the node's clock showed at `answered_at` of the root's clock, as far as the readings prove a difference.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
-    // Invariant 1: a message can arrive late, but never early. So the first reading proves how far the clock is at
-    // least behind, and the second reading proves how far the clock is at least ahead.
+    // Invariant 1: a message never arrives early. So the two readings prove the least lag and the least lead.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;
@@ -205,8 +195,7 @@ class Comparison {
   VerdictShare share_of(const std::string& answer, int local) {
     const int rank = roster_.ranks_here[static_cast<std::size_t>(local)];
     const auto position = std::ranges::count_if(roster_.ranks_here, [&](int other) { return other < rank; });
-    // The root has made the decision and need not read it. Every other leader parses the decision once for all ranks of
-    // its node.
+    // Leaders except the root parse the decision once for all ranks of the node.
     if (!decision_) decision_ = from_message<Decision>(answer, "the root's decision");
     const Verdict& verdict = decision_->verdict;
     VerdictShare share{.verdict = rank == decision_->speaker ? verdict : without_text(verdict), .binding = {}};

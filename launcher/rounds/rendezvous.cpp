@@ -29,8 +29,7 @@ constexpr const char* kKey = "key";
 constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
 constexpr std::chrono::milliseconds kMaxForANameServer{2000};
 
-/// Returns the addresses of the job's PMIx servers. The addresses make the job's name unique, because a launcher on a
-/// single node may give several jobs the same name.
+/// Returns the addresses of the job's PMIx servers. A launcher on a single node may give several jobs the same name.
 std::string names_of_server(const Variables& variables) {
   std::string names;
   for (const auto& [name, value] : variables.all()) {
@@ -39,9 +38,8 @@ std::string names_of_server(const Variables& variables) {
   return names;
 }
 
-/// Returns an addition to the job's name: the id of the process that started the ranks of this node. Empty if a
-/// variable of the launcher already names the job. LSB_JOBID does not count as a name, because one batch job of LSF may
-/// start several jobs at the same time.
+/// Returns the id of the process that started this node's ranks, as an addition to the job's name. Empty if a variable
+/// names the job. LSB_JOBID names a batch job, which may start several jobs.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables)) return "";
@@ -49,23 +47,21 @@ std::string name_of_starter(const Placement& here, const Variables& variables) {
   return " of process " + std::to_string(starter_of_ranks(names->rank));
 }
 
-/// Returns an addition to the job's name: the value of MN_LAUNCH_KEY. Empty if the variable is not set.
 std::string key_of_user(const Variables& variables) {
   const auto key = variables.get(kKeyVariable);
   return key ? " " + *key : "";
 }
 
-/// Returns a text that all ranks of a Slurm step know and that users without access to the step can hardly guess:
-/// MN_LAUNCH_KEY, and the port of the step's srun.
+/// A text that the ranks of a Slurm step know and other users can hardly guess: MN_LAUNCH_KEY, and the port of srun.
 std::string secret_of_step(const Variables& variables) {
   std::string text = key_of_user(variables);
-  // The port is left out in a heterogeneous step, because each component of the step has a different port.
-  // SLURM_SRUN_COMM_PORT cannot replace the port, because it differs between the ranks of a step on more than 48 nodes.
+  // Each component of a heterogeneous step has another port. SLURM_SRUN_COMM_PORT differs between the ranks of a step
+  // on more than 48 nodes.
   if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
   return text;
 }
 
-/// The addresses of this host, with commas between them. The first is the address of the host's own name.
+/// The addresses of this host, with commas between them; the address of the host's own name comes first.
 std::string own_addresses() {
   const auto interfaces = routed_interfaces();
   const std::string first = own_address(interfaces, addresses_of_own_name());
@@ -89,8 +85,7 @@ std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   return first;
 }
 
-/// Throws CheckFailed because ranks are missing. Only on the lowest rank that has arrived does the error have a text,
-/// so all further ranks print nothing.
+/// Throws CheckFailed because ranks are missing. The error has a text only on the lowest rank that has arrived.
 [[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job,
                                  std::chrono::milliseconds patience) {
   std::vector<std::string> hosts;
@@ -106,8 +101,7 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     const std::string& host = hosts[static_cast<std::size_t>(node)];
     auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
     if (!addresses.empty()) return addresses;
-    // In a cloud, the name service may not know the names that Slurm gives to nodes. If so, Slurm itself is asked for
-    // the address.
+    // In a cloud, the name service may not know the names that Slurm gives to nodes.
     const std::string address = address_by_slurm(host);
     return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
@@ -128,8 +122,7 @@ Group group_of(const Placement& here, const Variables& variables, const Options&
   group.hosts = here.hosts;
   group.ports = options.ports;
   group.patience = std::chrono::seconds(options.timeout_s);
-  // A rank with an error waits for at most 5 s to tell the ranks of its node about the error. Afterwards the rank
-  // reports the error alone.
+  // Afterwards the rank reports its error alone.
   constexpr std::chrono::seconds kMaxToTellOthers{5};
   if (!here.error.empty()) group.patience = std::min<std::chrono::milliseconds>(group.patience, kMaxToTellOthers);
   return group;
@@ -152,7 +145,7 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
-  // Only processes of this job can read the board, so the key that rank 0 puts on the board stays secret.
+  // Only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
   try {
     board.fence();

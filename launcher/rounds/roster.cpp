@@ -57,14 +57,12 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
     is_late_by_nodes_ = true;
   }
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
-  // Ranks on nodes that an ended node has cut off count as missing, because they get no answer. findings() does not
-  // name these ranks, but only the ended node.
+  // Ranks that an ended node has cut off get no answer. findings() names only the ended node.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
-  // If any rank has ended, late ranks are not named: a leader soon stops waiting once a rank has ended, so a late rank
-  // may have no fault.
+  // A leader soon stops waiting once a rank has ended, so a late rank may have no fault.
   if (!ended_.hosts.empty()) {
     return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
                   "ended before the start, or sent what no mnlaunch sends",

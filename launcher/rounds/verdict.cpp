@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kBefore = "mnlaunch: ";  ///< begins each line
 
-/// Makes the rows of the table that --show prints, in the order of ranks.
 nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placement& here) {
   auto rows = nlohmann::json::array();
   for (int node = 0; node < job.layout.node_count(); ++node) {
@@ -39,7 +38,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The name of a GPU model of the job, by which the self test chooses its thresholds. Empty if the model is unknown.
+/// The name of a GPU model of the job, by which the self test chooses its thresholds; empty if it is unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -47,8 +46,7 @@ std::string first_gpu(const JobFacts& job) {
   return "";
 }
 
-/// The speed, in Gbit/s, at which the slowest node of the job can send: the speed of the node's fastest active
-/// InfiniBand or RoCE port. 0 if a node has no such port.
+/// The speed in Gbit/s of the slowest node's fastest active InfiniBand or RoCE port. 0 if a node has none.
 double slowest_fabric(const JobFacts& job) {
   double slowest = std::numeric_limits<double>::max();
   for (const auto& node : job.nodes) {
@@ -64,8 +62,7 @@ double slowest_fabric(const JobFacts& job) {
 
 bool lacks_program(const NodeFacts& node) { return !node.program.error.empty(); }
 
-/// If a node lacks the program, removes all findings except the findings about the program, because the missing program
-/// may be the cause of the others.
+/// If a node lacks the program, keeps only the findings about the program, which may cause the others.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
   if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;
@@ -123,8 +120,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
-  // If nodes are not compared with each other, each node decides alone. Only rank 0's node prints warnings, because
-  // otherwise each node would print the same warnings.
+  // Nodes that are not compared with each other decide alone, and would all print the same warnings.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
@@ -137,10 +133,9 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // With --doctor, the self test starts even if the checks have found errors, and its report shows the errors. Only
-    // errors that keep the self test's ranks from starting as one job forbid the start.
+    // Only errors that keep the self test's ranks from starting as one job forbid the start.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
-    // If the self test starts, nothing is printed here, because the self test's report contains the findings, too.
+    // The self test's report contains the findings, too.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {

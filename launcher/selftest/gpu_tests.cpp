@@ -27,8 +27,7 @@ namespace {
 
 constexpr int kNoGpuStatus = 3;
 
-/// Returns the environment of this process without the launchers' variables. A child process with this environment
-/// becomes an MPI job of its own.
+/// This process's environment without the launchers' variables, with which a child process becomes a job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -42,8 +41,7 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// Waits until the process `child` has ended, and returns its wait status. If the process takes longer than 30 s, kills
-/// the process.
+/// Waits for `child`, kills it after 30 s, and returns its wait status.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -55,8 +53,7 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// Runs run_cuda_probe() in a child process, which is an MPI job of its own. Returns the child's wait status; -1 if the
-/// child could not be started.
+/// Runs run_cuda_probe() in a child process. Returns the child's wait status; -1 if it could not be started.
 int run_probe() {
   std::string program = executable_path().string();
   std::string option = "--cuda-probe";
@@ -74,7 +71,6 @@ int run_probe() {
   return failed == 0 ? wait_for(child) : -1;
 }
 
-/// Calls `run` several times, and returns the time of the fastest call in seconds.
 template <typename Function>
 double least_seconds(Function run) {
   constexpr int kTimes = 5;
@@ -90,8 +86,7 @@ double least_seconds(Function run) {
 /// Memory of a GPU, allocated through the CUDA driver's C interface (cuda.h).
 class DeviceMemory {
  public:
-  /// Allocates `bytes` bytes on the GPU `index`. Throws CommError if there is no CUDA driver, or if the driver cannot
-  /// allocate the memory.
+  /// Throws CommError if there is no CUDA driver, or if the driver cannot allocate the memory.
   DeviceMemory(int index, std::size_t bytes) {
     if (driver_ == nullptr) throw CommError("there is no CUDA driver (libcuda.so.1)");
     int device = 0;
@@ -114,8 +109,7 @@ class DeviceMemory {
   [[nodiscard]] void* data() const noexcept { return reinterpret_cast<void*>(address_); }
   void fill(std::uint32_t word, std::size_t count) { call("cuMemsetD32_v2", address_, word, count); }
   void read(void* host, std::size_t bytes) const { call("cuMemcpyDtoH_v2", host, address_, bytes); }
-  /// Copies `bytes` bytes from page-locked host memory to the GPU several times, and returns the time of the fastest
-  /// copy in seconds.
+  /// The time, in seconds, of the fastest of several copies from page-locked host memory.
   [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const {
     void* host = nullptr;
     call("cuMemAllocHost_v2", &host, bytes);
@@ -208,8 +202,7 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // The bus bandwidth, as nccl-tests define it, is the size of the buffer times `passes`, divided by the time. `passes`
-  // is how often each byte must pass the links of a rank, whatever the algorithm.
+  // The bus bandwidth of nccl-tests: `passes` is how often each byte must pass the links of a rank.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

@@ -40,7 +40,6 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// Makes the record of the host `host` for this run. `hosts` is the number of all hosts in the run.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
@@ -63,9 +62,8 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
   return record;
 }
 
-/// Returns the names of what counts against the record's host: errors that not all hosts have, findings of broken
-/// hardware, and failed tests. All remaining findings are left out, because their cause is the way in which the job was
-/// started, not the host.
+/// Returns what counts against the record's host: errors that not all hosts have, findings of broken hardware, and
+/// failed tests. The cause of other findings is the way in which the job was started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
@@ -85,8 +83,7 @@ void note(History& history, const json& record) {
   if (runs.size() > kMaxRuns) runs.erase(runs.begin());
 }
 
-/// Opens and locks the history file. On a file system without locks the file is opened all the same, and a reader may
-/// see a line that is only half written.
+/// Opens and locks the history file. Without locks, a reader may see a line that is only half written.
 Fd open_locked(const std::string& file, int flags, int lock) {
   Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
   if (opened) flock(opened.get(), lock);
@@ -154,12 +151,10 @@ json history_with(History history, const std::vector<json>& records) {
 void append_history(const std::string& file, const std::vector<json>& records) {
   const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
-  // If an earlier run was killed, the file may end with half a line. A line end is written first, to keep the first
-  // line of this run intact.
+  // An earlier run that was killed may have left half a line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += json_text(record) + "\n";
-  // Invariant 1: a single write() appends all lines of this run while the file is locked, so lines of concurrent runs
-  // do not mix.
+  // Invariant 1: a single write() appends all lines of this run.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

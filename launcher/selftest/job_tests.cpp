@@ -22,8 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The least bandwidth, in MB/s, that each pair of nodes must reach with the job's GPU model and network. 0 if the
-/// network's rate or the table's figure for the GPU model is unknown.
+/// The least bandwidth of a pair of nodes with the job's GPU model and network; 0 if one of them is unknown.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -43,8 +42,7 @@ json document_of(const std::vector<Link>& links, const std::vector<std::string>&
   return pairs;
 }
 
-/// Collective. Tests messages: one message goes once around all ranks, and each rank adds its number to the sum in the
-/// message. Rank 0 checks the sum.
+/// Collective. A message goes once around all ranks, each rank adds its number, and rank 0 checks the sum.
 std::string test_ring(Communicator& comm) {
   std::vector<std::int64_t> token = {0};
   const int next = (comm.rank() + 1) % comm.size();
@@ -58,7 +56,6 @@ std::string test_ring(Communicator& comm) {
   return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
 }
 
-/// Collective. Each rank contributes term() to an allreduce; the sums must be equal to sum_of_terms().
 std::string test_allreduce(Communicator& comm) {
   std::int32_t wrong = 0;
   for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
@@ -87,7 +84,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // GPU problems are reported first, because a GPU that CUDA does not see makes the tests below fail, too.
+    // A GPU that CUDA does not see makes the tests below fail, too.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -101,7 +98,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // The error counters of the network ports are read last, to include errors in the traffic of the tests above.
+    // The counters of the network ports then include errors in the traffic of the tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -117,8 +114,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // For a fault of a link, the hosts at both ends are blamed, although one host may be sound. Therefore the advice is
-    // to watch both hosts, not to isolate the two.
+    // One of the two hosts of a link may be sound, so the advice is to watch both.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -156,8 +152,7 @@ class SelfTest {
       nccl.result = std::string("FAILED: ") + error.what();
     }
     const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
-    // Only jobs with eight ranks on one node are compared with the table, because the table has figures for eight GPUs
-    // within one node.
+    // The table has figures for eight GPUs within one node.
     const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
     if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
       nccl.result = "FAILED: the sums are right, but slower than " +
@@ -175,8 +170,7 @@ class SelfTest {
     if (!advice.empty() && !hosts.empty()) report_.blame(test, hosts, advice);
   }
 
-  /// Collective. Adds a finding for the hosts of all ranks that cannot use their GPU. `problem` is the reason on this
-  /// rank; empty if this rank has no such problem.
+  /// Collective. Adds a finding for the hosts of all ranks that cannot use their GPU because of `problem`.
   void report_gpu_problems(const std::string& problem) {
     const auto problems = comm_.gather_obj(problem);
     std::map<std::string, std::set<std::string>> hosts_of;
@@ -186,15 +180,13 @@ class SelfTest {
     for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
   }
 
-  /// Collective. Gathers the measured figure `here` of each rank, and reports the least figure of each host under the
-  /// name `name`. If `here` is 0, the rank has not measured.
+  /// Collective. Reports the least figure of each host. A rank that has not measured passes 0.
   void gather_least(const std::string& name, double here) {
     const auto values = comm_.gather_obj(json(here));
     std::map<std::string, double> least;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       const auto figure = values[rank].get<double>();
       if (figure <= 0) continue;
-      // The host's figure is that of its slowest GPU.
       const auto [host, is_first] = least.emplace(hosts_[rank], figure);
       host->second = std::min(host->second, figure);
     }

@@ -31,11 +31,10 @@ class Partner {
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
       : comm_(comm), rank_(rank), tag_(tag), begins_(begins), end_(end) {}
 
-  /// Returns the time, in seconds, that a message takes in one direction. The result is the shortest of `times`
-  /// measurements, because other work of a node may slow some measurements down. No value if the partner does not
-  /// answer in time.
+  /// Returns the time, in seconds, that a message takes in one direction: the shortest of `times` measurements, because
+  /// the node may have other work. No value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // If the partner does not answer in time, the buffer is never freed, because MPI may still write to it later.
+    // MPI may still write to the buffer if the partner does not answer in time.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
     bool answers = ping_pong(*message);  // not measured, because MPI connects at the first message
     double fastest = std::numeric_limits<double>::infinity();
@@ -90,16 +89,14 @@ class Links {
     gather();
   }
 
-  /// Collective. Measures the slow pairs of nodes again, one pair after the other. Returns true if there was a slow
-  /// pair.
+  /// Collective. Measures the slow pairs again, one after the other. Returns true if there was a slow pair.
   bool retry(double least_mb_s, bool is_first_time) {
     std::vector<Pair> pairs;
     if (comm_.rank() == 0) {
       pairs = pairs_to_retry(comm_.inter_size(), best(), least_mb_s);
       std::erase_if(pairs, [&](const Pair& pair) { return !is_first_time && !has_answered(pair); });
     }
-    // Only rank 0 has all figures. It sends the list of slow pairs to all ranks, because all ranks must take part in
-    // the same tries.
+    // Only rank 0 has all figures.
     const json chosen = comm_.bcast_obj(launcher::json_fields::write(pairs));
     pairs.clear();
     launcher::json_fields::read(chosen, "the list of slow pairs", pairs);
@@ -121,8 +118,7 @@ class Links {
   void begin(const std::string& what) {
     ++tries_;
     timer_.begin("the test of the links between nodes, " + what);
-    // All pairs of a round begin together. A pair with an early start would measure while the two nodes still exchange
-    // messages of the previous round.
+    // Early pairs would measure while nodes still exchange messages of the previous round.
     comm_.barrier();
   }
 
@@ -133,10 +129,8 @@ class Links {
     if (!is_first && comm_.rank() != second) return;
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
-    // If the partner has not answered the small messages of 8 bytes, no large messages of 32 MiB are sent.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
-    // The first rank of a pair reports the figures of the pair. If there was no answer, the second rank reports, too,
-    // because the first rank may have died.
+    // If there was no answer, the second rank reports, too, because the first rank may have died.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
                        seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
@@ -164,8 +158,7 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 Watchdog& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
-  // Slow pairs are tried again, because on a busy machine a pair may be slow by chance, even several times. One call of
-  // retry() tries at most 32 pairs, so large jobs may need more calls.
+  // A pair may be slow by chance, even several times. One call of retry() tries at most 32 pairs.
   const int max_tries = 3 + comm.inter_size() / 32;
   for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();

@@ -1,5 +1,4 @@
-// The program mnlaunch-selftest, the part of mnlaunch --doctor that runs tests: messages, sums, bandwidth between
-// nodes, and GPUs.
+// The program mnlaunch-selftest, the part of mnlaunch --doctor that runs tests.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -25,8 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads mnlaunch's report, from before mnlaunch became this program: findings, placement and hardware. Empty if
-/// mnlaunch did not start the self test.
+/// Reads the findings, placement and hardware that mnlaunch left for its self test. Empty if there is no mnlaunch.
 json report_of_mnlaunch() {
   const auto file = environment_int("MN_DOCTOR_REPORT_FD");
   if (!file) return json::object();
@@ -69,9 +67,8 @@ int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::ch
   return status;
 }
 
-/// Ends this process because a test hangs. Runs on the timer's thread. If the report is printed already, only
-/// MPI_Finalize hangs, and the process exits with the report's status. Otherwise rank 0 prints the results so far and
-/// exits, and the launcher should end the other ranks. A rank that the launcher has not ended after 5 s exits itself.
+/// Ends this process because a test hangs. If the report is printed already, only MPI_Finalize hangs. Otherwise rank 0
+/// prints the results so far, and the launcher should end the other ranks within 5 s.
 void give_up(Report& report, int rank, const std::string& part) {
   if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {

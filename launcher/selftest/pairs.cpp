@@ -14,8 +14,7 @@ namespace {
 
 std::string in_mb_s(double bandwidth) { return std::to_string(std::lround(bandwidth)) + " MB/s"; }
 
-/// Returns a bandwidth that a quarter of the pairs exceeds, as a measure of what is usual. 0 for a single pair, because
-/// it has no other pair to be compared with.
+/// Returns a bandwidth that a quarter of the pairs exceeds. 0 for a single pair, which has no other to compare with.
 double usual_bandwidth(const std::vector<Link>& links) {
   std::vector<double> sorted;
   for (const auto& link : links) {
@@ -63,7 +62,6 @@ std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
       if (node < partner && partner < nodes) round.push_back({node, partner});
     }
   }
-  // Invariant 1: n nodes need ceil(log2 n) rounds.
   assert(nodes < 1 || std::cmp_equal(rounds.size(), std::bit_width(static_cast<unsigned>(nodes - 1))));
   return rounds;
 }
@@ -78,8 +76,6 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
     }
     const bool at_once = same->at_once && link.at_once;
     if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) *same = link;
-    // at_once is true only if other pairs sent during all measurements of this pair. It does not matter which
-    // measurement gave the better figure.
     same->at_once = at_once;
   }
   return best;
@@ -95,8 +91,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
   };
   auto slow = speeds.slow;
   const auto is_good = [&](int node) { return speeds.good.contains(node); };
-  // Invariant 2: pairs not yet measured alone come first, because most of the pairs are fast when tried alone. Among
-  // equally tried pairs, pairs with a node that was never fast come first.
+  // Invariant 2: most of the pairs are fast when tried alone.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
     return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
   });
@@ -122,7 +117,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
                                    double least_mb_s) {
   const Speeds speeds = speeds_of(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
-  // If no pair is fast, the fault lies with the whole network or with MPI's use of it, so no single node is blamed.
+  // The fault lies with the whole network, or with MPI's use of it.
   if (speeds.fast.empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
     return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
@@ -132,13 +127,11 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow) {
-    // Invariant 2: a pair that was slow only while other pairs sent is not at fault and is skipped.
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good.contains(first);
     const bool second_good = speeds.good.contains(second);
-    // Invariant 3: if exactly one node of the slow pair was fast with a third node, its partner in the slow pair is at
-    // fault. Otherwise the link between the two nodes is at fault.
+    // Invariant 3: of two nodes, the node that was fast with a third node is sound.
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {

@@ -22,7 +22,7 @@ constexpr int kSlowestPairs = 8;       ///< pairs shown of a longer list
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
-  // The size + 1 is allowed, because behind its last character a string has room for the zero that snprintf adds.
+  // A string has room for the zero that snprintf adds.
   std::snprintf(text.data(), text.size() + 1, format, arguments...);
   return text;
 }
@@ -104,7 +104,7 @@ std::string combine(const std::vector<std::string>& results, const std::vector<s
 std::vector<std::string> launcher_names(const json& placement, const std::vector<std::string>& hosts) {
   std::vector<std::string> names(hosts.size());
   for (const auto& row : placement) names.at(row.at("rank").get<std::size_t>()) = row.at("host").get<std::string>();
-  // If the launcher gives two hosts one name, or gives a host two names, the launcher's names are not used.
+  // The launcher's names must match MPI's one to one.
   std::map<std::string, std::string> name_of;
   std::map<std::string, std::string> host_of;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -123,8 +123,7 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
-  // If there are several hosts and all of them failed, no host is named, because no single host is at fault. If there
-  // is only one host, a failure names the host.
+  // If all of several hosts failed, no single host is at fault.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }
@@ -138,7 +137,6 @@ std::vector<std::string> changes_since(const json& earlier, const json& report) 
   std::vector<std::string> sentences;
   for (const auto& [name, now] : bandwidths_of(report)) {
     const auto then = before.find(name);
-    // All figures are bandwidths, so a figure is worse if it is lower than before.
     if (then == before.end() || now >= kChangedPart * then->second) continue;
     sentences.push_back(formatted("%s: %.0f, it was %.0f", name.c_str(), now, then->second));
   }
@@ -182,8 +180,7 @@ std::map<std::string, std::string> advice_of(const json& report) {
   const auto advise = [&](const std::string& host, const std::string& more) {
     const auto gravity = [&](const std::string& word) { return std::ranges::find(kGravestFirst, word); };
     auto& here = advice[host];
-    // The advice for a new host is an empty text at first. find() does not find the empty text and returns the end of
-    // the list, so any advice counts as graver.
+    // find() does not find the empty text of a new host, so any advice is graver.
     if (gravity(more) < gravity(here)) here = more;
   };
   for (const auto& finding : report.at("findings")) {
@@ -212,7 +209,6 @@ std::string text_of(const json& report) {
   text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {
-    // The list of pairs is left out here, because it is neither a text nor a number. It is printed below.
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }

@@ -11,8 +11,7 @@ void set_if_unset(Variables& variables, const char* name, const std::string& val
   if (!variables.has(name)) variables.set(name, value);
 }
 
-/// Shows the program only the GPUs in `list`. ROCR_VISIBLE_DEVICES gets the names of the GPUs. The variables of HIP and
-/// CUDA get indices into the list of GPUs that ROCR_VISIBLE_DEVICES leaves.
+/// Shows the program only the GPUs in `list`. HIP and CUDA count the GPUs that ROCR_VISIBLE_DEVICES leaves.
 void show_amd_gpus(Variables& variables, const std::string& list) {
   std::string numbers = "0";
   for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);
@@ -21,8 +20,7 @@ void show_amd_gpus(Variables& variables, const std::string& list) {
   if (variables.has("CUDA_VISIBLE_DEVICES")) variables.set("CUDA_VISIBLE_DEVICES", numbers);
 }
 
-/// Sets the variables with the numbers of ranks and nodes, for torch.distributed and for mn. If `alone` is true,
-/// torch's variables say that the rank has a node for itself.
+/// Sets the numbers of ranks and nodes. If `alone` is true, torch's variables say that the rank has a node for itself.
 void add_numbers(Variables& variables, const Placement& here, bool alone) {
   set_number(variables, "RANK", here.rank);
   set_number(variables, "WORLD_SIZE", here.size);
@@ -46,8 +44,7 @@ void add_devices(Variables& variables, const Equipment& equipment) {
   const GpuView& gpus = equipment.gpus;
   const std::string device = gpus.is_amd ? "cpu" : gpus.device();  // mn itself does not compute on AMD GPUs
   variables.set("MN_DEVICE", device);
-  // mn counts GPUs in the order of their bus ids. The variable makes CUDA count in this order, too, because by default
-  // CUDA gives the fastest GPU the index 0.
+  // mn counts GPUs in the order of their bus ids, but CUDA gives the fastest GPU the index 0 by default.
   if (device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   if (gpus.visible_devices && gpus.is_amd) {
     show_amd_gpus(variables, *gpus.visible_devices);
@@ -63,8 +60,7 @@ void add_devices(Variables& variables, const Equipment& equipment) {
 
 void add_network(Variables& variables, const Equipment& equipment) {
   if (!equipment.route.empty()) {
-    // The variables choose the network interface. Without the variables, Gloo would use the address of the host's name,
-    // and NCCL the first of several interfaces.
+    // Otherwise Gloo would use the address of the host's name, and NCCL the first of several interfaces.
     set_if_unset(variables, "GLOO_SOCKET_IFNAME", equipment.route);
     set_if_unset(variables, "NCCL_SOCKET_IFNAME", "=" + equipment.route);
   }

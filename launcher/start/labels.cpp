@@ -42,8 +42,7 @@ std::array<struct sigaction, kPassedOn.size()> former_actions;
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // If the note cannot be written, the signal is sent to the program at once. The program may then get the signal
-  // twice, which is better than a lost signal.
+  // The program may get the signal twice, which is better than a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -55,7 +54,7 @@ void handle_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
-/// Waits for a note in the pipe. Returns the note, and all notes that come within half a second after it.
+/// Waits for a note in the pipe, and returns it with all notes of the next half second.
 std::string notes_of_a_moment(int pipe) {
   std::string bytes(4096, '\0');
   while (read(pipe, bytes.data(), 1) < 0 && errno == EINTR) continue;
@@ -96,9 +95,8 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-/// From now on, passes on to `program` each signal that was sent to this process alone. Forks the witness, which ends
-/// with this process. The caller must have blocked all signals: they stay blocked in this process, while the witness
-/// blocks only `mask`. Throws Error. If the fork fails, signals to all processes of the rank reach `program` twice.
+/// Passes signals to this process alone on to `program`. Forks the witness, which blocks only `mask` and ends with this
+/// process; the caller has blocked all signals. If the fork fails, signals to all processes reach `program` twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   const Pipe pipe = make_pipe();
   fcntl(pipe.write_end, F_SETFL, O_NONBLOCK);  // a signal handler must not wait
@@ -110,19 +108,17 @@ void pass_signals_on(pid_t program, const sigset_t& mask) {
   handle_signals();
 }
 
-/// Undoes handle_signals() in this process: restores the former actions of the signals.
 void pass_no_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &former_actions[i], nullptr);
 }
 
 using Clock = std::chrono::steady_clock;
 
-/// How long output is still copied after the program has ended, because processes that outlive the program may go on
-/// writing.
+/// Processes that outlive the program may go on writing, so output is copied for a while after its end.
 constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 
-/// Writes the whole text and returns 0. If writing fails, returns errno, and the rest of the text is lost.
+/// Writes the whole text. Returns 0, or errno if a part is lost.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
@@ -138,15 +134,13 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
-/// Copies the program's standard output or standard error to the stream that the launcher gave mnlaunch, with the label
-/// before each line.
+/// Copies the program's standard output or standard error, with the label before each line.
 class Stream {
  public:
   Stream(int from, int to, const std::string& label) : from_(from), to_(to), label_(label) {}
 
   [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: the stream has ended
-  /// Reads once, and writes the lines that are complete. At the end of the stream, writes the last line even if the
-  /// line end is missing.
+  /// Reads once, and writes the complete lines. At the end, writes the last line even without its line end.
   void pump() {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
@@ -198,8 +192,7 @@ using Streams = std::array<Stream, 2>;
 
 bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
-/// Waits for text in the streams and copies the text. Returns false if no text came within `milliseconds` (-1 means no
-/// time limit).
+/// Copies text from the streams. Returns false if no text came within `milliseconds` (-1: no limit).
 bool copy_for(int milliseconds, Streams& streams) {
   std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
   if (poll(readable.data(), readable.size(), milliseconds) <= 0) return false;
@@ -209,8 +202,7 @@ bool copy_for(int milliseconds, Streams& streams) {
   return true;
 }
 
-/// Copies output until the program has ended. Afterwards copies the text that is left in the pipes, for at most
-/// kMaxAfterEnd.
+/// Copies output until the program has ended, then what is left in the pipes, for at most kMaxAfterEnd.
 void copy_until_end(pid_t program, Streams& streams) {
   siginfo_t ended{};
   while (ended.si_pid == 0) {
@@ -220,8 +212,7 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// If processes that outlive the program still have the streams open, forks a process to copy their output until the
-/// streams are closed. The processes can then go on writing, as without --label.
+/// Forks a process that copies the output of processes that outlive the program, until they close the streams.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();

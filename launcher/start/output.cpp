@@ -39,18 +39,16 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// Locks the file. Returns true if no process held a lock before, because the file may then be emptied. The program
-/// inherits the lock, so a locked file belongs to a program that may still write. On a file system without locks,
-/// returns true.
+/// Locks the file for the program, which inherits the lock. Returns true if no process held a lock before, or if the
+/// file system has no locks, because the file may then be emptied.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
 }
 
-/// Whether the file was written after `begin`, the time at which the step began, for example by a concurrent step that
-/// has already ended. Changes up to 2 s before `begin` count, too: 1 s because ranks start at different times, and 1 s
-/// because only whole seconds are compared.
+/// Whether the file was written since `begin`, the begin of the step, for example by a concurrent step. 2 s earlier
+/// count: ranks start at different times, and only whole seconds are compared.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
@@ -58,19 +56,17 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // EINVAL is no failure: the file has no length (for example /dev/null), so there is nothing to empty.
+  // A file without a length, such as /dev/null, gives EINVAL.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
-/// The number that Slurm gives to this step; "0" outside of a step.
 std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
 
 }  // namespace
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm gives its highest step numbers to steps without srun, such as the shell of salloc. Such a step does not count
-  // as a later step of the job.
+  // Slurm's highest step numbers are steps without srun, such as the shell of salloc.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);

@@ -29,8 +29,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The active port of the network card `nic` in the form that UCX and NCCL take, such as "mlx5_0:1". Empty if the card
-/// is not an InfiniBand or RoCE device.
+/// The active port of the card `nic`, such as "mlx5_0:1"; empty if the card is not an InfiniBand or RoCE device.
 std::string port_of_nic(const std::string& nic, const std::filesystem::path& root) {
   const auto port = first_active_port(nic, root);
   return port ? nic + ":" + std::to_string(*port) : "";
@@ -45,8 +44,7 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
           .bind_threads = options.bind_threads,
           .nic = binding.nic,
           .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : "",
-          // The interface through which this node reaches rank 0's address. It is a good choice, because programs
-          // connect to rank 0 first, and round 2 has tested the address.
+          // Programs connect to rank 0 first, and round 2 has tested the address.
           .route = rank.here.inter_size > 1 ? interface_toward(outcome.master.address) : ""};
 }
 
@@ -60,16 +58,14 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
-/// Whether this rank reports the loss of `peer`. Every rank reports the loss of ranks below it in the tree of the
-/// exchange. Only one rank reports the loss of the root: the leader of node 1, or the second rank if the job has only
-/// one node.
+/// Every rank reports the loss of ranks below it in the tree of the exchange. The loss of the root is reported by the
+/// leader of node 1, or by the second rank if the job has only one node.
 bool reports(const Peer& peer, const Group& group) {
   if (peer.kind != Peer::Kind::kUp) return true;
   return group.nodes > 1 ? group.is_leader() && group.node == 1 : group.intra_rank == 1;
 }
 
-/// Throws UsageError if `path` is a device or a pipe. The self test writes its report to the path: it would replace a
-/// device by a file, and would wait for the reader of a pipe.
+/// The self test would replace a device by a file, and would wait for the reader of a pipe.
 void require_file(const std::string& option, const std::string& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
@@ -77,8 +73,7 @@ void require_file(const std::string& option, const std::string& path) {
   throw UsageError(option + ": " + path + " is not a file");
 }
 
-/// Writes `report` to a file in memory, and returns the file's descriptor. The self test reads the report from the
-/// descriptor, because the report of thousands of ranks is too long for an environment variable.
+/// Returns the descriptor of a file in memory with `report`, which may be too long for an environment variable.
 int file_with(const std::string& report) {
   const int file = memfd_create("mn-doctor-report", 0);
   if (file < 0) throw Error(with_errno("--doctor: cannot keep the report of the checks in memory", errno));
@@ -86,8 +81,7 @@ int file_with(const std::string& report) {
   return file;
 }
 
-/// Keeps the connections open across exec, and lists them in a variable for mn::Job. A variable also works if the
-/// program is a script that starts a program with mn::Job.
+/// Keeps the connections open across exec, and lists them in a variable for mn::Job, also behind a script.
 void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   if (links.empty()) return;
   std::vector<StartLink> left;
@@ -97,11 +91,10 @@ void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   variables.set(kStartLinksVariable, start_links_text(left));
 }
 
-/// Replaces this process by `program`. `arguments` are the program's argv, beginning with the name of the program.
-/// Throws ProgramError.
+/// Replaces this process by `program`. `arguments` begin with the program's name. Throws ProgramError.
 [[noreturn]] void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                                   const Variables& environment) {
-  // The buffers are written out first, because exec would drop the text in them.
+  // exec would drop the text in the buffers.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
@@ -117,8 +110,7 @@ void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   throw ProgramError("cannot run " + program.string() + ": " + std::strerror(errno), kExitCannotRun);
 }
 
-/// Replaces this process by the self test. The self test adds `report`, the report of the checks, to the self test's
-/// report. Throws Error.
+/// Replaces this process by the self test, which adds the checks' `report` to its own. Throws Error.
 [[noreturn]] void become_self_test(const ThisRank& rank, const std::string& report, Variables& variables) {
   const std::string path = path_of_self_test();
   const auto program = find_program(path, rank.surroundings.folder, executable_path().parent_path(), "");

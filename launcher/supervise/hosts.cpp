@@ -22,8 +22,7 @@ constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
 constexpr int kPatienceFactor = 4;  // patience = this factor * the slowest answer so far
 
-/// Starts the command in a process group of its own, with /dev/null as input and output. Returns the process id; -1 if
-/// the command can't be started.
+/// Starts the command in a process group of its own, without input and output. Returns -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -43,8 +42,7 @@ pid_t spawn_silently(const Words& command) {
   return error == 0 ? process : -1;
 }
 
-/// Returns the command that tests whether `host` can start a process. The program timeout kills the test after a while,
-/// because srun might wait for a node that does not answer, even after supervise was killed.
+/// Tests whether `host` can start a process. The program timeout ends the test even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};

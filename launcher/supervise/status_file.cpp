@@ -36,8 +36,7 @@ std::string StatusFile::renew() {
   if (named_) path_ = *named_;
   remove();
   std::string path = named_.value_or((std::filesystem::current_path() / ".mn-supervise-XXXXXX").string());
-  // open() and mkostemp() fail if the file exists. So they follow no link of a foreign user and write to no file of a
-  // foreign user.
+  // A file of a foreign user makes open() and mkostemp() fail, because it exists.
   const Fd file(named_ ? open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                        : mkostemp(path.data(), O_CLOEXEC));
   if (!file) {
@@ -61,8 +60,7 @@ double StatusFile::silent_s() const {
 }
 
 std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
-  // The flags guard against a foreign user in a shared folder, who may have replaced the file by a link, or by a pipe
-  // for which open() would wait.
+  // In a shared folder, a foreign user may have replaced the file by a link or a pipe.
   const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());

@@ -35,8 +35,7 @@ constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for example, sends 
 constexpr std::int64_t kFirstNotice_ms = 1000;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-// The variables in which the signal handler notes signals. They are global, because the only argument of a handler is
-// the signal.
+// A handler's only argument is the signal, so its notes are global.
 std::atomic<int> first_signal = 0;
 std::atomic<std::int64_t> first_at_ms = 0;
 std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
@@ -48,15 +47,14 @@ std::int64_t now_ms() noexcept {
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000 + 1;
 }
 
-/// Sends a signal to the step's launcher: SIGUSR1 in the first second after the first signal, later `signal` itself.
-/// srun and Open MPI's mpiexec pass SIGUSR1 to the ranks, which save a checkpoint and end. SIGHUP and SIGTERM would
-/// make both launchers end the ranks at once; SIGINT would make mpiexec end the ranks, and srun ignores a first SIGINT.
+/// Sends SIGUSR1 in the first second after the first signal, later `signal` itself. srun and Open MPI's mpiexec pass
+/// SIGUSR1 to the ranks, which save a checkpoint and end. Other signals would make them end the ranks, or be ignored.
 void send_to_step(int signal) {
   const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
   if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
 }
 
-/// The signal handler. Uses only what is allowed in a signal handler: lock-free atomics, clock_gettime(2) and kill(2).
+/// A signal handler, with lock-free atomics, clock_gettime(2) and kill(2) only.
 void pass_on(int signal) {
   const int saved_errno = errno;
   const std::int64_t now = now_ms();
@@ -67,9 +65,7 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// Whether supervise and the step ignore `signal`, because the parent process ignored the signal. SIGHUP stays ignored
-/// for nohup. SIGINT stays ignored for shells, which ignore SIGINT in background processes. All other signals are
-/// handled.
+/// Whether supervise and the step ignore `signal`, as their parent did: SIGHUP under nohup, SIGINT in the background.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
@@ -85,20 +81,18 @@ void install_handlers() {
   }
 }
 
-/// Whether `line` is the last line of a rank (from mn::Speaker::line). The text is looked for anywhere in the line,
-/// because srun --label and mnlaunch --label put the rank before the text.
+/// Whether `line` is the last line of a rank (mn::Speaker::line). A label may stand before the text.
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
 }
 
-/// Whether `line` is rank 0's line that asks for a requeue of the job. Trainer::run() prints the line.
+/// Whether `line` asks for a requeue of the job (Trainer::run()).
 bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
-/// Returns the exit status in srun's line about failed ranks, such as "srun: error: vn1: tasks 2-3: Exited with exit
-/// code 3" or "…: Killed". No value if `line` is not such a line.
+/// Returns the exit status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // srun's text is looked for anywhere in the line, because a rank may have printed text without a line end before.
+  // A rank may have printed text without a line end before.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
@@ -120,8 +114,7 @@ std::optional<int> status_of_ranks(std::string_view line) {
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // the step must end even if supervise is killed
-  // srun or mpiexec reads from /dev/null instead of the terminal. Reading from the terminal would stop the launcher,
-  // because the launcher is not in the terminal's foreground process group.
+  // Reading from the terminal would stop the launcher, which is not in the terminal's foreground process group.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
@@ -158,10 +151,9 @@ class Step {
     while (waitpid(process_, &status, WNOHANG) != process_) {
       pollfd readable{stderr_.get(), POLLIN, 0};
       poll(&readable, 1, kLookMs);
-      // Once the step has closed its standard error, the poll() above always returns at once. The loop then waits here,
-      // to save processor time.
+      // poll() above returns at once if the step has closed its standard error.
       if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
-      // Only the first line that announces the end counts as the reason, because later lines are consequences.
+      // Later lines are consequences.
       const bool was_well = end.reason.empty();
       read_lines(end);
       if (was_well && !end.reason.empty()) on_failure();
@@ -182,7 +174,6 @@ class Step {
     std::array<char, 1 << 14> piece;
     for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
       const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-      // What the step writes to its standard error is passed on unchanged and at once.
       for (std::string_view left = text; !left.empty();) {
         const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
         if (written <= 0 && errno != EINTR) break;
@@ -197,16 +188,14 @@ class Step {
         end.reason = line.substr(line.find("mn: rank ") + 4);
         end.failed_at = Clock::now();
       }
-      // A program may print long text without line ends (progress bars). Long text without a line end is dropped,
-      // because the lines that supervise looks for are shorter.
+      // A program may print long text without line ends, such as progress bars.
       if (rest_.size() > 1 << 16) rest_.clear();
     }
   }
 
   void press(const StepEnd& end, const std::function<void()>& cancel) {
     const auto waited = Clock::now() - end.failed_at;
-    // A launcher may wait forever for the ranks on a lost host. So the launcher is first asked to end, and later
-    // killed.
+    // A launcher may wait forever for the ranks on a lost host.
     if (pressed_ == 0 && waited > kTimeToEnd) {
       ++pressed_;
       kill(process_, SIGTERM);

@@ -40,8 +40,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Whether the step must not be started again after the exit status `status`, because the next start would end with the
-/// same status.
+/// Whether the next start would end with the same exit status `status`.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
@@ -53,8 +52,7 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Sets MN_LAUNCH_KEY to a random key, unless the variable is set; srun passes the key on to the ranks. Without munge,
-/// the mnlaunch processes of a step recognize each other by the key.
+/// Sets MN_LAUNCH_KEY, which srun passes on, to a random key, by which ranks recognize each other without munge.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
   if (!environment(kLaunchKey)) setenv(kLaunchKey, to_hex(random_key()).c_str(), 1);
@@ -82,13 +80,12 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // Invariant 4: with -K, srun ends the remaining ranks by SIGTERM, so srun's own status is 143. The status of the
-      // first failed rank replaces srun's status.
+      // Invariant 4: after srun -K has ended the remaining ranks, srun's own status is 143.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // A scheduler's signal may have come after the step had ended and before the next step starts.
+      // The signal may have come between two steps.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -135,14 +132,12 @@ class Supervisor {
         recovery_.text());
   }
 
-  /// Prepares the hosts for another start of the step, and returns an empty text. If the step must not be started
-  /// again, returns the reason.
+  /// Prepares another start of the step. Returns the reason if the step must not be started again, else an empty text.
   std::string why_not_again(const StepEnd& end) {
     const auto progress = status_.read();
     const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // If a rank has announced the end, the test of the hosts was started at that moment, and hosts have answered
-    // already. Otherwise the test starts now.
+    // When a rank announces its end, the test of the hosts starts at that moment.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -154,7 +149,7 @@ class Supervisor {
     }
     const auto now = Clock::now();
     failures_.push_back(now);
-    // Only failures within an hour are a reason to give up, because a job that runs for weeks may fail several times.
+    // A job that runs for weeks may fail several times.
     while (now - failures_.front() > kWindow) failures_.pop_front();
     if (failures_.size() > options_.restarts) {
       return counted(failures_.size(), "failure") + " within an hour, and --restarts is " +
@@ -168,24 +163,20 @@ class Supervisor {
     return status_.exists() ? " before training" : "; how far it came is unknown";
   }
 
-  /// Whether the job has failed twice at the same iteration. The iterations of the two failures may differ by one: rank
-  /// 0 may end before rank 0 has completed, or has written to the status file, the iteration at which the failed rank
-  /// ended.
+  /// Whether the job has failed twice at the same iteration, give or take one: rank 0 may end before it has written the
+  /// iteration at which the failed rank ended.
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
-    // A failure with a lost host does not count as a failure at an iteration, because the lost host explains the
-    // failure.
+    // A lost host explains the failure.
     const auto before = std::exchange(failed_at_, here);
     return here && before && std::abs(*here - *before) <= 1;
   }
 
-  /// Replaces the lost hosts by spare hosts, and returns an empty text. If too few hosts are left for a start, returns
-  /// the reason.
+  /// Replaces lost hosts by spare hosts. Returns the reason if too few hosts are left, else an empty text.
   std::string replace(const Words& lost) {
     lost_.insert(lost_.end(), lost.begin(), lost.end());
     std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
-    // One spare host is added for each lost host, so the number of ranks stays the same while there are spare hosts.
     for (std::size_t i = 0; i < lost.size() && !spares_.empty(); ++i) {
       active_.push_back(spares_.front());
       spares_.erase(spares_.begin());
@@ -203,8 +194,7 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // Rank 0's line counts more than the exit status. If Open MPI's mpiexec was told to end the ranks, mpiexec returns
-    // a status of its own, even if the ranks have saved a checkpoint.
+    // Open MPI's mpiexec returns a status of its own if it was told to end the ranks.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -213,8 +203,7 @@ class Supervisor {
 
   int give_up(const std::string& why, int status) {
     say("gives up: " + why);
-    // If a checkpoint is saved and too few hosts are left, the job can resume in another allocation, which may have
-    // enough hosts.
+    // The job can resume in another allocation, which may have enough hosts.
     const bool other_hosts_help = saved_ && active_.size() < options_.min_hosts;
     return finish(other_hosts_help ? kExitRequeue : status);
   }

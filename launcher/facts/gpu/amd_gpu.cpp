@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAmd = "0x1002";
 constexpr std::int64_t kBusyPercent = 10;  // an idle GPU shows a few percent now and then
 
-/// Whether this process may open the GPU `device`. A control group can forbid this process to open a GPU that sysfs
-/// still lists.
+/// A control group can forbid this process to open a GPU that sysfs still lists.
 bool may_open(const fs::path& device, const fs::path& root) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(device / "drm", error)) {
@@ -44,8 +43,7 @@ std::optional<Gpu> describe_amd(const fs::path& device, const fs::path& root) {
   return gpu;
 }
 
-/// Replaces the unique id in each GPU's member `uuid` by the name that ROCR_VISIBLE_DEVICES accepts for the GPU (see
-/// amd_gpu.hpp).
+/// Replaces each GPU's unique id by the name that ROCR_VISIBLE_DEVICES accepts (amd_gpu.hpp).
 void name_gpus(std::vector<Gpu>& gpus) {
   std::map<std::string, int> count;
   for (const auto& gpu : gpus) ++count[gpu.uuid];
@@ -55,7 +53,6 @@ void name_gpus(std::vector<Gpu>& gpus) {
   }
 }
 
-/// Returns the GPUs of `gpus` that `visible` names, in the order of `visible`.
 std::vector<Gpu> among(const std::vector<Gpu>& gpus, const std::vector<VisibleGpu>& visible) {
   std::vector<Gpu> chosen;
   for (const auto& each : visible) chosen.push_back(*std::ranges::find(gpus, each.uuid, &Gpu::uuid));

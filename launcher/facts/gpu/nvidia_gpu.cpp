@@ -15,8 +15,7 @@ using Device = void*;
 using Status = int;
 constexpr Status kSuccess = 0;
 
-/// NVIDIA's management library NVML (nvml.h), loaded at run time. Only functions of NVML's stable C interface are
-/// called.
+/// NVIDIA's management library NVML (nvml.h), of which only the stable C interface is called.
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -31,8 +30,7 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// Calls NVML's function `name` and returns the status that the function returns. If this version of NVML is too old
-  /// to have the function, returns kFunctionNotFound.
+  /// Calls NVML's function `name`. Returns kFunctionNotFound if this version of NVML lacks the function.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -40,22 +38,21 @@ class Nvml {
     return function == nullptr ? kFunctionNotFound : function(arguments...);
   }
 
-  /// Calls NVML's function `name` and returns the value that the function stores through its last argument. No value if
-  /// the function fails.
+  /// Returns the value that the function stores through its last argument; no value if the function fails.
   template <typename Value, typename... Arguments>
   [[nodiscard]] std::optional<Value> value(const char* name, Arguments... arguments) const {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Calls NVML's function `name` and returns the two values that the function stores through its last two arguments,
-  /// for example the current ECC mode and the ECC mode after the next reset. No value if the function fails.
+  /// Returns the two values that the function stores through its last arguments, for example the present and the next
+  /// mode.
   template <typename Value>
   [[nodiscard]] std::optional<std::pair<Value, Value>> pair(const char* name, Device device) const {
     std::pair<Value, Value> result;
     return call(name, device, &result.first, &result.second) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Calls NVML's function `name` and returns the text that the function writes to a buffer. The function's last two
-  /// arguments are the buffer and the size of the buffer. No value if the function fails.
+  /// Returns the text that the function writes to a buffer. Its last two arguments are the buffer and the buffer's
+  /// size.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -68,7 +65,7 @@ class Nvml {
   bool running_ = false;
 };
 
-/// Reads the state of the rows of the GPU's memory. From A100 on, a GPU replaces a row with errors by a spare row.
+/// From A100 on, a GPU replaces a row of memory with errors by a spare row.
 void read_remapped_rows(const Nvml& nvml, Device device, Gpu& gpu) {
   unsigned correctable = 0;
   unsigned uncorrectable = 0;
@@ -100,7 +97,7 @@ void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
   }
 }
 
-/// Whether the GPU is a member of the NVSwitch fabric. No value if NVML does not know of an NVSwitch at the GPU.
+/// No value if NVML does not know of an NVSwitch at the GPU.
 std::optional<bool> is_in_fabric(const Nvml& nvml, Device device) {
   constexpr unsigned char kNotSupported = 0;
   constexpr unsigned char kCompleted = 3;
@@ -130,8 +127,8 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
 }
 
 constexpr unsigned kMigEnabled = 1;
-// The bits of nvmlClocksThrottleReason that mean a fault. Either the hardware slows the GPU down (in general, because
-// of heat, or by the power brake), or the driver slows the GPU down because of heat.
+// Reasons for slow clocks that mean a fault: the hardware in general, its heat, its power brake, or the driver's heat
+// limit.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
@@ -187,8 +184,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   read_remapped_rows(nvml, device, gpu);
 }
 
-/// The devices that the GPU offers to programs: the GPU itself or, in MIG mode, all instances of the GPU. Empty if a
-/// GPU in MIG mode has no instance.
+/// The devices that the GPU offers to programs: the GPU itself or, in MIG mode, its instances.
 std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
   if (gpu.mig != true) return {{gpu.uuid, gpu.bus_id}};
   std::vector<VisibleGpu> instances;
@@ -202,8 +198,7 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
                                                      : std::vector<VisibleGpu>();
 }
 
-/// Returns the devices of the GPU, or the instance of a GPU, that `entry` names. `entry` is a UUID or the beginning of
-/// a UUID. Empty if no UUID or several UUIDs begin with `entry`.
+/// Returns the devices of the GPU or instance whose UUID begins with `entry`; empty if there are none or several.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
@@ -225,7 +220,7 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   driver.cuda_version = nvml.value<int>("nvmlSystemGetCudaDriverVersion_v2");
   const unsigned count = nvml.value<unsigned>("nvmlDeviceGetCount_v2").value_or(0);
   for (unsigned i = 0; i < count; ++i) {
-    // If a control group forbids this process to use the GPU, NVML gives no handle, and the GPU is left out.
+    // A GPU that a control group forbids to this process has no handle, and is left out.
     const auto device = nvml.value<Device>("nvmlDeviceGetHandleByIndex_v2", i);
     if (!device) continue;
     driver.gpus.push_back(identify(nvml, *device));
