@@ -10,8 +10,7 @@
 namespace mn {
 
 bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
-  // A single reduction by minimum gives the smallest and the greatest value of all ranks. The first element becomes the
-  // smallest value. The second becomes the bitwise complement of the greatest value.
+  // The minimum of the complement is the complement of the maximum.
   const auto number = static_cast<std::int64_t>(value);
   std::int64_t extremes[] = {number, ~number};
   comm.allreduce(extremes, ReduceOp::kMin);

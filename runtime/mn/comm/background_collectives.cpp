@@ -63,8 +63,7 @@ void make_call(CallTimeouts& program, Communicator& comm, const std::function<vo
   }
 }
 
-/// Waits until the background threads of all remaining ranks have called this function. Throws CommError after the
-/// time-out, or if a rank gives up the program's communicator.
+/// Waits for the background threads of all ranks. Throws CommError after the time-out, or if a rank gives up `program`.
 void meet_other_threads(CallTimeouts& timeouts, const CallName& call, const CallTimeouts& program, MPI_Comm comm) {
   TimedCall first(timeouts, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -79,12 +78,10 @@ void meet_other_threads(CallTimeouts& timeouts, const CallName& call, const Call
 
 class BackgroundCall final : public Request::Impl {
  public:
-  /// If `timeout` is 0, the call has no time-out.
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
       : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
-    // The promise is in a shared_ptr, because the task is a std::function, which must be copyable. If the thread drops
-    // the task, the promise is destroyed without a value, and done_.get() throws future_error.
+    // A task is a std::function, which must be copyable. If the thread drops the task, done_.get() throws future_error.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
@@ -115,10 +112,8 @@ class BackgroundCall final : public Request::Impl {
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
     return done_.wait_for(patience) == std::future_status::ready;
   }
-  /// Whether a time-out may end the call. False if the call has no time-out, or if the communicator is closed.
   [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
-  /// Waits for the end of the call. Invariant 6: if a rank gives up the program's communicator, the wait ends with
-  /// CommError, and the thread's communicator is given up, too.
+  /// Invariant 6: if a rank gives up the program's communicator, gives up the thread's communicator, too.
   void watch() {
     try {
       {
@@ -165,7 +160,7 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
   if (!background_) background_ = make_background();
-  // The time-out is read now, because the program may call set_timeout() before the thread makes the call.
+  // The program may call set_timeout() before the thread makes the call.
   const auto timeout = this->timeout();
   const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
     require_in_use(calls->timeouts());  // invariant 6: the program's communicator may have been given up before
@@ -177,8 +172,7 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
-  // The thread gets only calls that NCCL cannot make. On GPUs its backend is therefore flat, which reduces on the host
-  // and needs no NCCL communicator.
+  // The thread gets only calls that NCCL cannot make, and flat needs no NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(CommunicatorSetup{
       on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, calls_->debug(), timeout(), true});

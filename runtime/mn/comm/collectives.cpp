@@ -1,7 +1,5 @@
-// The communicator's collective calls in which every rank passes equally many elements. CallCheck first checks each
-// call. If all buffers lie on the device, the device's collectives make the call. Otherwise MessageReducer makes
-// reductions in rank order, and MPI makes all remaining calls. Host copies replace device buffers that MPI does not
-// take.
+// The communicator's collective calls in which every rank passes equally many elements. The device's collectives,
+// MessageReducer (reductions in rank order) or MPI make the call.
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -20,8 +18,7 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
-/// Returns when all ranks have called this function. A barrier with a time-out uses MPI_Ibarrier, and MPI would end the
-/// process if a different rank made a different collective call. Therefore the ranks compare their calls first.
+/// In a barrier with a time-out, MPI_Ibarrier would end the process if another rank made a different collective call.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
   if (timed_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
@@ -39,8 +36,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root only reads from the buffer, and all ranks except the root only write to the buffer. Therefore each rank
-  // copies in one direction only.
+  // The root only reads from the buffer, and all other ranks only write to it.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
@@ -79,9 +75,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype);
-    // MPI requires that all ranks pass MPI_IN_PLACE, or none. The parts of some ranks may already lie at their places
-    // in `out`, so all ranks pass it. A rank whose part lies elsewhere in host memory first copies the part to its
-    // place in `out`.
+    // MPI requires that all ranks pass MPI_IN_PLACE, or none. Parts of some ranks may already lie at their places.
     bool in_place = is_in_place(out, in, rank());
     if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
@@ -108,8 +102,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const bool in_place = is_in_place(recv, send, 0);
   on_host(in_place ? host_copies_->after(send, recv) : host_copies_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
-            // MPI requires that all ranks pass MPI_IN_PLACE, or none. Here no rank passes it. Therefore if `in` and
-            // `out` are the same buffer, MPI gets a copy of `in`.
+            // No rank passes MPI_IN_PLACE, because MPI requires that all ranks pass it, or none.
             const KeptForMpi<std::vector<std::byte>> copy({});
             if (in_place && in.data == out.data) {
               copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
@@ -166,8 +159,7 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   const auto call =
       calls_->collective("reduce", send, checks, [&] { return described(send) + by(op) + from_root(root); });
   if (rank() != root) recv = {};
-  // All ranks must make the same choice between device and host. Therefore only `send` decides, because only the root
-  // has a `recv`.
+  // All ranks must make the same choice, and only the root has a `recv`.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
   calls_->match("reduce", send, root, op);
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {

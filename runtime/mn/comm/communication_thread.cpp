@@ -51,8 +51,7 @@ CommunicationThread::~CommunicationThread() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  // While an exception unwinds the stack, the thread may be in a call that other ranks never make. join() would then
-  // wait forever, so the thread is detached.
+  // The thread may be in a call that other ranks never make.
   if (std::uncaught_exceptions() > 0) {
     thread_.detach();
     return;
@@ -63,7 +62,7 @@ CommunicationThread::~CommunicationThread() {
     std::erase(running_threads().threads, shared_);
   }
   if (!shared_->error || reported_) return;
-  // No wait() has thrown the error of a task. The destructor logs the error, because a destructor must not throw.
+  // A destructor must not throw.
   try {
     std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {
@@ -84,8 +83,7 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // After an error some ranks may have made more calls than others, so the new task is dropped. wait() throws the
-    // error.
+    // After an error some ranks may have made more calls than others.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -115,7 +113,7 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
-    // Before it ends, the thread runs all submitted tasks, because other ranks' threads run their tasks, too.
+    // Other ranks' threads run their tasks, too.
     if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
@@ -123,7 +121,7 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // The lock is not held while the communicator is made, because this step waits for all ranks, and some may come late.
+  // Some ranks may come late, so the lock is not held.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
@@ -143,8 +141,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // The task is destroyed before the lock is taken again, because the task may own GPU memory, and freeing GPU memory
-  // waits for the GPU.
+  // The task may own GPU memory, and freeing GPU memory waits for the GPU.
   task = nullptr;
   lock.lock();
   shared.busy = false;

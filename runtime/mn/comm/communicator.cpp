@@ -39,8 +39,7 @@ Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
       comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
-      // A communicator for a background thread uses setup.comm itself for its collective calls. It makes no duplicate,
-      // because the thread never calls send() or recv(), which would need a second MPI communicator.
+      // A background thread never calls send() or recv(), so its communicator needs no second MPI communicator.
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
@@ -51,8 +50,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // A Request may outlive this communicator and its MPI communicators. Without a time-out, wait() asks no rank, and
-  // needs no MPI communicator.
+  // A Request may outlive this object. Without a time-out, wait() needs no MPI communicator.
   calls_->timeouts().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -71,14 +69,14 @@ void Communicator::finalize() {
   static_cast<void>(has_given_up());  // if a different rank has given up, collective() below throws
   {
     const auto call = calls_->collective("finalize");
-    // The destructors of the members call MPI or NCCL, and must run before the MPI communicators are freed.
+    // The members' destructors call MPI or NCCL.
     background_.reset();
     recorded_.reset();
     do_finalize();
   }
   host_copies_.reset();
   reducer_.reset();
-  // MPI_Comm_free is collective, so all ranks must free their MPI communicators in the same order.
+  // MPI_Comm_free is collective, so the order is equal on all ranks.
   background_comm_.reset();
   internal_comm_.reset();
   comm_.reset();
@@ -115,10 +113,9 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/, const N
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), Nothing(),
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // All ranks compare the size of the allocation here, because in do_allocate() only the ranks of one node meet.
+  // In do_allocate() only the ranks of one node meet.
   calls_->match("allocate", of_bytes(bytes));
-  // do_allocate() gives shared memory to all ranks of a node, or null to all of them. If it returns null, each rank
-  // allocates memory of its own.
+  // All ranks of a node get shared memory, or none.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

@@ -1,5 +1,4 @@
-// The communicator's calls for gradients. They check the gradients and make host copies; then a backend reduces the
-// gradients.
+// The communicator's calls for gradients.
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
@@ -68,13 +67,11 @@ void Communicator::sum_gradients(std::span<const BufferView> gradients, double s
     calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // The device reduces the gradients only if all of them lie there. If a gradient lies on the host, all gradients are
-  // reduced on the host, because all ranks must make the same calls.
+  // All ranks must make the same calls, even if only one gradient lies on the host.
   if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
-  // All gradients are copied to one block of host memory. Therefore one wait before the reduction is enough, and one
-  // wait after the results are copied back.
+  // One block of host memory needs one wait before the reduction, and one after the results are copied back.
   copies.reserve(bytes, gradients.size());
   std::vector<BufferView> host_gradients;
   for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));

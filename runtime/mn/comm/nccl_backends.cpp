@@ -47,7 +47,7 @@ void warn_of_known_faults(const Topology& topology) {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  /// Uses the NCCL communicator `part`. If `part` is null, makes a new NCCL communicator of the ranks of `comm`.
+  /// If `part` is null, makes a new NCCL communicator of the ranks of `comm`.
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire, std::shared_ptr<Nccl> part)
       : device_(device.index),
         stream_(device.index),
@@ -100,8 +100,8 @@ class NcclCollectives final : public DeviceCollectives {
   void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
  private:
-  /// A mark is a stream that waits for the work enqueued so far. New marks reuse the streams of destroyed marks. A mark
-  /// may outlive its NcclCollectives, because a Request that holds a mark may outlive the communicator.
+  /// A mark is a stream that waits for the work enqueued so far. A mark may outlive its NcclCollectives, because a
+  /// Request holds it. New marks reuse the streams of destroyed marks.
   class Mark final : public DeviceMark {
    public:
     explicit Mark(NcclCollectives& owner) : owner_(owner.self_) {
@@ -127,7 +127,7 @@ class NcclCollectives final : public DeviceCollectives {
     std::unique_ptr<CudaStream> stream_;
   };
 
-  // Marks find this object through this pointer, which becomes null when the object is destroyed.
+  // Marks find this object here. The pointer becomes null when the object is destroyed.
   std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);
   int device_;
   CudaStream stream_;
@@ -177,9 +177,8 @@ class NodeNccl final : public HostCommunicator {
 };
 
 std::shared_ptr<Communicator> make_node_nccl(CommunicatorSetup setup, GpuNodeSum::Route route) {
-  // ChainerMN reduces to the node's first GPU, and broadcasts from there. With slices instead, all GPUs of a node
-  // exchange data with other nodes at the same time. NCCL's reduce_scatter and allgather move no more bytes than its
-  // reduce and broadcast; therefore slices are used if all nodes have equally many ranks.
+  // ChainerMN reduces to the node's first GPU. With slices, all GPUs of a node exchange data with other nodes at once,
+  // and NCCL moves no more bytes; but nodes must have equally many ranks.
   const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
   return std::make_shared<NodeNccl>(std::move(setup), form, route);
 }

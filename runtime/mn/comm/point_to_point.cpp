@@ -28,8 +28,7 @@ namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
-/// Receives a header. If an exception ends the wait early, the receive is cancelled, so MPI does not write to `header`
-/// any more.
+/// Receives a header. If an exception ends the wait, cancels the receive, so MPI does not write to `header` any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
   const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -42,7 +41,6 @@ void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, M
   }
 }
 
-/// Begins a send. Throws ArgumentError if an argument of the call is wrong.
 CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* call, const ConstBufferView& buffer,
                      int dest, int tag) {
   calls.require_open(call);
@@ -52,8 +50,6 @@ CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* cal
   return calls.message(call, buffer, dest);
 }
 
-/// Begins a receive, which may be from any rank or with any tag. Throws ArgumentError if an argument of the call is
-/// wrong.
 CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* call, const BufferView& buffer,
                         int source, int tag) {
   const bool from_any = source == Communicator::kAnySource;
@@ -89,7 +85,6 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   on_host(host_copies_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, mpi_source(source), tag, mpi_comm(), status);
-    // Invariant 1: the elements are taken from the rank that has sent the header, and with the header's tag.
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
     if (out.count == 0) return;
@@ -135,8 +130,7 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }
-  // The send does not block. If ranks in a ring used blocking sends, every rank would wait in its send, and no rank
-  // would receive.
+  // With blocking sends, every rank of a ring would wait in its send.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

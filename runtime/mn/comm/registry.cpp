@@ -70,8 +70,7 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// Returns a pointer to `comm` whose last owner destroys the communicator, unless a call has given up. In that case the
-/// communicator is never destroyed, because MPI may still use its memory.
+/// The last owner of the result destroys `comm`, unless a call has given up: MPI may then still use its memory.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -79,8 +78,8 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// Records that the program makes a communicator over `comm`. If `comm` has all ranks of the job, this counts as a
-/// numbered call of the group with leader 0 and ordinal 0.
+/// Records the creation of a communicator. If it has all ranks of the job, this is a numbered call of the group with
+/// leader 0 and ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
   const bool is_world = group.size == size_of(MPI_COMM_WORLD);
@@ -91,8 +90,7 @@ RecordedCall record_creation(MPI_Comm comm) {
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
-  // A backend for GPUs is made only if every rank has a GPU. If one rank has none, all ranks make the backend's version
-  // for CPUs, or throw if there is no such version.
+  // If one rank has no GPU, all ranks make the backend's version for CPUs, or throw if there is none.
   const bool on_gpus = holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const NcclBackend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {

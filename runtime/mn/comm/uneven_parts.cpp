@@ -47,8 +47,7 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                         std::to_string(count));
 }
 
-/// Checks that a rank sends as many elements to itself as it expects from itself. This part is copied without MPI, so
-/// MPI cannot compare the two counts.
+/// The part of a rank for itself is copied without MPI, so MPI cannot compare its two counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -74,8 +73,7 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
-      // `all` has a row for each rank. A row has first the counts that the rank sends, and then the counts that it
-      // expects.
+      // A row of `all` has the counts that a rank sends, then the counts that it expects.
       const std::uint64_t sent = (*all)[from * row + to];
       const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
@@ -86,14 +84,13 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// Returns a buffer without memory whose count is the sum of all counts. match() compares its count and dtype between
-/// ranks.
+/// Has no memory, but the count and dtype that match() compares between ranks.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// Collective: throws CallMismatch unless each receive count of the calling rank equals the sender's send count.
-/// Without this check, Open MPI might write a longer message beyond the end of the buffer.
+/// Collective: throws CallMismatch unless each receive count equals the sender's. Open MPI might otherwise write a
+/// longer message beyond the end of the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -113,8 +110,7 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
-/// Checks the arguments of gatherv and scatterv. Only the root has the buffer for the parts of all ranks (called
-/// "whole").
+/// Checks gatherv and scatterv. Only the root has the buffer for the parts of all ranks (called "whole").
 void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                   const ConstBufferView& recv, Counts counts, int root) {
   const bool gathers = operation == "gatherv";
@@ -145,8 +141,7 @@ std::vector<View> parts_of(const View& whole, Counts counts) {
   return parts;
 }
 
-/// Returns a list of parts for an exchange, one for each of `ranks` ranks. All parts are empty, except for the part of
-/// rank `rank`.
+/// Returns a list of `ranks` parts, which are empty except that of rank `rank`.
 template <class View>
 std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   std::vector<View> parts(ranks);
@@ -160,10 +155,8 @@ struct Parts {
   std::vector<BufferView> received;
 };
 
-/// Collective: exchanges parts that all lie on the host.
 void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts) {
-  // MessageSteps keeps fewer messages in flight if messages are long, and all ranks must keep the same number in
-  // flight. No rank knows the lengths of all messages, so every rank passes the greatest possible length.
+  // All ranks must keep the same number of messages in flight, and none knows the lengths of all messages.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
   const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
     const BufferView& in = parts.received[source];
@@ -171,7 +164,6 @@ void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts) {
     return {{static_cast<std::byte*>(in.data), in.bytes()}, {static_cast<const std::byte*>(out.data), out.bytes()}};
   };
   MessageSteps steps(comm, kAnyLength, "exchanging parts", step);
-  // While the messages travel, the calling rank copies the part that it sends to itself.
   const ConstBufferView& own = parts.sent[static_cast<std::size_t>(rank)];
   const BufferView& place = parts.received[static_cast<std::size_t>(rank)];
   assert(own.count == place.count);

@@ -28,13 +28,13 @@ namespace {
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
 constexpr auto kRootFirst = std::chrono::milliseconds(500);
 
-// The inputs of the terminate handler are global, because a terminate handler takes no argument.
+// A terminate handler takes no argument, so its inputs are global.
 Speaker failing_speaker;
 FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
 std::atomic_flag report_claimed;
 
-// The inputs of the exit handler are global, because an exit handler gets only the status.
+// An exit handler gets only the status, so its inputs are global.
 std::function<void(int)> exit_function;
 std::atomic<pid_t> watched_process = 0;  // 0: none
 
@@ -98,8 +98,7 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
-  // Flushes on a separate thread, because a pipe without a reader, or a file system that hangs, would delay the end of
-  // the job.
+  // A pipe without a reader, or a file system that hangs, would delay the end of the job.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
@@ -113,7 +112,7 @@ void flush_output() {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
   failing_speaker = speaker;
   failing_hooks = std::move(hooks);
-  // A second Job installs the handler again. The handler must not be remembered as its own predecessor.
+  // A second Job installs the handler again, and the handler is not its own predecessor.
   const auto previous = std::set_terminate(handle_terminate);
   if (previous != handle_terminate) previous_terminate = previous;
 }
@@ -139,20 +138,17 @@ void end_all_ranks(int exit_code) {
   flush_output();
   const auto bound = exit_soon(exit_code);  // ends the process if the disk or MPI hangs
   write_calls("this rank ends the job");
-  // MPI_Abort ends ranks that have no peer monitor. MPI_Abort may also hang or return; therefore `bound` and _Exit end
-  // the process in any case.
+  // MPI_Abort ends ranks that have no peer monitor, but may hang or return.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
                    const std::string& table) {
-  // MPI and the launcher print pages of text about ended ranks. MPI and the launcher are silenced, because the calling
-  // rank's line must come last.
+  // MPI and the launcher print pages of text about ended ranks, and the calling rank's line must come last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // Invariant 1: only one thread of the process reports. The thread claims the report as late as here, because until
-  // now the handler of SIGTERM could report a lost peer.
+  // Invariant 1: the thread claims the report late, because the handler of SIGTERM may report a lost peer until now.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -170,8 +166,7 @@ void end_for_error(std::exception_ptr error) {
   while (failing.test_and_set()) pause();  // a different thread ends the process
   const Outcome outcome = outcome_of(error);
   flush_output();
-  // If all ranks have thrown an equal error, rank 0 reports the error, and all ranks leave by MPI_Finalize. The
-  // launcher then sees the exit status.
+  // After MPI_Finalize the launcher sees the exit status.
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
     const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for unfinished communication
@@ -179,10 +174,9 @@ void end_for_error(std::exception_ptr error) {
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
-  // If every rank throws, rank 0 should report. No rank can know whether all ranks throw, so all ranks except rank 0
-  // wait first.
+  // No rank can know whether all ranks throw. If they do, rank 0 should report.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
-  // Only one rank may report. The reporting rank ends the ranks that wait here.
+  // The reporting rank ends the ranks that wait here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }

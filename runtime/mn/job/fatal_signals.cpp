@@ -36,8 +36,7 @@ struct Fault {
   struct sigaction earlier = {};  // the handler that was installed before
 };
 
-// The inputs of the signal handlers. They are global, because a handler gets only the signal. They are written only
-// while no handler is installed.
+// A signal handler gets only the signal, so its inputs are global. They are written while no handler is installed.
 Fault faults[] = {{SIGSEGV}, {SIGBUS}, {SIGFPE}, {SIGILL}, {SIGABRT}};
 std::vector<HandlerLink> handler_links;
 
@@ -47,8 +46,7 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers have silenced their stderr, because their MPI prints text about broken connections once this
-/// process has ended.
+/// Waits until the peers have silenced their stderr, because their MPI prints text once this process has ended.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -87,15 +85,13 @@ void hand_on(int signal, const siginfo_t& info) {
     restore_stderr();
     sigaction(signal, &fault.earlier, nullptr);
   }
-  // Only the kernel can pass the address and registers of a fault to a handler, so the fault must happen again. For
-  // this, SA_RESETHAND has restored the default action, and because of SA_NODEFER the signal is not blocked in this
-  // handler.
+  // Only the kernel can pass the address and registers of a fault to a handler. SA_RESETHAND has restored the default
+  // action, and SA_NODEFER leaves the signal unblocked.
   if (!comes_again(signal, info)) raise(signal);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // A fault after the report of the end is not reported. MPI_Abort calls exit() while threads still run. Threads may
-  // then fault, but such a fault is not the cause of the end.
+  // MPI_Abort calls exit() while threads still run. A thread may then fault, which is not the cause of the end.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (const Fault& fault : faults) {
@@ -165,8 +161,7 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
   if (has_default_action(kRequest)) install(kRequest, handle_request, SA_RESTART | SA_ONSTACK);
-  // MPI writes to the connection of a lost rank, which raises SIGPIPE. SIGPIPE must not end the process before its
-  // report.
+  // MPI's write to the connection of a lost rank raises SIGPIPE, which must not end the process before its report.
   if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
 
@@ -177,7 +172,7 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
   }
-  // SIGUSR2 is ignored from now on, because a late request for the calls must not end the process.
+  // A late request for the calls must not end the process.
   if (action_of(kRequest).sa_handler == handle_request) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }

@@ -20,7 +20,6 @@ constexpr std::size_t kMaxNamed = 4;  // largest number of states that the messa
 
 using States = std::vector<RankState>;
 
-/// Writes ranks in short, for example "0-3,7".
 std::string fold(const std::vector<int>& ranks) { return number_ranges({ranks.begin(), ranks.end()}); }
 
 /// Names ranks: "ranks 0-3,7", or "rank 5".
@@ -83,8 +82,7 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// Makes the report of rule 1 if a rank is in a call and waits there for another rank, which has left main. Otherwise
-/// returns no value.
+/// Makes the report of rule 1. No value if no rank waits in a call for a rank that has left main.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};
@@ -122,8 +120,7 @@ class Verdict {
   [[nodiscard]] bool is_over() const {
     if (!idle_.empty() || hopeless_is_stuck_) return true;
     const double patience_s = job_.is_cut_off ? unknown_patience_s() : work_patience_s();
-    // Rule 4: the job is over if some ranks have not answered, all remaining ranks wait in calls, and a rank has waited
-    // longer than both limits.
+    // Rule 4: all ranks that have answered wait in calls.
     return !missing_.empty() && free_.empty() && stuck_s_ > std::max(patience_s, job_.peer_patience_s);
   }
   [[nodiscard]] std::string missing_line() const {
@@ -158,8 +155,7 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// Treats ranks in a call on a device as outside of calls if all ranks have joined the call, because it has then most
-/// likely ended.
+/// A call on a device that all ranks have joined has most likely ended, so its ranks count as outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -97,9 +97,8 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// Agrees with all ranks on the exit status after this rank's program ended with `exit_code`, and returns the status,
-  /// which is equal on every rank. Waits for all ranks. If `exit_code` is not 0, waits only for `patience`, because the
-  /// remaining ranks may be waiting for this rank in a call.
+  /// Agrees with all ranks on the exit status, and returns it. If `exit_code` is not 0, waits for `patience` only,
+  /// because the remaining ranks may be waiting for this rank in a call.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -148,7 +147,7 @@ class Job::Impl {
   }
 
   /// Judges the answers of a survey, and reports a hang or ends the job. On rank 0 the monitor's thread calls this
-  /// function. On a rank whose survey did not complete, the watch's thread calls it.
+  /// function, on a rank whose survey did not complete the watch's thread.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -176,8 +175,7 @@ class Job::Impl {
     return hooks;
   }
 
-  /// Ends this rank after the loss of a different rank, and reports `message`. If `message` has no value, a different
-  /// rank has reported. The monitor's thread calls this function.
+  /// Ends this rank after the loss of another rank. Without a `message`, a different rank has reported.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
       flush_output();
@@ -186,8 +184,7 @@ class Job::Impl {
     silence_stderr();  // a different rank has reported; MPI's text on broken connections must not follow its line
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The reporting rank ends the job, and the launcher then usually ends all ranks. If the launcher does not, the
-    // process ends by itself after two seconds.
+    // The launcher usually ends all ranks before.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }
@@ -202,7 +199,7 @@ class Job::Impl {
     if (monitor_) monitor_->leave();
   }
 
-  /// Ends the job because some ranks still run while this rank has ended, or because MPI has failed.
+  /// Ends the job because some ranks still run, or because MPI has failed.
   [[noreturn]] void end_alone(const std::string& why) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
@@ -227,8 +224,7 @@ class Job::Impl {
     while (true) pause();
   }
 
-  /// Returns the first nonzero status in `all`, and makes it the status of all ranks. `all` has the statuses of all
-  /// ranks, which must differ.
+  /// Makes the first nonzero status in `all`, which has different statuses by rank, the status of all ranks.
   int first_status(const std::vector<int>& all) {
     std::size_t first = 0;
     while (all[first] == 0) ++first;
@@ -242,7 +238,7 @@ class Job::Impl {
     return all[first];
   }
 
-  /// Collective: true on every rank if no rank still communicates in the background, otherwise false on every rank.
+  /// Collective: true on every rank if no rank still communicates in the background.
   bool all_ranks_are_done() {
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
@@ -283,8 +279,7 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // With kExitRequeue every rank exits, and a launcher may kill the slower ranks by SIGTERM (srun --kill-on-bad-exit).
-  // SIGTERM is ignored from now on, because a kill must cause no report of a loss.
+  // A launcher may kill the slower ranks by SIGTERM (srun --kill-on-bad-exit), which must cause no report of a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

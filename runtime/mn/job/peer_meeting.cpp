@@ -24,8 +24,7 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// Returns the key of the connection to the rank `peer`. If `peer` has sent no valid public key, returns a random key,
-/// and the greeting fails.
+/// Returns the key of the connection to `peer`. A random key, with which the greeting fails, replaces an invalid one.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -52,8 +51,7 @@ PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::
 }
 
 std::vector<std::pair<int, Fd>> PeerMeeting::run_until(Deadline deadline) {
-  // After a child has sent the proof to the parent, the child waits beyond the deadline until the parent confirms or
-  // closes the connection.
+  // A child that has sent its proof waits beyond the deadline, until the parent confirms or closes the connection.
   while (!is_over() && Clock::now() < (unconfirmed_ ? deadline + kGreetingTime : deadline)) {
     if (parent_) call_parent();
     accept();
@@ -99,8 +97,7 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// Continues the greeting with a guest (a connection that is in its greeting). False if the greeting has failed or is
-/// complete, because the connection is then no longer a guest.
+/// Continues a guest's greeting. False if it has failed or is complete: the connection is then no longer a guest.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();

@@ -40,10 +40,9 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // Invariant 2: this rank sends no more, but reads until its peers leave, too, because a TCP reset must not overtake
-  // the goodbye.
+  // Invariant 2: reads until the peers leave, because a TCP reset must not overtake the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
-  // The time for this is limited, because a hanging peer never leaves.
+  // A hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -88,8 +87,7 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline begin = Clock::now();
-  // Meanwhile the monitor's thread asks rank 0 for permission. If the tree of connections is broken, no answer comes,
-  // and this rank reports without permission.
+  // The monitor's thread asks rank 0. No answer comes if the tree of connections is broken.
   while (!granted_ && !reported_elsewhere_ &&
          Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -101,7 +99,6 @@ void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); 
 
 void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
   for (const Peer& peer : peers_) {
-    // Invariant 6: asks every peer to silence its stderr. A peer answers when this is done.
     if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
   }
   const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
@@ -115,7 +112,6 @@ void PeerMonitor::pass_report_on() {
   if (options_.silence) options_.silence();
   announce(kPassingTime);
   for (const Peer& peer : peers_) {
-    // Invariant 6: this rank answers only after the ranks behind it in the tree have answered.
     if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
   }
 }
@@ -127,12 +123,11 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // This rank reports a loss only at loss_->when. Until then, a rank nearer to the lost rank, or a rank with a better
-    // reason, may report.
+    // Until loss_->when, a rank nearer to the lost rank, or a rank with a better reason, may report.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // Invariant 4: the process itself stood still, and the silence of peers in the meantime does not count.
+      // Invariant 4: the process itself stood still.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -161,7 +156,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // Returns false if poll() returned too late, because this process itself then stood still.
+  // If poll() returned too late, this process itself stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -171,8 +166,7 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The stream has ended, because the kernel closes a dying process's connections at once. Invariant 2: if the peer
-    // has said goodbye, the goodbye was read before.
+    // The kernel closes a dying process's connections at once. Invariant 2: a goodbye was read before.
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -204,8 +198,7 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Handles a request of the rank `asker` to report the job's end. Rank 0 grants the first request. All remaining ranks
-/// pass only the first request on to their parent.
+/// Rank 0 grants the first request for the report of the end; other ranks pass the first request on to their parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -247,8 +240,7 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // Invariant 3: if a signal terminated the peer, this rank does not report at once, because launchers send SIGTERM to
-  // all ranks, and the peer may not be the cause.
+  // Invariant 3: launchers send SIGTERM to all ranks, and the peer may not be the cause.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

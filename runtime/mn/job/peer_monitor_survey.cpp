@@ -1,5 +1,4 @@
-// Makes a survey over the monitor's tree. Every rank passes the request on, merges the children's answers with the
-// rank's own answer, and sends the result to the parent.
+// A survey over the monitor's tree. Every rank passes the request on, and sends the merged answers to the parent.
 #include <mn/job/peer_monitor.hpp>
 
 #include <algorithm>
@@ -51,7 +50,7 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (frame.size() < sizeof length) return;
   std::memcpy(&length, frame.data(), sizeof length);
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
-  // If two ranks start surveys at the same time, a third rank may answer twice. Only the first answer of a rank counts.
+  // If two ranks start surveys at the same time, a third rank may answer twice.
   if (survey_ && !std::exchange(peer.answered, true)) {
     assert(peer.rank > options_.rank);  // (7): answers come up the tree
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));

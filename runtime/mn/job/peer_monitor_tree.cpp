@@ -1,6 +1,5 @@
-// Connects the peer monitors of a job. Each rank listens, tells its address to all ranks over MPI, and connects to its
-// neighbors. Each step has a deadline, so a network that blocks all connections costs some seconds and a warning, but
-// does not stop the job.
+// Connects the peer monitors of a job. Each step has a deadline, so a network that blocks all connections costs some
+// seconds and a warning, but does not stop the job.
 
 #include <mn/job/peer_monitor.hpp>
 
@@ -55,7 +54,7 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   for (const int child : kTree.children_of(options_.rank, options_.size)) children.push_back(neighbor(child));
 
   PeerMeeting meeting(options_.rank, std::move(listener), keys, parent, children);
-  // If a child is not connected, there is no warning here, because the child itself warns (unreachable_).
+  // A child that is not connected warns by itself (unreachable_).
   for (auto& [rank, socket] : meeting.run_until(Clock::now() + kSetupTime)) {
     const auto r = static_cast<std::size_t>(rank);
     peers_.emplace_back(rank, hosts_[r], std::move(socket));

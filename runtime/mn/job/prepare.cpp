@@ -16,8 +16,7 @@
 namespace mn {
 namespace {
 
-// This time-out for a silent rank is long, because management networks may stall for many seconds. The end of a process
-// is noticed at once; therefore the time-out does not delay the job's end.
+// Management networks may stall for many seconds. The time-out delays no end, because ends are noticed at once.
 constexpr std::int64_t kPeerTimeout_s = 60;
 
 std::string mpi_version() {
@@ -27,8 +26,8 @@ std::string mpi_version() {
   return version;
 }
 
-/// The error of a process that MPI started alone, although environment variables promise several ranks. The first
-/// process of each node reports this error, because there may be no rank 0 on the node, or at all.
+/// The error of a process that MPI started alone, although variables promise several ranks. The first process of each
+/// node reports it, because there may be no rank 0.
 class LoneRankError : public UsageError {
  public:
   using UsageError::UsageError;
@@ -52,8 +51,7 @@ class LoneRankError : public UsageError {
   throw error;
 }
 
-/// Throws UsageError if torchrun started this process as one of several workers. Under srun or mpiexec, all workers of
-/// one torchrun would be the same rank of MPI.
+/// Throws UsageError under torchrun with several workers, which would all be the same rank of MPI.
 void reject_torchrun() {
   if (!environment("TORCHELASTIC_RUN_ID")) return;
   const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),
@@ -65,8 +63,7 @@ void reject_torchrun() {
 
 }  // namespace
 
-/// By default, glibc would return the memory of each large tensor to the system, and get zeroed pages for it again at
-/// the next training step. This function makes glibc keep the memory. If the user has set malloc's options, they stay.
+/// glibc would return the memory of each large tensor to the system, and get zeroed pages for the next training step.
 void keep_freed_memory() {
   constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum for this option
   constexpr int kTrimThreshold = 512 << 20;
@@ -78,8 +75,7 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
-/// Throws UsageError under torchrun, and under srun without PMIx. Without PMIx, Open MPI would end the process with a
-/// page of text, or start many jobs of one rank each.
+/// Without PMIx, Open MPI would end the process with a page of text, or start many jobs of one rank each.
 void check_launcher() {
   reject_torchrun();
   if (!in_slurm_step(environment)) return;

@@ -51,8 +51,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// Invariant 4: warns of a send that waits for a long time. If two ranks both send before they receive, they wait
-/// forever if their messages are too large for MPI's buffers.
+/// Invariant 4: two ranks that both send before they receive wait forever if MPI's buffers are too small.
 void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
@@ -70,8 +69,7 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The watch first starts a survey. If the rank is still stuck after kLooksBeforeOwnReport looks (a look each second),
-  // on_stuck() makes the rank report by itself.
+  // The watch first starts a survey. If the rank is still stuck some looks later, it reports by itself (on_stuck()).
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();

@@ -12,8 +12,7 @@
 
 namespace mn {
 
-// The macro stands outside of the anonymous namespace, because nlohmann::json finds its functions by argument-dependent
-// lookup.
+// nlohmann::json finds the macro's functions by argument-dependent lookup, so not in an anonymous namespace.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
                                    leader, ordinal, number, peer, has_messages, seconds, stuck, stuck_outside, groups,
                                    stack)
@@ -31,8 +30,7 @@ std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  // The rules for messages compare the time of a wait with two limits, so waits on different sides of a limit are not
-  // merged.
+  // The rules for messages compare the time of a wait with two limits.
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
   if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks in one call are alike
@@ -44,7 +42,7 @@ void merge_into(RankState& all, const RankState& one) {
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
   hosts.insert(one.hosts.begin(), one.hosts.end());
   all.hosts.assign(hosts.begin(), hosts.end());
-  // If the ranks have left main, the time of the last one counts, because its messages may still travel.
+  // The messages of the last rank that has left main may still travel.
   all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
@@ -102,7 +100,7 @@ void OwnState::look() {
   const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
   const std::lock_guard lock(mutex_);
   looked_ = Clock::now();
-  // If the main thread is still in the same call, new calls of other threads do not count as progress.
+  // New calls of other threads are no progress of the main thread.
   if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
   record_ = record;
   begun_ = begun;
@@ -131,9 +129,9 @@ RankState OwnState::now(bool with_stack) const {
   {
     const std::lock_guard lock(mutex_);
     own.left = left_;
-    // The monitor may ask for the state before the watch has noticed that the process stood still.
+    // The watch may not have noticed yet that the process stood still.
     if (now - looked_ > kStandstill) standstill_s = seconds_of(now - looked_);
-    // If the watch has not seen the call yet, the call has just begun, and `seconds` stays 0.
+    // A call that the watch has not seen has just begun.
     if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;
   }
   if (call) add_call(own, *call);

@@ -50,8 +50,7 @@ struct ThreadStart {
   void* argument;
 };
 
-/// Runs the thread's function with a SignalStack. Must not be noexcept, because pthread_exit() and cancellation unwind
-/// the stack through this function.
+/// Must not be noexcept, because pthread_exit() and cancellation unwind the stack through this function.
 void* run_above_signal_stack(void* given) {
   const ThreadStart start = *std::unique_ptr<ThreadStart>(static_cast<ThreadStart*>(given));
   const mn::SignalStack stack;
@@ -60,8 +59,7 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// Replaces the C library's pthread_create(). Shared libraries call this function, too, because the dynamic linker
-/// finds the executable's definition first.
+/// Replaces the C library's pthread_create() in shared libraries, too: the linker finds the executable's first.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),

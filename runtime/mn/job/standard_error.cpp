@@ -22,8 +22,7 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // At most PIPE_BUF bytes are written at a time. If poll() reports that a pipe is ready, the pipe accepts so many
-    // bytes at once, but a larger write could block forever.
+    // A pipe that poll() reports as ready takes PIPE_BUF bytes at once, but a larger write could block forever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;

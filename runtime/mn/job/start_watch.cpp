@@ -28,11 +28,9 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
-    // A link is left out if the file descriptor no longer is the connection. A script between mnlaunch and the program
-    // may have closed the connection, and opened a different file under the descriptor's number.
+    // A script between mnlaunch and the program may have opened a different file under the descriptor's number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // With FD_CLOEXEC, child processes that call exec(2) do not keep the connection. Otherwise the connection would
-    // outlive this process.
+    // The connection must not outlive this process in a child process that calls exec(2).
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
@@ -48,8 +46,7 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
-  // If an exception unwinds the stack, the neighbors are not told about MPI. They continue to watch the process,
-  // because the process may end before the peer monitor runs.
+  // After an exception the neighbors continue to watch, because the process may end before the peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -60,8 +57,7 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  // The thread uses epoll, because poll(2) takes no more entries than the limit of open files, and mnlaunch, which
-  // opened the links, may have had a higher limit.
+  // poll(2) takes no more entries than the limit of open files, which may have been higher in mnlaunch.
   const Fd set(epoll_create1(EPOLL_CLOEXEC));
   if (!set) return;  // no descriptor is free
   const auto add = [&](const Fd& fd, Link* link) {
@@ -89,8 +85,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts. A later loss replaces the first one only if this rank must report the later loss but not the
-  // first.
+  // The first loss counts, unless this rank must report only the later one.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }
@@ -103,7 +98,7 @@ void StartWatch::end(const Loss& loss) const {
            "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
-  // The byte is sent after the line, because the neighbors end as soon as they read the byte.
+  // The neighbors end as soon as they read the byte.
   send_to_all(kReported);
   std::_Exit(1);
 }

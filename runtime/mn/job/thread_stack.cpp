@@ -21,7 +21,7 @@ namespace {
 constexpr auto kSignalTime = std::chrono::seconds(1);
 constexpr std::size_t kHandlerFrames = 2;  // the handler's own frame, and the kernel's frame below
 
-// The results of the signal handler are global, because a handler gets only the signal.
+// A handler gets only the signal, so its results are global.
 std::array<void*, 64> frames;
 std::atomic<int> frame_count = 0;
 std::atomic<bool> is_prepared = false;
@@ -34,10 +34,9 @@ void take_stack(int /*signal*/) {
   errno = saved_errno;
 }
 
-/// Returns the name of the function in a symbol of backtrace_symbols(). For "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c)
-/// [0x7f…]" this is "MPI_Allreduce". If the symbol has no name, returns the file and the offset.
+/// Returns the function in a symbol such as "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c) [0x7f…]", or the file and the
+/// offset if the symbol has no name.
 std::string function_of(const std::string& symbol) {
-  // A symbol has the form "file(name+offset) [address]". The name of a static function is empty.
   const auto open = symbol.find('('), plus = symbol.find('+', open == std::string::npos ? 0 : open);
   if (open == std::string::npos || plus == std::string::npos) return symbol;
   const std::string name = symbol.substr(open + 1, plus - open - 1);
@@ -52,8 +51,7 @@ std::string function_of(const std::string& symbol) {
 std::string state_of(pid_t thread) {
   const std::string folder = "/proc/self/task/" + std::to_string(thread);
   const std::string line = first_line(folder + "/stat").value_or("");
-  // The line has the form "pid (name) state …" (proc(5)). The name may have parentheses; therefore the last parenthesis
-  // ends the name.
+  // The line is "pid (name) state …" (proc(5)), and the name may have parentheses.
   const auto end = line.rfind(')');
   const std::string state = end == std::string::npos ? "?" : line.substr(end + 2, 1);
   const std::string in_kernel = first_line(folder + "/wchan").value_or("");
@@ -65,13 +63,11 @@ std::string state_of(pid_t thread) {
 
 void prepare_stacks() {
   struct sigaction before = {};
-  // If the program itself handles the signal, the program's handler stays, and no stacks can be read.
   if (sigaction(stack_signal(), nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
   backtrace(frames.data(), 1);  // loads libgcc now, because the handler must not load libraries
   struct sigaction action = {};
   action.sa_handler = take_stack;
-  // With SA_RESTART, a system call that the signal interrupts continues afterwards, so the program does not notice the
-  // signal.
+  // With SA_RESTART, the program does not notice the signal in a system call.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }
@@ -80,8 +76,7 @@ std::string stack_of(const WatchedThread& watched, std::size_t depth) {
   if (!is_prepared) return "";
   frame_count = 0;
   if (pthread_kill(watched.thread, stack_signal()) != 0) return "";
-  // A thread in an uninterruptible sleep takes no signal, so the wait has a limit. Then the thread's state in /proc
-  // explains the sleep.
+  // A thread in an uninterruptible sleep takes no signal.
   const auto end = std::chrono::steady_clock::now() + kSignalTime;
   while (frame_count == 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -11,8 +11,7 @@ namespace {
 
 bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
 
-/// Returns the number of the last call that the ranks of `state` have made in the group to which `call` belongs. No
-/// value if they are not members of this group.
+/// Returns the number of the last call of `state` in the group of `call`. No value if `state` is not of the group.
 std::optional<std::int64_t> last_call(const RankState& state, const RankState& call) {
   for (const auto& [leader, ordinal, number] : state.groups) {
     if (leader == call.leader && ordinal == call.ordinal) return number;
@@ -25,8 +24,7 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
-/// True if the ranks of the state's call are unknown, because the call creates a communicator over some ranks, or
-/// belongs to a group without a leader.
+/// True if the ranks of a call are unknown: the call creates a communicator of some ranks, or its group has no leader.
 bool is_unknown_call(const RankState& state) {
   return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
 }
@@ -37,15 +35,14 @@ bool meet(const RankState& one, const RankState& other) {
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
 }
 
-/// True if the message that `waiting` waits for may still travel: the ranks of `other` may have sent the message, or
-/// begun to send it, and have continued.
+/// True if the message of `waiting` may still travel: the ranks of `other` may have sent it and continued.
 bool may_travel(const RankState& waiting, const RankState& other) {
   if (waiting.number > 0) return false;
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// True if the ranks of the two states are in different calls with equal numbers in a single group. A wait for a
-/// device, or for the first call in the background, does not count as a different call.
+/// True if the two states are in different calls with one number in one group. A wait for a device, or for the first
+/// call in the background, is no different call.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");

@@ -33,8 +33,7 @@ std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
-/// Finds the first line in which the texts `a` and `b` of two calls differ. Returns this line of `a` and this line of
-/// `b`.
+/// Returns the first line in which the texts `a` and `b` of two calls differ, of `a` and of `b`.
 std::pair<std::string, std::string> difference(std::string_view a, std::string_view b) {
   auto left = split(a, '\n');
   auto right = split(b, '\n');
@@ -44,9 +43,8 @@ std::pair<std::string, std::string> difference(std::string_view a, std::string_v
   return {std::string(*x), std::string(*y)};
 }
 
-/// The settings that all ranks of a new group must hold alike. Each setting is the maximum over the ranks' values, so
-/// debug mode is on if one rank asks for it, and the longest time-out holds. Only rank 0 knows the group's name; all
-/// remaining ranks pass -1 as the name.
+/// What all ranks of a new group must hold alike: the maximum over their values. Only rank 0 knows the group's name;
+/// all other ranks pass -1.
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
@@ -85,8 +83,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // While a ForbiddenCalls object lives, only some ranks run the code. A collective call would wait forever for the
-  // remaining ranks.
+  // Only some ranks run the code, and a collective call would wait forever for the others.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = timeouts_->failure(); !failure.empty()) {
@@ -101,11 +98,10 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   log_debug(number + text.substr(0, text.find('\n')));
   const MPI_Comm comm = comparisons_ ? comparisons_->get() : comm_;
   if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // inv. 3: names itself
-  // A time-out cannot end allgather_texts(). Therefore a call with a time-out first waits for all ranks in a barrier,
-  // because the time-out can end the barrier.
+  // A time-out cannot end allgather_texts(), but a barrier.
   if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm);
-  // Invariant 2: the comparison is the first message of the call. A rank sends the reason why it rejects an argument
-  // (empty if it rejects none), and then its call. Therefore all ranks learn of all rejections.
+  // Invariant 2: the first message of the call. A rank sends why it rejects an argument (or an empty text), and its
+  // call.
   const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
   const auto ranks = allgather_texts(
       comm, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
@@ -113,14 +109,12 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejected arguments are reported first, because a rejected argument would otherwise be reported as a difference
-  // between the calls.
+  // A rejected argument would otherwise be reported as a difference between the calls.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // Invariant 1: all ranks throw an equal error, because all ranks compare the same texts. Therefore all ranks find an
-  // equal `r`, the first rank whose call differs from rank 0's call.
+  // Invariant 1: all ranks compare the same texts, and find an equal `r`.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
@@ -137,7 +131,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (timed_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // The memory is kept for MPI: if the call gives up at its time-out, MPI may still write to this memory.
+    // MPI may still write to the memory if the call gives up at its time-out.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);

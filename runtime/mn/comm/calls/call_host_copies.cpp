@@ -22,8 +22,7 @@ HostCopies* CallHostCopies::after(const ConstBufferView& first, const ConstBuffe
 
 HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
   HostCopies* const copies = after(first, second);
-  // A call with a time-out uses MPI's nonblocking collectives, and those of Open MPI do not take device buffers.
-  // Therefore only a call without a time-out can pass its device buffers to MPI.
+  // Open MPI's nonblocking collectives, which a call with a time-out uses, do not take device buffers.
   if (copies == nullptr || !mpi_takes_device_buffers_ || timed_call() != nullptr) return copies;
   copies->wait();  // MPI does not wait for streams
   return nullptr;

@@ -8,15 +8,14 @@
 namespace mn {
 namespace {
 
-/// Converts a rank of `comm` to its rank in MPI_COMM_WORLD. Returns the rank unchanged if MPI_COMM_WORLD does not
-/// contain it.
+/// Converts a rank of `comm` to its rank in MPI_COMM_WORLD, if it has one.
 int rank_in_job(MPI_Comm comm, int rank) {
   const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
   return found < 0 ? rank : found;
 }
 
-/// Describes `call` for an error about its difference from `other`. The text has the op and the scale only if those of
-/// `other` differ. It leaves out a count of 0, unless the two operations are equal and their counts or dtypes differ.
+/// Describes `call`. The text has the op and the scale only if those of `other` differ, and a count of 0 only if two
+/// equal operations differ in count or dtype.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

@@ -23,13 +23,12 @@ std::string described(const CallName& call) {
   return text;
 }
 
-/// The text for the number of a call, for instance ", call 12 of this communicator,". Empty if the call has no number.
+/// The number of a call as ", call 12 of this communicator,"; empty if it has none.
 std::string numbered(const CallName& call) {
   return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
 }
 
-/// Writes a list of ranks: "rank 2" or "ranks 2, 5 and 7". A long list names ten ranks and then the number of the
-/// remaining ranks.
+/// Writes "rank 2" or "ranks 2, 5 and 7". A long list names ten ranks and the number of the others.
 std::string listed(const std::vector<int>& ranks) {
   constexpr std::size_t kMaxListed = 10;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -50,8 +49,7 @@ std::string in_seconds(std::chrono::milliseconds time) {
   return text + " s";
 }
 
-/// The pauses of a wait. A wait makes a pause after each look at the condition. Early pauses only yield the CPU; later
-/// pauses sleep.
+/// A wait makes a pause after each look at the condition. Early pauses only yield the CPU; later pauses sleep.
 class Pauses {
  public:
   void operator()() const {
@@ -72,14 +70,13 @@ void CallTimeouts::abort(const std::string& reason) {
 
 void CallTimeouts::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // The first reason is kept, because it is the cause of the failure. Later reasons are consequences.
+  // Later reasons are consequences.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallTimeouts::has_failed() {
-  // This loop takes only notices that a rank has given up. Questions and answers stay until the calling rank waits in a
-  // call.
+  // Questions and answers stay until the calling rank waits in a call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -121,8 +118,7 @@ void TimedCall::look(Clock::time_point now) {
   for (Notice notice; timeouts_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // Times are compared in milliseconds, because a long time-out in nanoseconds would exceed the range of its integer
-  // type.
+  // A long time-out in nanoseconds would exceed the range of its integer type.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++timeouts_.questions_;
@@ -130,8 +126,7 @@ void TimedCall::look(Clock::time_point now) {
     asked_ = now;
     timeouts_.notices_.send_all({Notice::Kind::kQuestion, timeouts_.group_.rank, question_, call_, {}});
   }
-  // The time-out is checked only after all arrived notices were taken, because a rank whose answer came in time must
-  // not count as missing.
+  // A rank whose answer came in time must not count as missing, so arrived notices are taken first.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -193,7 +188,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall would wait beyond the time-out, so this loop polls the requests.
+  // MPI_Waitall would wait beyond the time-out.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

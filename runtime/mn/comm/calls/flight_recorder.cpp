@@ -13,8 +13,7 @@
 
 namespace mn {
 
-/// The record of one call. `entry` is 4 × (the number of the record) + (its State). All fields are atomic, because one
-/// thread may read a field while a different thread changes it. Relaxed accesses cost no more than ordinary accesses.
+/// The record of one call. `entry` is 4 × (the number of the record) + (its State). Other threads read the fields.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> entry;
   std::atomic<const char*> operation;
@@ -35,13 +34,11 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// The ring is a global variable, because a signal handler reads the ring, and signal handlers get no arguments for
-// data. The memory starts as zeros, and a slot of zeros counts as a call that has returned.
+// A signal handler gets no arguments for data, so the ring is global. A slot of zeros is a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 
-/// A text that is prepared in advance for write_calls(). The object holds two copies of the text, because a signal
-/// handler may read a copy while set() writes to the second copy.
+/// A text for write_calls() in two copies: a signal handler may read one while set() writes to the other.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -242,8 +239,7 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
-  // errno is saved here and restored at the end, because a signal handler may run write_calls() and must not change
-  // errno.
+  // A signal handler must not change errno.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

@@ -22,10 +22,8 @@ class NoticeChannel {
  public:
   explicit NoticeChannel(Mpi comm) : comm_(std::move(comm)) {}
 
-  /// Finds the channel for the ranks of `comm`. If there is none yet, makes the channel, in a collective call.
   static NoticeChannel& of_ranks(MPI_Comm comm) {
     static auto& mutex = *new std::mutex;  // threads may outlive main()
-    // Invariant 1: a channel is never freed, so MPI cannot give its number to a new communicator.
     static auto& channels = *new std::vector<std::unique_ptr<NoticeChannel>>;
     {
       const std::lock_guard lock(mutex);
@@ -35,9 +33,8 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // The lock is not held while `comm` is duplicated, because the duplication waits for all ranks. A second thread of
-    // this process may need the lock, and a different rank may join the duplication only after this second thread has
-    // gone on.
+    // The duplication waits for all ranks, and another rank may join it only after a second thread of this process,
+    // which may need the lock, has gone on.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));

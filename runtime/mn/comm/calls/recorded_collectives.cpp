@@ -51,7 +51,7 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.alltoall(send, recv);
   }
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
-    // The record shows no number of elements, because in alltoallv this number differs from rank to rank.
+    // In alltoallv the number of elements differs from rank to rank.
     const RecordedCall call = calls_->enqueued("alltoallv", {});
     device_.exchange(sent, received);
   }

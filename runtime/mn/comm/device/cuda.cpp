@@ -15,17 +15,15 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// Returns true if `code` is cudaSuccess. Otherwise clears the error, because cudaGetLastError() would still report it
-/// after a later kernel launch.
+/// Clears an error, which cudaGetLastError() would still report after a later kernel launch.
 bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
   return false;
 }
 
-/// Frees the memory. CUDA then waits until the whole device is idle. While an exception unwinds the stack, the device
-/// may be in a collective that other ranks never join. Therefore a detached thread frees the memory in this case, and
-/// the caller does not wait.
+/// CUDA waits until the whole device is idle before it frees memory. While an exception unwinds the stack, the device
+/// may be in a collective that other ranks never join, so a detached thread frees the memory.
 void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
   const auto run = [=] {
     if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
@@ -131,8 +129,7 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
 
 void CudaStream::put_in_order(void* first, void* second) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  // The event may be recorded again while a stream still waits for it, because the stream waits for the record that was
-  // the latest when cudaStreamWaitEvent() was called.
+  // A stream that still waits for the event waits for the record at the time of its cudaStreamWaitEvent().
   cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(first)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(second), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }

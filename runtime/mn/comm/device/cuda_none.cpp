@@ -1,5 +1,4 @@
-// The functions of cuda.hpp and pack.hpp in a build without CUDA: they report that there is no GPU, or throw UsageError
-// if they need a GPU.
+// The functions of cuda.hpp and pack.hpp in a build without CUDA.
 #include <mn/comm/device/cuda.hpp>
 #include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t kPieceAlignment = 16;  // bytes; lets the kernel load 16 bytes at a time
 
-/// Number of elements from the beginning of one packed gradient to the beginning of the next. Gradients that are sent
-/// in their own dtype lie without gaps (invariant 1). Converted gradients begin at multiples of 16 bytes (invariant 2).
+/// Number of elements from one packed gradient to the next. Gradients sent in their own dtype have no gaps (invariant
+/// 1); converted gradients begin at multiples of 16 bytes (invariant 2).
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;

@@ -9,8 +9,7 @@ namespace mn {
 std::vector<GradientPacker::Group> GradientPacker::group_by_dtype(std::span<const BufferView> gradients) {
   std::vector<Group> groups;
   for (const BufferView& gradient : gradients) {
-    // Leaves out empty gradients, because their address may be null, and a contiguous group would then not look
-    // contiguous.
+    // The address of an empty gradient may be null, which would make a gap.
     if (gradient.count == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return each.front().dtype == gradient.dtype; });
@@ -36,8 +35,7 @@ BufferView GradientPacker::joined(const Group& group) {
 
 BufferView GradientPacker::pack(const Group& group) {
   BufferView whole = joined(group);
-  // The memory stays allocated for the next training step, which packs the same gradients. It consists of doubles,
-  // because their alignment suits every dtype.
+  // The next training step packs the same gradients. The alignment of doubles suits every dtype.
   scratch_.resize(std::max(scratch_.size(), (whole.bytes() + sizeof(double) - 1) / sizeof(double)));
   whole.data = scratch_.data();
   auto* to = reinterpret_cast<std::byte*>(scratch_.data());

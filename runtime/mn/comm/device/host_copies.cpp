@@ -8,7 +8,7 @@ void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each buffer except the first may need padding
   if (bytes <= capacity_) return;
-  // The size at least doubles, so that there are few blocks. Old blocks are not freed.
+  // There are few blocks, because the size at least doubles.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
@@ -44,12 +44,10 @@ HostCopyPool::Borrowed HostCopyPool::borrow(std::size_t bytes) {
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
   auto picked = std::ranges::find_if(free_, holds);
-  // If no free object is large enough, picks the largest one, which then grows. If a smaller object grew instead, there
-  // would be two large objects.
+  // The largest object grows, so that there is only one large object.
   if (picked == free_.end() && !free_.empty()) --picked;
   if (picked == free_.end()) {
-    // Makes room in free_ for all objects now. Later PutBack returns objects to free_ in destructors, where an
-    // allocation must not fail.
+    // PutBack returns objects to free_ in destructors, where an allocation must not fail.
     free_.reserve(++created_);
     copies = std::make_unique<HostCopies>(device_);
   } else {

@@ -12,8 +12,7 @@
 namespace mn {
 namespace {
 
-// With __grid_constant__ all threads read the table of pieces directly from the kernel's argument. GPUs before Volta do
-// not know __grid_constant__; therefore on them each thread may copy the table.
+// All threads read the table directly from the kernel's argument. GPUs before Volta do not know __grid_constant__.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
 #define MN_GRID_CONSTANT
 #else
@@ -69,7 +68,7 @@ Launch launch_keys(bool to_keys) {
   return to_keys ? launch<T, Key> : launch<Key, T>;
 }
 
-/// Returns the dtype of the integer keys that stand for elements of the float dtype `dtype`.
+/// Returns the dtype of the integer keys of the float dtype `dtype`.
 DType key_type(DType dtype) { return dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32; }
 
 Launch find_key_launch(DType dtype, bool to_keys) {
@@ -83,7 +82,7 @@ Launch find_key_launch(DType dtype, bool to_keys) {
   return found;
 }
 
-/// Returns the pieces that are not empty. A piece of more than kPackElements elements is cut into several pieces.
+/// Returns the pieces that are not empty, each cut into pieces of at most kPackElements elements.
 std::vector<PackPiece> cut(std::span<const PackPiece> pieces, DType from, DType to) {
   std::vector<PackPiece> some;
   for (PackPiece piece : pieces) {

@@ -67,7 +67,7 @@ std::string describe_recv(int source) {
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what) {
   MPI_Request request = MPI_REQUEST_NULL;
-  // The send is synchronous: MPI_Send would buffer a small message and return before the receiver has begun to receive.
+  // MPI_Send would buffer a small message and return before the receiver has begun to receive.
   mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
   const auto begin = std::chrono::steady_clock::now();
   bool reported = false;

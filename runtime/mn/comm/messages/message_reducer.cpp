@@ -12,8 +12,8 @@
 namespace mn {
 namespace {
 
-/// Every rank gathers the buffers of all ranks only if these are short: at most kGatherBytes in all or, with very many
-/// ranks, kGatherBytesOfRank from each rank. A CPU reduces so few bytes in little time.
+/// Every rank gathers the buffers of all ranks if these have kGatherBytes in all or, with very many ranks,
+/// kGatherBytesOfRank each: a CPU reduces so few bytes in little time.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -40,7 +40,7 @@ std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
 std::byte* MessageReducer::scratch(std::size_t bytes) {
   if (device_) return device_->reserve(bytes);
   if (bytes > scratch_bytes_) {
-    // The old block is freed first, because memory may not hold the old and the new block together.
+    // Memory may not hold the old and the new block together.
     scratch_.reset();
     scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
     scratch_bytes_ = bytes;
@@ -61,8 +61,7 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // If only the pairwise exchange is possible, the network's costs are not needed. They are measured as late as here,
-  // because this takes time and all ranks must take part.
+  // The measurement of the costs takes time, and all ranks must take part.
   if (size_ < 3 || count > mpi_count_limit() || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -71,10 +70,9 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
-  // All ranks must choose the same exchange. The ranks choose by the count, and the count is equal on all ranks.
   const bool gathers = may_gather(count, element_bytes);
-  // If ranks pass different counts, MPI_Allgather (without a time-out) reports an error. MPI_Iallgather (with a
-  // time-out) would end the process, so in this case the ranks compare their calls first.
+  // If ranks pass different counts, MPI_Allgather (without a time-out) reports an error, but MPI_Iallgather (with a
+  // time-out) would end the process.
   if (gathers && timed_call() == nullptr) return allreduce_gathered(data, count, reduction);
   NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before any slice is sent
   if (gathers) return allreduce_gathered(data, count, reduction);
@@ -87,7 +85,6 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
-  // Three pieces are under way at a time, because in_pipeline() gets three actions.
   std::array<Piece, 3> under_way;
   in_pipeline(
       (count + most - 1) / most,
@@ -133,8 +130,7 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
-    // There are two sets of slices, because the ranks exchange the slices of one piece while they reduce the previous
-    // piece.
+    // The ranks exchange the slices of one piece while they reduce the previous piece.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -150,17 +146,14 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // Invariant 5: each rank sends the CallShape of its call and then its elements, and a rank compares the shapes before
-  // it uses the elements. The size of a CallShape keeps the elements after it aligned.
+  // Invariant 5: each rank sends its CallShape before its elements. The size of a CallShape keeps the elements aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // Invariant 5: if a different rank passes a larger count, Open MPI may write its longer message to this memory before
-  // the error is found. Therefore the memory has room for the longest message that a rank can gather.
+  // Invariant 5: Open MPI may write a longer message of a different rank before the error is found.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
   std::memcpy(block_of(rank_) + sizeof own, data, bytes);
-  // Each rank gathers the buffers of all ranks, and reduces all elements in rank order.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, MPI_IN_PLACE, 0, MPI_BYTE, all,
            static_cast<int>(block), MPI_BYTE, comm_);
   std::vector<const void*> inputs;
@@ -173,15 +166,13 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-/// The logarithmic exchange of J. Bruck. Slices travel by way of other ranks: the slice from rank r to rank r + i takes
-/// one hop for each 1 in the binary form of i. Then each rank reduces the slices that it has received, in rank order,
-/// and an MPI_Allgather sends the results to all ranks.
+/// The exchange of J. Bruck. The slice from rank r to rank r + i takes one hop for each 1 in the binary form of i. Then
+/// each rank reduces its slices in rank order, and an MPI_Allgather sends the results to all ranks.
 void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
-  // The last slices may be shorter than the first slices. J. Bruck's exchange needs blocks of equal length, so each
-  // slice gets a block with the length of the longest slice.
+  // J. Bruck's exchange needs blocks of equal length, but the last slices may be shorter.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // bytes of the longest slice
   std::byte* const blocks = scratch(2 * ranks * block);             // block i first holds the slice for rank + i
@@ -196,7 +187,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // MPI_IN_PLACE requires that the rank's result lies at its place in `packed`. reduce_in_order() has written it there.
+  // reduce_in_order() has written the rank's result to its place in `packed`.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {

@@ -11,8 +11,8 @@
 namespace mn {
 namespace {
 
-/// The number of steps in flight at a time if each message has `bytes` bytes. Messages of 1 MiB in all keep a network
-/// of 400 Gbit/s busy. The number is 8 to 64: enough to hide latency, and few enough not to flood the receiver.
+/// Messages of 1 MiB in all keep a network of 400 Gbit/s busy. 8 to 64 steps hide latency, and do not flood the
+/// receiver.
 std::size_t steps_in_flight(std::size_t bytes) {
   constexpr std::size_t kBytes = 1024 * 1024;
   return std::clamp<std::size_t>(kBytes / std::max<std::size_t>(bytes, 1), 8, 64);
@@ -21,7 +21,7 @@ std::size_t steps_in_flight(std::size_t bytes) {
 void require_length(const MPI_Status& received, std::size_t expected, std::string_view what) {
   int bytes = 0;
   mpi_check(MPI_Get_count(&received, MPI_BYTE, &bytes), "MPI_Get_count");
-  // MPI reports more than INT_MAX bytes as MPI_UNDEFINED, so the length of such a message cannot be checked.
+  // MPI reports more than INT_MAX bytes as MPI_UNDEFINED.
   if (bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == expected) return;
   throw CallMismatch(std::string(what) + ": rank " + std::to_string(received.MPI_SOURCE) + " of the group sends " +
                      std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) + ": " +

@@ -46,8 +46,7 @@ struct Peers {
     };
     MessageSteps(comm, bytes, "measuring the network", step).finish();
   }
-  /// Returns the time, in seconds, that the slowest rank takes for an exchange. All ranks get an equal time, and
-  /// compute an equal message size from the time.
+  /// Returns the time, in seconds, of the slowest rank, from which all ranks compute an equal message size.
   [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
     const double begin = MPI_Wtime();
     exchange_all(bytes, memory);
@@ -87,8 +86,7 @@ NetworkCosts measure(MPI_Comm comm) {
   return costs;
 }
 
-/// Collective over `comm`: returns the greatest costs that any rank has measured. `counts` is false on a rank that has
-/// measured nothing.
+/// Collective: returns the greatest measured costs. `counts` is false on a rank that has measured nothing.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   const KeptForMpi<std::array<double, 3>> most({});
   if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
@@ -141,9 +139,8 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // Finds the best number k of pieces. The messages of k pieces take k × messages_s. The work on the first and the last
-  // piece, which overlaps no exchange, takes transfer_s / k. The sum of these two times is least at k = sqrt(transfer_s
-  // / messages_s).
+  // The messages of k pieces take k × messages_s, and the work on the first and the last piece transfer_s / k. The sum
+  // is least at k = sqrt(transfer_s / messages_s).
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

@@ -21,7 +21,7 @@ void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // Invariant 1: the elements directly follow the header. No other message with this tag goes to `dest` in between.
+  // Invariant 1: no other message with this tag goes to `dest` in between.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -34,8 +34,7 @@ void PendingMessage::receive(int source, int tag, MPI_Comm comm) {
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
-  // Invariant 3: the receive of the elements is posted at once, although the header may announce a different count or
-  // dtype. Invariant 1: MPI keeps the order of messages, so this receive takes the elements that follow the header.
+  // Invariants 1 and 3: MPI keeps the order of messages, so this receive takes the elements that follow the header.
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
@@ -53,8 +52,7 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // The wait for the header comes first, because a wrong count is then reported in mn's own words. The wait for the
-    // elements would throw MPI's error.
+    // The wait for the header reports a wrong count in mn's words, the wait for the elements in MPI's.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -65,9 +63,8 @@ void PendingMessage::wait_for_elements() {
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
     if (is_in_use()) throw;  // the communicator was given up, so the elements may never arrive
-    // Invariant 2: after the exception MPI must not write to the buffer any more, because the caller may free it. If no
-    // elements follow the header, the receive is cancelled. If elements follow, they are received, because their sender
-    // waits for that.
+    // Invariant 2: the caller may free the buffer. Elements that follow the header are received, because their sender
+    // waits.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
     throw;
@@ -83,15 +80,14 @@ bool PendingMessage::is_done() {
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
   if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // If the header announces no elements, no further message arrives, and wait() returns or throws at once.
+  // No further message arrives, and wait() returns or throws at once.
   if (receives_ && !header_.announces_elements(header_bytes_)) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }
 
 void PendingMessage::abandon() noexcept {
-  // After MPI_Cancel, MPI_Wait returns at once if no message has matched the receive; otherwise it waits for the
-  // message.
+  // After MPI_Cancel, MPI_Wait returns at once, unless a message has matched the receive.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
   }

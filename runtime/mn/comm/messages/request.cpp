@@ -21,7 +21,7 @@ Request& Request::operator=(Request&& other) noexcept {
 Request::~Request() {
   if (!impl_) return;
   if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
-    // The destructor does not wait here, because other ranks may never send the message or make the call.
+    // Other ranks may never send the message or make the call.
     impl_->abandon();
     static_cast<void>(impl_.release());  // MPI, or a thread, may still write to it
     return;
@@ -35,7 +35,7 @@ Request::~Request() {
 
 void Request::wait() {
   if (!impl_) return;
-  // `impl_` becomes null before the wait, so that a second wait() after an error does nothing.
+  // A second wait() after an error does nothing.
   auto impl = std::exchange(impl_, nullptr);
   try {
     impl->wait();

@@ -9,8 +9,7 @@
 namespace mn {
 namespace {
 
-/// Makes a text of `length` bytes, fills it by `move(text)`, and returns it. If `move` throws, the text is never freed,
-/// because MPI may still write to it.
+/// Returns a text of `length` bytes that move(text) has filled. After an exception MPI may still write to the text.
 template <class Move>
 std::string received(std::uint64_t length, const Move& move) {
   const KeptForMpi text(std::string(length, '\0'));
@@ -43,7 +42,6 @@ std::string recv_text(MPI_Comm comm, int source, int tag, int* sender) {
   if (sender != nullptr) *sender = status.MPI_SOURCE;
   return received(*length, [&](std::string& text) {
     const MpiCount n(text.size(), DType::kUInt8);
-    // Invariant 1: the bytes are taken from the rank that has sent the length, and with the same tag.
     mpi_check(MPI_Irecv(text.data(), n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, comm, &request),
               "receiving an object", text.size());
     mpi_wait({&request, 1}, "receiving an object", text.size());

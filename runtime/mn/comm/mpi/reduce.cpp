@@ -8,9 +8,8 @@
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 
-// The compiler makes several versions of a function, because a single binary must use the widest vectors of every CPU.
-// At the program's start the dynamic linker picks the version with the widest vectors that the CPU supports. CMake
-// defines MN_TARGET_CLONES if the compiler can make several versions.
+// A single binary must use the widest vectors of every CPU: the compiler makes several versions of a function, and the
+// dynamic linker picks one. CMake defines MN_TARGET_CLONES if the compiler can do this.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -20,10 +19,10 @@
 namespace mn {
 namespace {
 
-/// Number of elements that are reduced at a time. The results of so few elements stay in the first-level cache.
+/// The results of so many elements stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-/// Integers are computed as unsigned integers, which wrap around, because the overflow of signed integers is undefined.
+/// Integers wrap around as unsigned integers, because the overflow of signed integers is undefined.
 template <class T, bool = std::is_integral_v<T>>
 struct Arithmetic {
   using Type = std::make_unsigned_t<T>;
@@ -54,8 +53,7 @@ bool is_nan(T value) {
   else
     return false;
 }
-// If `a` or `b` is NaN, the minimum is NaN. is_nan() finds out that `b` is NaN. If `a` is NaN, `a` is returned, because
-// every comparison with a NaN is false.
+// The minimum of a NaN is NaN: is_nan() finds `b`, and every comparison with a NaN `a` is false.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -92,7 +90,7 @@ MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::s
   for (std::size_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }
 
-/// Holds the results while they are computed, as float32 for 16-bit floats and as T for all other types.
+/// The results during the computation, as float32 for 16-bit floats.
 template <class T>
 struct Accumulator {
   using Type = T;
@@ -150,8 +148,8 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
-    // The results are written by ordinary stores. An output is often an input, too, so its cache lines are already
-    // loaded. With stores that bypass the cache, sums of 1 to 64 MiB took 1.3 to 1.5 times as long.
+    // An output is often an input, whose cache lines are loaded. With stores that bypass the cache, sums of 1 to 64 MiB
+    // took 1.3 to 1.5 times as long.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }

@@ -14,9 +14,8 @@
 namespace mn {
 namespace {
 
-/// Returns a text that describes the host, its kernel and its /dev/shm. Processes with equal texts can share memory.
-/// MPI_Comm_split_type is not used, because Open MPI 4 gets its answer from PMIx, whose "hash" store may name ranks of
-/// a different node.
+/// Processes with equal texts can share memory. MPI_Comm_split_type is not used, because Open MPI 4 asks PMIx, whose
+/// store "hash" may name ranks of a different node.
 std::string physical_node(const std::string& host) {
   const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id").value_or("");
   struct stat shm {};
@@ -53,8 +52,6 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
   topology.nodes = number_nodes(node_keys);
   topology.inter_size = 1 + *std::ranges::max_element(topology.nodes);
   topology.inter_rank = topology.nodes[static_cast<std::size_t>(rank)];
-  // The rank's number within its node is its position among the node's ranks. ranks_of() lists these ranks in ascending
-  // order.
   const auto here = topology.ranks_of(topology.inter_rank);
   topology.intra_size = static_cast<int>(here.size());
   topology.intra_rank = static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin());
@@ -68,8 +65,7 @@ Topology find_topology(MPI_Comm comm) {
   const auto hosts = allgather_texts(all.get(), host);
   auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
-  // The names from MN_NODE_NAME are used only if every rank has one. Otherwise a rank without a name would not be
-  // placed with the named ranks of its node.
+  // A rank without a name would not be placed with the named ranks of its node.
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }

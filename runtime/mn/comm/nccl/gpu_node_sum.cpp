@@ -9,8 +9,7 @@
 namespace mn {
 namespace {
 
-/// Returns the color that this rank passes to MPI_Comm_split. Ranks of different nodes that have the same slice get the
-/// same color. -1 if this rank has no slice.
+/// The color for MPI_Comm_split: equal for ranks with one slice on different nodes, -1 for a rank without a slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
@@ -131,9 +130,8 @@ void GpuNodeSum::allreduce(BufferView all) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most =
       std::min(HostPieces::kBytes / element_bytes, MessageReducer::most_elements(topology_.inter_size, element_bytes));
-  // The last piece may not divide evenly among the ranks. The node's last rank then also takes the remainder, which has
-  // fewer than slices() elements. `part` is chosen so that a part and a remainder together have at most `most`
-  // elements.
+  // The node's last rank also takes a remainder of fewer than slices() elements. A part and a remainder together have
+  // at most `most` elements.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step);

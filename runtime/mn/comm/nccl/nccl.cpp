@@ -7,8 +7,7 @@
 namespace mn {
 namespace {
 
-/// Returns NCCL's type for `dtype`. The table below has the order of DType. NCCL has no booleans; therefore booleans
-/// travel as uint8.
+/// The table has the order of DType. NCCL has no booleans; therefore booleans travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -34,11 +33,10 @@ template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
   const std::lock_guard lock(mutex_);
   check_usable();
-  // Stored for the text of a later asynchronous error, because NCCL does not name the operation that failed.
+  // NCCL does not name the operation of a later asynchronous error.
   operation_ = operation;
   bytes_ = bytes;
-  // Invariant 1: the first error aborts the communicator. fail() does so at once, because a later wait would wait
-  // forever for work that was never enqueued.
+  // Invariant 1: a later wait would wait forever for work that was never enqueued.
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
@@ -76,8 +74,7 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
-// Invariant 7: the first message between two ranks makes their connection, and so waits for the other rank. Later
-// messages do not wait.
+// Invariant 7: the first message between two ranks waits for the other rank.
 bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
   const bool must = !connected[peer];
   connected[peer] = true;
@@ -121,24 +118,22 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
   assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
-  // If any message of the group makes a new connection, the group waits for the new peer. Therefore aside() then runs
-  // the whole group on a separate thread.
+  // A group with a new connection waits for the peer, so it runs on a separate thread.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
     if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
   }
-  // The lambda copies `comm_`, because `comm_` becomes null if the communicator is aborted while the call runs on the
-  // thread of aside().
+  // `comm_` becomes null if the communicator is aborted while the call runs on the thread of aside().
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
-    // Keeps the first error, because it is the cause of the later errors.
+    // The first error is the cause of the later errors.
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      // Empty parts are skipped. The other rank skips them, too, because sender and receiver pass the same count.
+      // The other rank skips an empty part, too.
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }

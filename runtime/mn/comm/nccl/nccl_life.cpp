@@ -24,9 +24,7 @@ constexpr int kFirstThatOrders = 22600;  // 2.26.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// Sets NCCL's variables for connections (invariant 7), shared GPUs (invariant 6) and the order of several
-/// communicators' work (invariant 11). NCCL reads these variables only at its first call; therefore they hold for all
-/// communicators of the process.
+/// Sets NCCL's variables of invariants 6, 7 and 11. NCCL reads them at its first call only.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_version() >= kFirstThatOrders) {
@@ -35,8 +33,7 @@ void set_variables() {
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
-/// Writes the limits to NCCL's configuration `config`. NCCL chooses the values that stay undefined. Headers before NCCL
-/// 2.27 have no CTAPolicy.
+/// NCCL chooses the values that stay undefined. Headers before NCCL 2.27 have no CTAPolicy.
 template <class Config>
 void apply(const NcclLimits& limits, Config& config) {
   if (limits.max_ctas > 0) config.maxCTAs = limits.max_ctas;
@@ -70,9 +67,8 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-/// The list of all NCCL communicators of the process. Invariant 9 needs it: if the abort of one does not return, the
-/// other communicators are aborted, too. The list is never destroyed, because a communicator may live as long as the
-/// process.
+/// All NCCL communicators of the process, for invariant 9. The list is never destroyed, because a communicator may live
+/// as long as the process.
 struct AllNccl {
   std::mutex mutex;
   std::vector<Nccl*> all;
@@ -90,8 +86,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
-  // Invariant 6: if two ranks share a GPU, all ranks throw here. Otherwise NCCL would fail on some ranks, and the
-  // remaining ranks would wait forever in ncclCommInitRank.
+  // Invariant 6: otherwise NCCL would fail on some ranks, and the others would wait forever in ncclCommInitRank.
   const std::string conflict = find_device_conflict(comm, device);
   if (!conflict.empty() && !nccl_shares_gpus(comm, device)) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -102,7 +97,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   name_rank();
   set_variables();
   ncclUniqueId id{};
-  // If nccl_check() throws on rank 0, the remaining ranks wait in MPI_Bcast until mn::Job ends the job.
+  // If rank 0 throws, the other ranks wait in MPI_Bcast until mn::Job ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
@@ -169,8 +164,7 @@ Nccl::~Nccl() {
   }
   watch_ = {};  // joins the watch: ncclCommDestroy could wait forever for work that it watches
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown this error
-  // Invariant 2: while an exception unwinds the stack, the communicator is aborted, because other ranks may never call
-  // ncclCommDestroy.
+  // Invariant 2: other ranks may never call ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -195,8 +189,7 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // Invariant 3: ncclCommAbort has a thread of its own, because a captured graph may block it forever. The thread is
-    // detached, because nobody could then wait for its end.
+    // Invariant 3: a captured graph may block ncclCommAbort forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
@@ -223,8 +216,7 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // The capture mode of this thread must be relaxed. In any other mode this thread's allocations would break the
-    // capture of a CUDA graph on a different thread.
+    // In any other mode this thread's allocations would break the capture of a CUDA graph on a different thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));

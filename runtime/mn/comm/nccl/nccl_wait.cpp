@@ -16,8 +16,7 @@ constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
 }  // namespace
 
-/// Throws CommError if the communicator was aborted. If the watching thread has found an error, the first exception
-/// after that has the text of this error.
+/// Throws CommError if the communicator was aborted, once with the error that the watching thread has found.
 void Nccl::check_usable() {
   if (comm_ != nullptr) return;
   const std::string found = std::exchange(failure_, {});
@@ -29,8 +28,7 @@ void Nccl::check_progress(Clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
-  // NCCL's asynchronous error is the only sign that a peer has aborted or that a connection is broken. Without this
-  // check a wait for the stream would never end.
+  // Only NCCL's asynchronous error shows that a peer has aborted or that a connection is broken.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   check_patience(begin);
 }
@@ -77,8 +75,7 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // Records the event again, after the newest work on the stream. Earlier work ends before the newest work; therefore
-  // one event suffices.
+  // Earlier work on the stream ends before the newest work; therefore one event suffices.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
@@ -86,15 +83,13 @@ void Nccl::watch(const CudaStream& stream) {
   watched_.notify_one();
 }
 
-/// True if the watched work is done. Also true if the device has failed, because then every later call reports the
-/// failure, and nothing must be watched.
+/// Also true if the device has failed: every later call reports the failure, and nothing must be watched.
 bool Nccl::is_watched_work_done() {
   return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
 }
 
 void Nccl::run_watch(const std::stop_token& stop) {
-  // The capture mode of this thread must be relaxed. In any other mode its queries would break the capture of a CUDA
-  // graph on a different thread.
+  // In any other mode this thread's queries would break the capture of a CUDA graph on a different thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   static_cast<void>(cudaSetDevice(device_));

@@ -72,8 +72,7 @@ struct RegisteredMemory::Windows {
     }
   }
 
-  /// Frees the memory of a window. While an exception unwinds the stack, the memory is never freed, because the device
-  /// may be waiting for other ranks forever.
+  /// While an exception unwinds the stack, frees nothing, because the device may be waiting for other ranks forever.
   void free(std::byte* memory) noexcept {
     if (std::uncaught_exceptions() > 0) return;
     static_cast<void>(cudaDeviceSynchronize());

@@ -22,15 +22,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The tree by which many ranks wait for each other. Each rank has up to 8 children; therefore three levels hold 73
-/// ranks. The tree has few levels, because each level costs a round of the scheduler if ranks share CPUs.
+/// Three levels hold 73 ranks. Each level costs a round of the scheduler if ranks share CPUs.
 constexpr Tree kTree{8};
 constexpr int kSpins = 300;
-/// How many times a wait yields the CPU before it sleeps. On a busy machine the missing rank may need this CPU, and a
-/// yield is quicker than a sleep.
+/// On a busy machine the missing rank may need this CPU, and a yield is quicker than a sleep.
 constexpr int kYields = 200;
-/// How long a rank with a CPU of its own yields before it sleeps. In a training step, ranks are usually less late than
-/// this. A sleeping CPU wakes slowly, above all in a virtual machine, whose host gives the CPU to other guests.
+/// In a training step, ranks are usually less late than this. A sleeping CPU wakes slowly, above all in a virtual
+/// machine.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -43,9 +41,8 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps until `value` differs from `seen`, at most for a short time, because the caller must let MPI move messages.
-/// The limit is 50 µs if mn has a message under way or the call has a time-out, otherwise 20 ms, because the program
-/// may have MPI requests of its own. The sleep uses a futex, because std::atomic::wait works within one process only.
+/// Sleeps until `value` differs from `seen`, at most 50 µs if mn has a message under way or the call has a time-out,
+/// else 20 ms, because the program may have MPI requests. std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;

@@ -14,18 +14,15 @@
 namespace mn {
 namespace {
 
-/// Up to this size of a buffer, every rank reduces the whole buffer for itself, because this takes one barrier instead
-/// of two.
+/// Up to this size, every rank reduces the whole buffer for itself, with one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // a slot begins with a cache line for the CallShape
 static_assert(sizeof(CallShape) <= 64);
-/// Size of the pieces into which a private buffer is cut if there is one node. Pieces are small enough to stay in the
-/// cache.
+/// Size of the pieces of a private buffer on one node, which stay in the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
-/// Largest size of scratch memory. If there are several nodes, a piece may be larger than scratch memory, and then
-/// moves through it in several rounds.
+/// Largest scratch memory. With several nodes, a larger piece moves through it in several rounds.
 constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
-/// Smallest size of scratch memory. If there is room for less, messages are quicker and are used instead.
+/// With less room for scratch memory, messages are quicker.
 constexpr std::size_t kMinScratchBytes = 64 * 1024;
 
 /// The smallest power of two that is at least the number of ranks on any node.
@@ -37,12 +34,10 @@ double power_above_ranks(const Topology& topology) {
 
 }  // namespace
 
-/// The blocks of shared memory that the calling rank holds. Each block has a number. Any thread may release a block at
-/// any time.
+/// The blocks of shared memory that the rank holds, by number. Any thread may release a block at any time.
 class NodeReducer::Allocations {
  public:
-  /// Adds a block of shared memory, and returns its number. All ranks of the node call add() in the same order;
-  /// therefore a block has the same number on all ranks.
+  /// All ranks of the node call add() in the same order; therefore a block has the same number on all ranks.
   std::int64_t add(const SharedMemory& memory) {
     const std::lock_guard lock(mutex_);
     alive_[next_] = &memory;
@@ -52,8 +47,8 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// Finds the block in which the segment of rank `rank` contains the address `data`. Returns the place of `data` and
-  /// the block. If no block contains `data`, the place has the allocation kPrivate, and the block is null.
+  /// Finds the block whose segment of rank `rank` contains `data`, and the place. Without a block, the place is
+  /// kPrivate.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -146,13 +141,11 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
       kMinScratchBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = scratch_ ? scratch_->bytes() : 0;
   std::size_t wanted = std::max(std::bit_ceil(bytes), least);
-  // All ranks of the node decide alike here, because `bytes` is equal on all ranks, and NoSharedMemory is thrown on all
-  // ranks or on none.
+  // All ranks decide alike: `bytes` is equal, and NoSharedMemory is thrown on all ranks or on none.
   if (had >= wanted || shm_is_short_) return had > 0;
   scratch_.reset();
   for (; wanted >= least; wanted /= 2) {
-    // All ranks must have freed their old scratch memory before new memory is reserved, because /dev/shm may lack room
-    // for both.
+    // /dev/shm may lack room for old and new memory together.
     call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing shared scratch memory", 0, node_.get());
     try {
       scratch_.emplace(node_.get(), wanted);
@@ -221,8 +214,7 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   }
   std::byte* data = buffers[rank];
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
-  // Invariant 6: all nodes cut the buffer into equal pieces, even if one node reduces in place and a different node
-  // uses scratch memory.
+  // Invariant 6: another node may use scratch memory, and must cut the buffer into equal pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
   barrier_->arrive_and_wait();  // waits until all ranks of the node have written to this rank's buffer
 }
@@ -245,8 +237,7 @@ std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& redu
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
-  // Invariant 5: a rank looks up only the allocation of its own buffer. Then it compares the places that all ranks have
-  // published.
+  // Invariant 5: a rank looks up only its own buffer.
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();

@@ -62,8 +62,7 @@ class DomainRank {
   };
 
   [[nodiscard]] bool is_last() const { return domain_ + 1 == domains_; }
-  /// The slice of a piece that the calling rank adds and copies. The ranks of a domain divide every piece among
-  /// themselves.
+  /// The rank's slice of a piece, which all ranks of a domain divide among themselves.
   [[nodiscard]] Slice slice_of(std::size_t piece) const {
     const std::size_t begin = piece * piece_;
     const std::size_t length = std::min(piece_, count_ - begin);
@@ -72,12 +71,10 @@ class DomainRank {
     const std::size_t first = std::min((rank_ - borders_[domain_]) * each, length);
     return {(begin + first) * size_of(reduction_.dtype), std::min(each, length - first)};
   }
-  /// Invariant 1: adds the buffers of this domain's ranks, in rank order, to the sum that the domain before has
-  /// computed. The sum of the last domain is the result.
+  /// Invariant 1: adds this domain's buffers, in rank order, to the sum of the domain before.
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
-    // From other domains the calling rank reads only this sum of the domain before.
     if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);
     for (std::size_t r = borders_[domain_]; r < borders_[domain_ + 1]; ++r) {
       inputs.push_back(buffers_[r] + slice.first_byte);
@@ -89,8 +86,8 @@ class DomainRank {
     reduce_in_order(outputs, inputs, slice.length,
                     {reduction_.dtype, reduction_.op, is_last() ? reduction_.scale : 1.0});
   }
-  /// Copies the result from the last domain to the first rank of this domain, and then from each rank to the next rank
-  /// of this domain. Therefore the result crosses the link between the domains only once.
+  /// Copies the result from the last domain to the first rank of this domain, and from there on to the next rank.
+  /// Therefore the result crosses the link between the domains only once.
   void copy(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     const std::size_t bytes = slice.length * size_of(reduction_.dtype);

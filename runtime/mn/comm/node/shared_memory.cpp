@@ -34,8 +34,7 @@ constexpr int kCollapse = 25;                                  // MADV_COLLAPSE 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// How many bytes the files in /dev/shm may still need: the sizes of the parts that have no pages yet. mn's own files
-/// are left out, because they have all their pages.
+/// How many bytes the files in /dev/shm may still need for parts without pages. mn's own files have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -49,36 +48,33 @@ std::size_t bytes_to_come() {
   return bytes;
 }
 
-/// True if /dev/shm still has room for MPI. MPI's files there (4 MiB for each rank with Open MPI) get their pages only
-/// when messages need them, and a rank that gets no page ends with SIGBUS.
+/// MPI's files in /dev/shm (4 MiB for each rank with Open MPI) get their pages only when messages need them, and a rank
+/// that gets no page ends with SIGBUS.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // At most 8 MiB for each rank are left free for MPI, because other programs may have long files that are never
-  // filled.
+  // Other programs may have long files that are never filled.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
 
-/// Reserves pages for one rank's segment, at the given offset of the object. The object has segments for `ranks` ranks.
-/// Returns 0 on success, otherwise errno.
+/// Reserves pages for one of `ranks` segments. Returns 0 on success, otherwise errno.
 int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
-  // The limit is checked first, because posix_fallocate would raise SIGXFSZ beyond it.
+  // posix_fallocate would raise SIGXFSZ beyond the limit.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // The room for MPI is checked after the reservation. Therefore the last rank that reserves pages checks with the
-  // pages of all ranks.
+  // The last rank that reserves pages checks the room for MPI with the pages of all ranks.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Finds a range of `bytes` unused addresses that begins at a multiple of 2 MiB, and reserves the range without access
-/// to it. On failure returns MAP_FAILED and sets errno.
+/// Reserves a range of unused addresses, without access to it, that begins at a multiple of 2 MiB. On failure returns
+/// MAP_FAILED and sets errno.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
   void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -103,24 +99,21 @@ void make_huge(std::byte* segment, std::size_t bytes) {
   }
 }
 
-/// True if `name` has the form of mn's names for shared memory of this user: "mn.UID." and 16 hexadecimal digits.
 bool is_own_name(const std::string& name) {
   const std::string begin = "mn." + std::to_string(getuid()) + ".";
   return name.size() == begin.size() + 16 && name.starts_with(begin) &&
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// Invariant 5: locks the new object, because an object without a lock would look as if a killed process had left it.
-/// The lock ends with the process. (A process id in the name would not do, because a process in another container, or a
-/// later process, may have the same id.) False if a different process removed the object's name before the lock.
+/// Invariant 5: locks the new object for the life of the process. (A process id in the name would not do: a process in
+/// another container may have the same id.) False if a different process removed the name before.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// The result of the collective call agree(): the greatest error number of all ranks, and the lowest rank with this
-/// error.
+/// The greatest error number of all ranks, and the lowest rank with this error.
 struct Verdict {
   int error;
   int rank;
@@ -135,12 +128,10 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The shared-memory object during the time in which it has a name. The first rank of the node makes the object, and
-/// the destructor of its Draft removes the name.
+/// The object while it has a name. The first rank of the node makes the object; the destructor removes the name.
 class SharedMemory::Draft {
  public:
-  /// The data that each rank sends to all ranks: the size of its segment. The first rank also sends the object's name,
-  /// or the error if it could not make the object.
+  /// What each rank sends: the size of its segment, and on the first rank the object's name, or why there is none.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -204,8 +195,7 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
   }
   mapping_ = {static_cast<std::byte*>(data), Unmap{total}};
   madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; an error only costs speed
-  // Invariant 4: a rank touches only its own segment. Other ranks' segments may still have pages without memory. If
-  // this rank touched such a page, the page would get memory near this rank's CPU.
+  // Invariant 4: a page gets memory near the CPU that first touches the page.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
   make_huge(mapping_.get() + own_offset, bytes_);
@@ -232,8 +222,7 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
     error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes, size);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }
-  // Invariants 1 and 4: agree() waits for all ranks; therefore no rank uses the memory before all segments are
-  // reserved. If one rank has an error, all ranks throw.
+  // Invariants 1 and 4: no rank uses the memory before all segments are reserved.
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
     throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
                          " ranks in /dev/shm (" +

@@ -10,8 +10,7 @@
 namespace mn {
 namespace {
 
-/// Size of a piece. Pieces are small enough that all ranks get some, and that a piece of a few ranks' buffers fits a
-/// core's own cache.
+/// All ranks get some pieces of this size, and a piece of a few ranks' buffers fits a core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
@@ -48,8 +47,7 @@ void SharedReducer::publish(std::size_t count) {
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// Takes the next piece and returns its number. Invariant 1: the addition is atomic; therefore exactly one rank gets
-// each piece.
+// Invariant 1: the addition is atomic; therefore exactly one rank gets each piece.
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -67,8 +65,7 @@ void SharedReducer::reduce_pieces(double scale) {
   }
   barrier_.arrive_and_wait();  // invariant 3: all buffers hold their result
   first_buffer_ += buffers_;
-  // Invariant 4: the shared counter `taken` is never reset. In this step every piece was taken, and each rank has taken
-  // one index beyond the last piece. Therefore the next step begins to count after these indexes.
+  // Invariant 4: each rank has taken one index beyond the last piece.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
@@ -78,7 +75,6 @@ void SharedReducer::reduce_piece(const Piece& piece, double scale) {
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
-  // Invariant 5: the elements are reduced in rank order, whichever rank reduces the piece.
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

@@ -41,8 +41,7 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
   if (rank >= slices_) return {count, 0};  // this rank has no slice
   const auto slices = static_cast<std::size_t>(slices_);
-  // Invariant 1: slices begin at equal offsets in all pieces. Therefore the length of a slice is computed from the
-  // largest piece.
+  // Invariant 1: slices begin at equal offsets in all pieces.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   assert(length % kLineElements == 0);  // invariant 1: a multiple of 64 elements
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
@@ -51,7 +50,7 @@ Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) con
 
 std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element_bytes) const {
   if (nodes_ == 1) return count;
-  // Invariant 2: all nodes cut a buffer into equal pieces, because they compute the number of pieces from equal values.
+  // Invariant 2: all nodes compute the number of pieces from equal values.
   const auto slices = static_cast<std::size_t>(slices_);
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
@@ -71,8 +70,7 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // A buffer of one piece does not go through the pipeline. The pipeline always exchanges slices directly, but for a
-  // single piece between_nodes() may find a quicker exchange.
+  // For a single piece, between_nodes() may find a quicker exchange than the pipeline's.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
@@ -89,8 +87,7 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 
 void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
-  // Invariant 3: in round k the node reduces piece k while the slices of piece k - 1 travel between nodes. Then the
-  // result of piece k - 2 is spread within the node.
+  // Invariant 3: reduces piece k while the slices of piece k - 1 travel, and then spreads the result of piece k - 2.
   const PendingRequest messages;  // while it lives, waits within the node let MPI work
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;
