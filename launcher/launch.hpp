@@ -18,13 +18,12 @@
 
 namespace mn::launcher {
 
-/// How long a rank sleeps between its last line and its exit. If another rank was killed, srun drops text that arrives
-/// after the last task has ended, and TCP may delay a line for about this time (mn/job/standard_error.hpp).
+/// How long a rank sleeps between its last line and its exit, because srun drops late text of a killed job
+/// (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
-/// Collective over all connected ranks of the job. If the program starts, this process becomes the program and launch()
-/// does not return. Otherwise, after --dry-run or if the verdict forbids the start, returns an exit status. Throws
-/// Error.
+/// Collective over all connected ranks of the job. Returns an exit status after --dry-run, or if the verdict forbids
+/// the start; otherwise this process becomes the program. Throws Error.
 [[nodiscard]] int launch(const Options& options, Variables variables);
 
 }  // namespace mn::launcher

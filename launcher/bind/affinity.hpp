@@ -32,8 +32,7 @@ struct VisibleGpu {
 struct RankResources {
   CpuSet mask;                   ///< CPUs that the rank may run on
   std::vector<VisibleGpu> gpus;  ///< in the order in which CUDA shows them to the rank
-  // Both fields are needed fields: a message without `mask` or `gpus` is an error, because bindings are computed from
-  // both.
+  // Bindings are computed from both fields.
   MN_FIELDS(mask, gpus);
   MN_NEEDED_FIELDS(mask, gpus);
   friend bool operator==(const RankResources&, const RankResources&) = default;
@@ -42,8 +41,8 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  /// --cpu-map: element i has the CPUs for the i-th rank of the node. If the map has fewer elements than the node has
-  /// ranks, the remaining ranks are bound as without a map.
+  /// --cpu-map: element i has the CPUs for the i-th rank of the node. Ranks without an element are bound as without a
+  /// map.
   std::vector<CpuSet> cpu_map = {};
 };
 
@@ -55,14 +54,13 @@ struct Binding {
   bool shares_gpu = false;       ///< another rank of the node uses this GPU
   bool gpus_are_shared = false;  ///< ranks of the node share GPUs
   bool sees_alone = false;       ///< no other rank of the node sees a GPU that this rank sees
-  // A message without one of the needed fields is an error, because a rank without a binding would run on the GPUs and
-  // cores of other ranks.
+  // A rank without a binding would run on the GPUs and cores of other ranks.
   MN_FIELDS(gpu, cpus, cores, nic, shares_gpu, gpus_are_shared, sees_alone);
   MN_NEEDED_FIELDS(gpu, cpus, cores);
 };
 
-/// Returns the bindings of a node's ranks; element i belongs to the node's i-th rank. If there are more ranks than GPUs
-/// and options.oversubscribe_gpu is false, Binding::gpu is -1 for some ranks.
+/// Returns the bindings, one for each rank of the node. Without options.oversubscribe_gpu, Binding::gpu is -1 for ranks
+/// beyond the number of GPUs.
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 
@@ -74,8 +72,8 @@ struct Binding {
 /// - if ranks of the node share GPUs, because the node then has more ranks than GPUs have indices,
 /// - or if the rank sees instances of GPUs, because CUDA shows a process at most one instance.
 struct GpuView {
-  /// The value for CUDA_VISIBLE_DEVICES, or for ROCR_VISIBLE_DEVICES if the GPUs are AMD's. No value means that the
-  /// variable stays unchanged.
+  /// The value for CUDA_VISIBLE_DEVICES, or for AMD's GPUs ROCR_VISIBLE_DEVICES. No value: the variable stays
+  /// unchanged.
   std::optional<std::string> visible_devices;
   int index = -1;         ///< index of the rank's GPU in its view; -1: no GPU
   bool is_alone = false;  ///< the program gets LOCAL_RANK 0 and LOCAL_WORLD_SIZE 1
@@ -87,8 +85,8 @@ struct GpuView {
   }
 };
 
-/// Chooses what the rank's program sees of `gpus`, the GPUs that the launcher granted to the rank. binding.gpu is the
-/// rank's own GPU among `gpus`, and `intra_rank` is the rank's position among the ranks of the node.
+/// Chooses what the program sees of the granted `gpus`. `intra_rank` is the rank's position among the ranks of the
+/// node.
 [[nodiscard]] GpuView view_gpus(const std::vector<VisibleGpu>& gpus, const Binding& binding, int intra_rank,
                                 bool one_visible);
 

@@ -9,8 +9,7 @@
 
 namespace mn::launcher {
 
-/// A set of CPUs. It is stored as a sorted vector, which needs little memory, because the root holds the sets of all
-/// ranks.
+/// A sorted vector needs little memory, and the root holds the sets of all ranks.
 using CpuSet = boost::container::flat_set<int>;
 
 /// Parses a list of CPUs: "0-3,8" gives {0, 1, 2, 3, 8}. No value if the list is malformed or empty.

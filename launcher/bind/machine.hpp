@@ -17,8 +17,7 @@ struct Core {
   friend bool operator==(const Core&, const Core&) = default;
 };
 
-/// Where a GPU lies in the node: its bus id, the CPUs near it, and its network card. facts/gpu/ reads further
-/// properties of GPUs.
+/// Where a GPU lies in the node. facts/gpu/ reads further properties of GPUs.
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
@@ -43,8 +42,7 @@ struct Machine {
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// Reads the hardware of a node with hwloc: of the node that `xml_file` describes, or of this node if `xml_file` is
-/// empty. Throws Error.
+/// Reads the hardware of this node with hwloc, or of the node that `xml_file` describes. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
 /// From now on, also after exec, this thread gets memory only from the NUMA nodes of `cpus` (MPOL_BIND). Does nothing

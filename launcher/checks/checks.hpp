@@ -15,8 +15,7 @@ namespace mn::launcher {
 /// Runs the checks in the order of the table, except the checks that job.skip names. Returns all findings.
 [[nodiscard]] Findings run_checks(const JobFacts& job);
 
-/// The names of all checks, as findings show them. Each name is listed only once, although several checks may share a
-/// name.
+/// The names of all checks, as findings show them. Several checks may share a name.
 [[nodiscard]] std::vector<std::string> check_names();
 
 using Check = Findings(const JobFacts& job);
@@ -24,8 +23,7 @@ using Check = Findings(const JobFacts& job);
 // Checks of where the ranks run, in placement.cpp.
 Check check_sources, check_task_count, check_distribution, check_arguments, check_folder;
 Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
-/// Checks that --cpu-map has a list of CPUs for each rank of a node; `entries` is the number of lists. This check is
-/// not in the table, because it also runs with --check off.
+/// Checks that --cpu-map has a list of CPUs (`entries` in all) for each rank of a node. It also runs with --check off.
 [[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);
 
 // Checks of the program, its libraries and its files, in software.cpp.

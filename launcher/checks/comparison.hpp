@@ -48,20 +48,17 @@ struct OddNodes {
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Groups the nodes with an unusual value by their value. Nodes without a value form the last group. Empty if no node
-/// has a value.
+/// Groups the nodes with an unusual value by their value, those without a value last. Empty if no node has a value.
 [[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// Chooses which nodes are compared with each other. kAllNodes compares all nodes. kEachKind compares nodes with GPUs
-/// for the job among themselves, and nodes without GPUs among themselves, because the two kinds of nodes differ in many
-/// facts.
+/// kEachKind compares nodes with GPUs for the job among themselves, and the other nodes among themselves, because the
+/// two kinds differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains the text WHAT; this
-/// function adds the text after WHAT. With kReport, nodes without a value get a finding, too, if any node has a value:
-/// "WHAT is not known, but Y on other nodes".
+/// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes", where `finding` has WHAT. With kReport,
+/// nodes without a value get a finding, too, if any node has a value.
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -70,8 +67,8 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for each node. `node` is the number of the node, and report(finding) adds a finding about
-/// the node. If several nodes have the same finding, the finding is listed once, with all their hosts.
+/// Calls look(node, report) for each node; report(finding) adds a finding. Equal findings are listed once, with all
+/// their hosts.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;

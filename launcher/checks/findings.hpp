@@ -38,8 +38,7 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// Adds `finding` to `all`. If `all` already has the same finding about different hosts, only adds the new hosts to the
-/// old finding.
+/// Adds `finding` to `all`, or only its new hosts if `all` already has the finding about different hosts.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
@@ -62,8 +61,7 @@ struct JobFacts {
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check called `check` runs. A check asks before it leaves a fault to a more exact check, because the
-  /// more exact check may be skipped.
+  /// Whether the check called `check` runs. A check asks before it leaves a fault to a more exact check.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
   /// Converts a rank's number in these facts, which may cover only one node, to the rank's number in the whole job.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }

@@ -57,8 +57,7 @@ struct OptionRow {
   const char* value;    ///< placeholder or choices of the value; empty for a flag
   const char* summary;  ///< one line for --help
   const char* details;  ///< text for the manual page
-  /// Sets members of `options` from `values`, all values given for this option. A flag's values are empty texts. Throws
-  /// UsageError.
+  /// Sets members of `options` from all values given for this option, empty texts for a flag. Throws UsageError.
   void (*apply)(Options& options, const OptionRow& row, const Words& values);
 
   [[nodiscard]] bool is_flag() const noexcept { return *value == '\0'; }
@@ -76,13 +75,11 @@ struct Preset {
   std::string text;
 };
 
-/// Parses the presets and the command line. A later preset overrides an earlier preset, and the command line overrides
-/// all presets. Throws a UsageError that names the wrong word. If the word is an unknown check, the error also lists
-/// the known checks.
+/// Parses the presets and the command line, each of which overrides the ones before. Throws a UsageError that names the
+/// wrong word and, for an unknown check, lists the known checks.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
-/// The options that must have equal values on all ranks of a job, as words. Options with their default value are left
-/// out.
+/// The options that must have equal values on all ranks of a job, as words, without those with default values.
 [[nodiscard]] std::vector<std::string> words_of_all_ranks(const Options& options);
 
 /// The presets of this system, in this order: the site's /etc/mn/mnlaunch.conf, MN_LAUNCH_TIMEOUT, MNLAUNCH_OPTIONS.

@@ -48,8 +48,7 @@ inline constexpr const char* kFindLateRanks =
     "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
     "MN_LAUNCH_KEY if any";
 
-/// The error that this rank is cut off from the root. If the text is empty, this rank prints nothing, because a
-/// different rank prints the reason.
+/// The error that this rank is cut off from the root. If the text is empty, a different rank prints the reason.
 class CutOff : public Error {
  public:
   using Error::Error;
@@ -73,8 +72,8 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: makes the node's report from the parts of the node's ranks, sorted by intra_rank. At the end come
-    /// the parts of uninvited ranks (invariant 5). The call may take long.
+    /// On leaders: makes the node's report from the parts of its ranks, sorted by intra_rank, and then of uninvited
+    /// ranks (invariant 5). The call may take long.
     std::function<std::string(Parts)> combine;
     /// On the root: makes the answer from the reports of all nodes. The reports are sorted by node number.
     std::function<std::string(Parts)> decide;
@@ -87,9 +86,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Collective over all ranks of the group: makes a round, and returns this rank's share of the answer. Blocks for at
-  /// most a little more than the group's patience, plus the time of the steps. Throws CutOff, and errors of this rank's
-  /// own steps.
+  /// Collective over all ranks of the group: makes a round, and returns this rank's share of the answer. Blocks for
+  /// little more than the group's patience and the steps. Throws CutOff, and errors of this rank's own steps.
   [[nodiscard]] std::string round(std::string part, const Steps& steps) {
     return round(std::move(part), steps, group_.patience);
   }
@@ -100,8 +98,7 @@ class Exchange {
   [[nodiscard]] const Group& group() const noexcept { return group_; }
   /// On leaders: the port on which this leader listens for TCP connections; 0 if the leader does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// Returns duplicates of the descriptors of this rank's connections. exec closes the duplicates, unless the caller
-  /// changes that. Call this after the last round.
+  /// Returns duplicates of this rank's connections, which exec closes. Call this after the last round.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
     return links_.duplicate_connections();
   }
@@ -124,18 +121,15 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// Takes the result of listen_for_ranks(group) as `listener`. listen_for_ranks() must be called before `group` is
-  /// copied, because it may change the group.
+  /// Takes the result of listen_for_ranks(group), which may change the group and is called before `group` is copied.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
-  /// Whether the rank above is a leader other than the root. If so, the root notices when the leader is absent, and
-  /// reports the absence.
+  /// Whether the rank above is a leader other than the root, whose absence the root notices and reports.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below that they are cut off from the root, and throws CutOff. The text of the error is `why`, or
-  /// empty if the root or a neighbor rank prints the reason.
+  /// Tells the ranks below about the cut, and throws CutOff. The text is empty if another rank prints the reason.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
@@ -146,8 +140,7 @@ class Exchange {
   /// The inbox of the member `id`. Adds empty inboxes if there are not enough.
   Inbox& member(int id);
   void lose(const Peer& peer, bool is_weak);
-  /// On the root: records that `node` is lost. `why_weak` says why the node could prove only the weak key; empty if the
-  /// node has ended.
+  /// On the root. `why_weak` says why the node could prove only the weak key; empty if the node has ended.
   void lose_node(int node, const std::string& why_weak);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);

@@ -1,5 +1,5 @@
-/// The group of processes that exchange messages, as one rank sees it: numbers, addresses, and the socket on which the
-/// ranks of a node connect to their leader. The leader is the first rank of the node.
+/// The group of processes that exchange messages, as one rank sees it. The ranks of a node connect to its first rank,
+/// the leader.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,7 @@
 
 namespace mn::launcher {
 
-/// The tree of a job's nodes, in which each node has at most 16 children. With 128 nodes the tree has two levels below
-/// the root, and with 4,096 nodes three levels.
+/// The tree of a job's nodes. 128 nodes take two levels below the root, and 4,096 nodes three.
 inline constexpr Tree kNodeTree{16};
 
 struct Group {
@@ -42,8 +41,7 @@ struct Group {
   [[nodiscard]] bool is_root() const noexcept { return intra_rank == 0 && node == 0; }
 };
 
-/// The TCP ports on which the first rank of the node `node` may listen, in the order of trying: first ports of the
-/// ranges in group.ports, then ports of the default ranges.
+/// The TCP ports on which the first rank of `node` may listen: first of group.ports, then of the default ranges.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
 /// The abstract socket names on which the first rank of this node may listen, in the order of trying.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);
@@ -55,18 +53,16 @@ struct Group {
 /// Waits up to a second for the first rank of this node to listen, and returns whether it listens.
 [[nodiscard]] bool has_leader(const Group& group);
 
-/// Claims `text` for this process. Returns true if no other process of this node has claimed `text`; the claim ends
-/// when the process ends. Call this function only once.
+/// Claims `text` until this process ends. Returns true if no other process of this node has claimed it. Call this once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
-/// Tests connections: connects to all endpoints at once, waits for at most `patience`, and closes the connections. The
-/// result has a text for each endpoint: empty if the endpoint has accepted the connection, otherwise the reason.
+/// Tests connections to all endpoints at once, for at most `patience`. An accepted connection gives an empty text, any
+/// other the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 
-/// While an object lives, this process may open enough files for `ranks` connections, if the hard limit allows. Each
-/// connection needs two descriptors, one for its duplicate. The destructor restores the limit, because programs with
-/// select(2) need a low limit.
+/// While an object lives, this process may open enough files for `ranks` connections and their duplicates, if the hard
+/// limit allows. Programs with select(2) need the low limit again.
 class FileLimit {
  public:
   explicit FileLimit(std::size_t ranks);
@@ -75,8 +71,7 @@ class FileLimit {
   FileLimit& operator=(const FileLimit&) = delete;
 
   std::string failure;  ///< why the limit is too low; empty if it suffices
-  /// Descriptors that stay open in the program have at least this number. If the limit is raised, lower numbers stay
-  /// free for the program.
+  /// Descriptors that stay open in the program have at least this number. Lower numbers stay free for the program.
   int least_kept = 0;
 
  private:
@@ -92,9 +87,8 @@ struct NodeListener {
   std::unique_ptr<FileLimit> files{};
 };
 
-/// Begins to listen if this rank is the leader of a node with several ranks. Otherwise the result has no socket. If an
-/// earlier process of the user already listens as the leader, this process loses its number in `group` and becomes an
-/// uninvited member (invariant 6 in links.hpp).
+/// Begins to listen if this rank is the leader of a node with several ranks. If a process of the user already listens
+/// as the leader, this process becomes an uninvited member of `group` (invariant 6 in links.hpp).
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 }  // namespace mn::launcher

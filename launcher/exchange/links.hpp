@@ -44,14 +44,13 @@ class Links {
   using OnMessage = std::function<void(const Peer&, std::string)>;
   using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: the peer proved only the weak key (5)
 
-  /// Begins to listen if other ranks are to call this rank. The callbacks run within run_until() and flush(), and may
-  /// call send(). Throws CommError.
+  /// Begins to listen if ranks are to call. The callbacks run in run_until() and flush(), and may call send(). Throws
+  /// CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
   /// Sends and receives messages until done() returns true, or until the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Sends the message to the peer `to`. If the peer has not come yet, keeps the message until the peer comes
-  /// (invariant 4). If the peer is lost, drops the message.
+  /// Sends the message, or keeps it until the peer comes (invariant 4). Drops the message if the peer is lost.
   void send(const Peer& to, std::string_view message);
   /// Runs until this process has sent all messages to the peers that have come, or until the deadline.
   void flush(Deadline deadline);
@@ -65,21 +64,19 @@ class Links {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->is_weak();
   }
-  /// Why this rank's calls to the rank above failed; empty if no call failed. The reason is kept even if the rank above
-  /// has called this rank instead.
+  /// Why this rank's calls to the rank above failed, even if that rank has called instead; empty if none failed.
   [[nodiscard]] const std::string& failure_of_calls() const {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->caller ? up->caller->failure() : failure_;
   }
-  /// Returns duplicates of the descriptors of all connections. exec closes the duplicates. Call duplicate_connections()
-  /// while no message is in flight. If a peer has ended its connection, the result has an ended connection for the
-  /// peer.
+  /// Returns duplicates of all connections, which exec closes; an ended connection if a peer has ended. Call this while
+  /// no message is in flight.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// The port on which this leader listens for TCP connections; 0 if the leader does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// The number of members of this leader's node: invited ranks, whether they have come or not, and uninvited members
-  /// that have come (invariant 6).
+  /// The number of members of this leader's node: all invited ranks, and uninvited members that have come (invariant
+  /// 6).
   [[nodiscard]] std::size_t member_count() const {
     const auto is_member = [](const Link& link) { return link.peer.kind == Peer::Kind::kMember; };
     return static_cast<std::size_t>(std::ranges::count_if(links_, is_member));
@@ -127,8 +124,7 @@ class Links {
     return found == links_.end() ? nullptr : &*found;
   }
   [[nodiscard]] Link* find(const Peer& peer) { return const_cast<Link*>(std::as_const(*this).find(peer)); }
-  /// The link to which the guest belongs, by the peer's number in the guest's call. Null if no peer with this number is
-  /// expected, or if the link already has a connection.
+  /// The link of the guest's number. Null if no peer with this number is expected, or if the link has a connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
   /// Whether this process should call the peer of `link` now.
   [[nodiscard]] bool is_calling(const Link& link) const;

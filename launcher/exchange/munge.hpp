@@ -23,8 +23,7 @@ namespace mn::launcher {
 
 class MungeKeys : public Keys {
  public:
-  /// `job` is a text that is unique to the job and equal on all its ranks. `is_secret` says that foreign users cannot
-  /// guess the text.
+  /// `job` is unique to the job and equal on all its ranks. `is_secret`: foreign users cannot guess it.
   MungeKeys(const std::string& job, bool is_secret) : job_(job), is_secret_(is_secret), fallback_(key_of_text(job)) {}
   [[nodiscard]] Offer offer() override;
   [[nodiscard]] Key accept(const std::string& sealed) override;

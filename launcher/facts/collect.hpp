@@ -16,8 +16,7 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// Returns the facts about this node. Always contains the hardware, which hwloc reads. If `compared` is true, the
-/// result also has all facts that the checks compare, except NetworkFacts.
+/// Returns the hardware, and all facts that the checks compare except NetworkFacts if `compared` is true.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
 /// Reads files below /proc and /sys, and starts no process.

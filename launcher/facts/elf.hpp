@@ -1,5 +1,4 @@
-/// Reads ELF files, which are programs and libraries. Finds which build of a program a file is, which libraries the
-/// dynamic loader would load for the program, and for which GPUs the CUDA code in a file was compiled.
+/// Reads ELF files, which are programs and libraries: their build, their libraries, and the GPUs of their CUDA code.
 #pragma once
 
 #include <chrono>
@@ -26,8 +25,7 @@ struct ElfFile {
 /// Reads the facts about an ELF file. No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
-/// The texts of all entries of the kind `kind`, such as DT_NEEDED, in the file's dynamic section, which the dynamic
-/// loader reads.
+/// The texts of all entries of the kind `kind`, such as DT_NEEDED, in the section that the dynamic loader reads.
 [[nodiscard]] std::vector<std::string> loader_texts(const std::filesystem::path& file, std::int64_t kind);
 
 struct Library {
@@ -35,8 +33,8 @@ struct Library {
   std::filesystem::path path;  ///< empty: not found
 };
 
-/// Asks the dynamic loader `interpreter` which libraries it would load for `program` in this process's environment, as
-/// ldd does. No code of the program runs. Empty if the loader does not answer within `patience`.
+/// Asks the dynamic loader which libraries it would load for `program`, as ldd does. No code of the program runs. Empty
+/// if the loader does not answer within `patience`.
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
 
@@ -50,21 +48,18 @@ struct GpuCode {
   friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
-/// Finds the GPUs for which the CUDA code in `file` was compiled. Empty if `file` is not an ELF file or has no CUDA
-/// code. Reads only the headers of the first 64 containers (blocks of CUDA code in the file), because a large library
-/// has thousands of containers, all compiled for the same GPUs.
+/// Finds the GPUs for which the CUDA code in `file` was compiled. Reads the first 64 containers (blocks of CUDA code),
+/// because all of the thousands in a large library have the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 
 /// Whether a GPU with the compute capability `capability` can run the code.
 [[nodiscard]] bool runs_on(const GpuCode& code, int capability);
 
-/// Returns a text that identifies a build of `file`. If the linker has written a build id to the file, the text is the
-/// build id in `elf`. Otherwise the text is a hash of the whole file; of a file over 32 MiB, only 16 MiB are hashed. No
-/// value if the file cannot be read.
+/// Identifies a build of `file`: the linker's build id in `elf`, or a hash (of 16 MiB if the file is larger than 32
+/// MiB). No value if the file cannot be read.
 [[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
 
-/// A hash of the first 64 KiB and the last 64 KiB of the file. `size` is the size of the file. No value if the file
-/// cannot be read.
+/// A hash of the first 64 KiB and the last 64 KiB of `size` bytes. No value if the file cannot be read.
 [[nodiscard]] std::optional<std::string> hash_of_ends(const std::filesystem::path& file, std::uintmax_t size);
 /// Whether hash_of_ends() covers all bytes of a file of the size `size`.
 [[nodiscard]] bool is_hashed_whole(std::uintmax_t size);

@@ -1,6 +1,5 @@
-/// The facts that each node and each rank reports to the root before the start. A fact that could not be read has no
-/// value, and counts as different from the fact of every node. An empty text or list is a known fact, for example that
-/// the node has no mpiexec.
+/// The facts that nodes and ranks report to the root before the start. A fact that could not be read has no value; an
+/// empty text or list is a known fact, for example that the node has no mpiexec.
 #pragma once
 
 #include <cstdint>
@@ -99,8 +98,7 @@ struct ProgramFacts {
   std::optional<std::string> script;    ///< name and hash of the script; empty: no script among the arguments
   std::optional<std::string> mpiexec;   ///< path of the mpiexec in PATH; empty: none
   std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
-  /// The libraries whose builds can break a job, by library name. No value if the dynamic loader did not list the
-  /// libraries.
+  /// The libraries whose builds can break a job, by name. No value if the loader did not list the libraries.
   std::optional<std::map<std::string, BuildFacts>> libraries;
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
@@ -120,8 +118,7 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/// NCCL's settings on a node: the hashes of NCCL's two configuration files, and the name and build of its network
-/// plugin. If a file does not exist, the file's member is an empty text.
+/// The hashes of NCCL's two configuration files, and its network plugin. An empty text stands for a missing file.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;

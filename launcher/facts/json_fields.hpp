@@ -94,8 +94,8 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// Converts `json` and stores the result in `value`. `where` says for error texts at which place of the whole document
-/// `json` stands, for example system.limits.memlock. `where` is empty for the whole document. Throws DataError.
+/// Converts `json` to `value`. `where` is the place in the whole document for error texts, for example
+/// system.limits.memlock; empty for the whole document. Throws DataError.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {

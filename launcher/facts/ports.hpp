@@ -28,12 +28,11 @@ inline constexpr const char* kActivePort = "ACTIVE";
 /// Whether the port called `name` belongs to an InfiniBand or RoCE device.
 [[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Lists first the ports of InfiniBand and RoCE devices, then the ports of Ethernet hardware. Each of the two groups is
-/// sorted by name. The folder sys is read below `root`.
+/// Lists the ports of InfiniBand and RoCE devices, then of Ethernet hardware, each sorted by name, from sys below
+/// `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 
-/// The number of the first active port of the InfiniBand or RoCE device `device`. Ports are counted from 1. Returns 1
-/// if no port is active; no value if the node has no such device.
+/// The first active port of an InfiniBand or RoCE device, from 1; 1 if none is active, no value without the device.
 [[nodiscard]] std::optional<int> first_active_port(const std::string& device, const std::filesystem::path& root = "/");
 
 }  // namespace mn::launcher

@@ -10,8 +10,7 @@ namespace mn::launcher {
 /// Makes the table that --show prints. `rows` has an object for each rank. Each column is as wide as its widest entry.
 [[nodiscard]] std::string placement_text(const nlohmann::json& rows);
 
-/// Makes a line of text for each finding; each line begins with `before`. If a check has many findings, the text has
-/// the first findings of this check and a line with the number of the others.
+/// Makes a line that begins with `before` for each finding, but only the first ones and a number for a check with many.
 [[nodiscard]] std::string findings_text(const nlohmann::json& findings, const std::string& before);
 
 }  // namespace mn::launcher

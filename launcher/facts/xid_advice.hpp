@@ -1,14 +1,13 @@
-/// The GPU errors in the kernel's log (XIDs of NVIDIA's driver) that mean broken hardware. XIDs that are not listed
-/// here come from mistakes in programs.
+/// The GPU errors in the kernel's log (XIDs of NVIDIA's driver) that mean broken hardware. Other XIDs come from
+/// programs.
 #pragma once
 
 #include <string_view>
 
 namespace mn::launcher {
 
-/// What to do about a GPU error. The advice is "isolate" (leave the node out until it is repaired), "reboot", "reset"
-/// (the GPU), or "watch" (whether the error comes again). NVIDIA's list of XIDs says what is broken; the advice is mn's
-/// own: isolate the node if a part is worn out, reboot it if a reset of the GPU does not help.
+/// The advice is "isolate" (leave the node out until it is repaired), "reboot", "reset" (the GPU), or "watch". NVIDIA's
+/// list says what is broken; mn isolates worn out parts, and reboots if a reset does not help.
 struct XidAdvice {
   int xid;
   std::string_view advice;

@@ -21,15 +21,13 @@
 
 namespace mn::launcher {
 
-/// Returns the node of each rank. `mapping` is a text such as "(vector,(0,2,4),(2,1,2))": from node 0 on, 2 nodes with
-/// 4 ranks each; from node 2 on, 1 node with 2 ranks. The blocks repeat until all ranks have a node. No value if the
-/// text is malformed.
+/// Returns the node of each rank; no value for a malformed text. The blocks of "(vector,(0,2,4),(2,1,2))" repeat: from
+/// node 0 on, 2 nodes with 4 ranks each; from node 2 on, 1 node with 2 ranks.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
 
-/// Asks the PMI server at the socket PMI_FD about the job. If the server does not answer in PMI-1, or the kernel is
-/// older than Linux 5.3, the result has no board. The server does not know the names of remote nodes, so
-/// ServerJob::hosts calls these nodes "node-N". A fence waits for the ranks for at most `patience`. Throws UsageError
-/// if a variable of the server is missing.
+/// Asks the PMI server at the socket PMI_FD about the job. The result has no board if the server does not speak PMI-1,
+/// or the kernel is older than Linux 5.3. Remote nodes are called "node-N". A fence waits for at most `patience`.
+/// Throws UsageError if a variable of the server is missing.
 [[nodiscard]] JobServer ask_pmi_server(const Variables& variables, std::chrono::milliseconds patience);
 
 }  // namespace mn::launcher

@@ -14,19 +14,17 @@
 
 namespace mn::launcher {
 
-/// Asks this process's PMIx server about the job, through the first libpmix that loads. The order is: the libpmix of
-/// the MPI whose mpiexec started this process, a libpmix in `folders`, the dynamic loader's choice. The result has no
-/// board if no libpmix loads or no server answers. The functions of the board throw PmixError. A fence throws
-/// FenceTimeout after `patience`; afterwards the board can only be destroyed. If any call of libpmix takes longer than
-/// `patience`, because the server hangs, the process prints a line and ends with exit status 78.
+/// Asks this process's PMIx server about the job, through the first libpmix that loads: of the MPI whose mpiexec
+/// started this process, in `folders`, or the dynamic loader's. The result has no board if no libpmix loads or no
+/// server answers. The board throws PmixError, and FenceTimeout after `patience`; afterwards it can only be destroyed.
+/// If the server hangs for longer, the process prints a line and ends with exit status 78.
 [[nodiscard]] JobServer ask_pmix_server(const Variables& variables, const std::vector<std::filesystem::path>& folders,
                                         std::chrono::milliseconds patience);
 
-/// Marks all locks in the shared-memory store ("ds21") of a PMIx 3 or 4 server as free. The store has one lock for each
-/// rank of the node. A client takes a lock that is marked free, and never frees the lock. Since the program is its
-/// rank's second client, the program would find no free lock and fail ("getting local rank failed" in MPI_Init).
-/// Freeing a lock that a client holds is safe, because two clients with one lock only wait for each other. Returns
-/// false if the locks of a store have an unexpected layout.
+/// Frees all locks in the shared-memory store ("ds21") of a PMIx 3 or 4 server. Clients take one lock for each rank of
+/// the node, and never free it, so the program, its rank's second client, would fail ("getting local rank failed" in
+/// MPI_Init). Two clients with one lock only wait for each other. Returns false if a store's locks have an unexpected
+/// layout.
 [[nodiscard]] bool free_locks_of_store();
 
 }  // namespace mn::launcher

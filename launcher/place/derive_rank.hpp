@@ -1,7 +1,5 @@
-/// The table of launchers that mnlaunch knows, innermost launcher first. Each row says how to recognize a launcher,
-/// whether the launcher's server must be asked, and how to find the placement of a rank. Launchers nest, for example
-/// mpirun in a Slurm allocation, and each launcher leaves its variables to its children. The innermost launcher that
-/// still runs decides; the variables of the outer launchers are stale and ignored.
+/// The table of launchers that mnlaunch knows. Launchers nest, for example mpirun in a Slurm allocation, and leave
+/// their variables to their children. The innermost launcher that still runs decides; other variables are stale.
 #pragma once
 
 #include <optional>
@@ -22,14 +20,12 @@ struct LauncherRow {
   bool (*started)(const Signs&);
   /// Whether the launcher's server must be asked, because the launcher's variables do not tell where all ranks run.
   bool (*needs_server)(const Signs&);
-  /// Returns the placement of this rank. `server` is the server's description of the job; no value if the server was
-  /// not asked or did not answer. Throws UsageError if variables are incomplete or malformed, or if two launchers'
-  /// variables contradict each other and no server decides between them.
+  /// Returns the placement of this rank. `server` has no value if the server was not asked or did not answer. Throws
+  /// UsageError if variables are incomplete or malformed, or if no server decides a contradiction between launchers.
   Placement (*place)(const Signs&, const std::optional<ServerJob>& server);
 };
 
-/// All rows of the table, innermost launcher first. The last row matches every process, because it stands for a process
-/// without a launcher.
+/// All rows, innermost launcher first. The last row matches every process, also one without a launcher.
 [[nodiscard]] std::span<const LauncherRow> launchers();
 
 /// The row of the innermost launcher that started this process.
@@ -45,9 +41,8 @@ struct LauncherRow {
 /// Throws UsageError if torchrun started this process, because all workers of torchrun would have the same rank.
 void reject_torchrun(const Variables& variables);
 
-/// Called for a process without a launcher. Throws UsageError if the process should be one rank of several, because
-/// each rank would become a job of its own. Examples are an allocation of several tasks, a launcher without its
-/// variables, and RANK and WORLD_SIZE from a shell loop or Kubernetes.
+/// Throws UsageError if a process without a launcher should be one rank of several: in an allocation of several tasks,
+/// without its launcher's variables, or with RANK and WORLD_SIZE from a shell loop or Kubernetes.
 void reject_one_of_many(const Variables& variables);
 
 /// Whether `job` is the name of a Slurm step started by srun --mpi=pmix.

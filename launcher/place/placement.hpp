@@ -1,6 +1,5 @@
-/// Declares the placement of this process (its rank in the job and its position on the node), the facts from
-/// environment variables behind the placement, and the board, on which ranks exchange texts through the launcher's
-/// server.
+/// The rank of this process in the job and its position on the node, the facts behind them, and the board, on which
+/// ranks exchange texts through the launcher's server.
 #pragma once
 
 #include <functional>
@@ -31,8 +30,8 @@ struct Layout {
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
 };
 
-/// Makes the layout of a job. Rank i runs on the node with the launcher's number ids[i] and the name names[i]. Ranks
-/// with equal ids share a node; different nodes may have equal names.
+/// Rank i runs on the node with the launcher's number ids[i] and the name names[i]. Different nodes may have equal
+/// names.
 [[nodiscard]] Layout make_layout(std::span<const int> ids, std::span<const std::string> names);
 
 enum class Launcher {
@@ -43,8 +42,7 @@ enum class Launcher {
   kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
 };
 
-/// Facts from environment variables by which several rows of the table of launchers (derive_rank.hpp) recognize their
-/// launcher.
+/// Facts by which several rows of the table of launchers (derive_rank.hpp) recognize their launcher.
 struct Signs {
   const Variables& variables;
   bool in_slurm_step = false;
@@ -52,9 +50,8 @@ struct Signs {
   bool is_flux = false;
   bool has_live_pmi = false;  ///< PMI_FD is an open socket: the innermost launcher has a PMI server
 };
-/// Reads the facts from `variables`, which must outlive the result. `is_socket(fd)` returns whether the descriptor is
-/// an open socket of this process. If PMI_FD is not an open socket, the variable is left over from a launcher that has
-/// ended.
+/// Reads the facts from `variables`, which must outlive the result. If PMI_FD is no open socket by is_socket(fd), the
+/// variable is left over from a launcher that has ended.
 [[nodiscard]] Signs read_signs(const Variables& variables, const std::function<bool(int)>& is_socket);
 
 /// What a PMIx or PMI server tells about the job.
@@ -65,8 +62,7 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] the server's name for that node
 };
 
-/// The value of inter_size (number of nodes) if the job has several nodes, but the launcher does not tell how many. In
-/// this case inter_rank (the number of this node) is unknown, too.
+/// The value of inter_size if the launcher does not tell how many nodes there are; inter_rank is then unknown, too.
 inline constexpr int kNotKnown = 0;
 
 /// Stands for a rank, or for the position of a rank on its node, if no valid number is known.
@@ -88,14 +84,12 @@ struct Placement : NodeNumbers {
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< unique to the job and equal on all its ranks: seeds MASTER_PORT
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
-  /// Contradictions between environment variables and the launcher that gave the placement. Each text names both
-  /// values.
+  /// Contradictions between variables and the launcher that gave the placement, with both values.
   std::vector<std::string> conflicts;
   std::string error;  ///< why the numbers cannot be right; round 1 makes this the error of all ranks
 };
 
-/// Adds a text to here.conflicts if the variable `name` is set and differs from `value`. `meaning` says for people what
-/// the number `value` is, for example "local rank".
+/// Notes in here.conflicts that the variable `name` is set and differs from `value`, which `meaning` names for people.
 void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
                    const std::string& meaning);
 
@@ -105,12 +99,11 @@ void take_layout(Placement& here, const Layout& layout);
 /// Returns the number in the variable `name`. If the variable has no number, returns kNobody and sets here.error.
 [[nodiscard]] int number_or_error(Placement& here, const Variables& variables, const std::string& name);
 
-/// Checks the ranges of the numbers in `here`. A wrong number sets here.error, which the rank later reports to the
-/// ranks of the job. A wrong number of the node throws UsageError, because the rank then cannot report an error.
+/// A wrong number sets here.error, which the rank reports later. A wrong number of the node throws UsageError, because
+/// the rank then cannot report an error.
 void check_ranges(Placement& here);
 
-/// The address and port at which programs reach rank 0 (MASTER_ADDR and MASTER_PORT). An empty address is unknown and
-/// is not exported.
+/// The address and port of rank 0 (MASTER_ADDR and MASTER_PORT). An empty address is unknown and not exported.
 struct Master {
   std::string address;
   int port = 0;
@@ -125,8 +118,7 @@ class FenceTimeout : public Error {
   std::vector<int> missing;  ///< ranks that never came; empty if the server does not tell
 };
 
-/// Texts that a launcher's server stores for the ranks of a job. The ranks learn each other's addresses from these
-/// texts.
+/// Texts on a launcher's server, from which the ranks of a job learn each other's addresses.
 class Board {
  public:
   Board() = default;
@@ -134,11 +126,9 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// Stores `text` on the server under the name `key`. All ranks can read the text after the next fence(). A text has
-  /// at most 1,000 printable characters and no blank.
+  /// Stores `text`, at most 1,000 printable characters without a blank, for all ranks to read after the next fence().
   virtual void put(const std::string& key, const std::string& text) = 0;
-  /// Collective over all ranks of the job: waits for all ranks. After the fence, the ranks can read all texts that were
-  /// stored before the fence. Throws FenceTimeout.
+  /// Collective: waits for all ranks of the job, which can then read each other's texts. Throws FenceTimeout.
   virtual void fence() = 0;
   /// The text that the rank `rank` has stored under the name `key`; no value if there is no text.
   [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;

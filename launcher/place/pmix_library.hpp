@@ -15,8 +15,8 @@
 
 namespace mn::launcher {
 
-/// The types and constants of the PMIx client interface that mnlaunch uses, laid out as in the PMIx Standard since
-/// version 3 (https://pmix.org). The names are similar to the names in <pmix.h>.
+/// What mnlaunch uses of the PMIx client interface, laid out as in the PMIx Standard since version 3
+/// (https://pmix.org).
 namespace pmix {
 
 using Status = int;
@@ -71,8 +71,7 @@ class PmixError : public Error {
   using Error::Error;
 };
 
-/// Paths to try for libpmix: first in the folders of the MPI whose mpiexec started this process, then in `folders`. The
-/// last path is a name without a folder, for which the dynamic loader searches.
+/// Paths to try for libpmix: folders of the MPI whose mpiexec started this process, `folders`, and the loader's choice.
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                                 const std::vector<std::filesystem::path>& folders = {});
 
@@ -89,11 +88,9 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// The functions of libpmix, and this process's name in the job. libpmix is never unloaded, because a thread of libpmix
-/// may still be running.
+/// The functions of libpmix, which is never unloaded, because a thread of libpmix may still be running.
 struct PmixLibrary {
-  /// Loads the first of `libraries` that can be loaded. Throws PmixError if none can be loaded, or if a function is
-  /// missing.
+  /// Loads the first of `libraries` that can be loaded. Throws PmixError if there is none, or if a function is missing.
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
 
   /// Throws PmixError if `status` is not success. The error names `operation`.

@@ -1,5 +1,4 @@
-/// Describes a Slurm step by the environment variables that srun sets for each task. Source: srun(1), OUTPUT
-/// ENVIRONMENT VARIABLES.
+/// Describes a Slurm step by the variables of each task. Source: srun(1), OUTPUT ENVIRONMENT VARIABLES.
 #pragma once
 
 #include <string>
@@ -17,19 +16,17 @@ namespace mn::launcher {
 
 [[nodiscard]] int step_size(const Variables& variables);
 
-/// The ranks of the step's tasks on this node, in the order of their local numbers SLURM_LOCALID. Empty if SLURM_GTIDS
-/// is unset or malformed.
+/// The ranks of the step's tasks on this node, by SLURM_LOCALID. Empty if SLURM_GTIDS is unset or malformed.
 [[nodiscard]] std::vector<int> tasks_on_node(const Variables& variables);
 
-/// The names of the step's nodes, in the order of their numbers SLURM_NODEID. Empty if the variables do not name each
-/// node once. Throws a UsageError with the list's text if a list of nodes is malformed.
+/// The step's nodes, by SLURM_NODEID. Empty if the variables do not name each node once. Throws UsageError with the
+/// text of a malformed list.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
 /// The first node on which ranks of a batch job of Slurm, PBS or LSF run. Empty if no variable names the nodes.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
-/// The address at which Slurm reaches the node, or a name that resolves to the address (NodeAddr in the output of
-/// scontrol). Empty if scontrol gives no address.
+/// The address at which Slurm reaches the node, or a name of it (scontrol's NodeAddr). Empty if scontrol gives none.
 [[nodiscard]] std::string address_by_slurm(const std::string& node);
 
 /// The number of nodes of the step.

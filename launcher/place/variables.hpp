@@ -35,22 +35,20 @@ class Variables {
     const auto found = values_.find(name);
     return found == values_.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
   }
-  /// The value of the variable `name` as a whole number; no value if the variable is unset or empty. If the text is not
-  /// a number, throws a UsageError that names the variable.
+  /// The variable as a whole number; no value if it is unset or empty. Throws a UsageError that names a malformed
+  /// variable.
   [[nodiscard]] std::optional<int> number(const std::string& name) const {
     const auto text = get(name);
     if (!text) return std::nullopt;
     if (const auto value = parse_number<int>(*text)) return *value;
     throw UsageError(name + " is \"" + *text + "\", which is not a whole number: unset or correct it");
   }
-  /// The value of the variable `name` as a whole number. Throws UsageError if the variable is unset or not a number.
-  /// `owner` is the launcher that should have set the variable, for the error's text.
+  /// Like number(), but throws a UsageError that names `owner`, the launcher, if the variable is unset.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const {
     if (const auto value = number(name)) return *value;
     throw UsageError(owner + " started this process, but " + name + " is not set: start it with its whole environment");
   }
-  /// Returns get() as a function object, which the functions of mn/core/launcher_variables.hpp take. This object must
-  /// outlive the function object.
+  /// Returns get() for the functions of mn/core/launcher_variables.hpp. This object must outlive the result.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }

@@ -1,5 +1,5 @@
-/// Runs round 3 of a start, and turns the failure of one rank into the verdict for all ranks. Every rank exits with the
-/// exit code of the verdict. Only one rank, the speaker, prints the text of the verdict.
+/// Runs round 3 of a start, and turns the failure of one rank into the verdict for all ranks, which one of them, the
+/// speaker, prints.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,14 @@ namespace mn::launcher {
 /// Runs `work`. If `work` throws an Error, returns the error as a failure of this rank. No value if `work` succeeds.
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
-/// Makes the verdict from the failure of the lowest rank among `failures`, which must not be empty. The text names the
-/// failed rank, unless all ranks of the job have failed with the same text. `ranks` is the number of ranks of the job;
-/// if `ranks` is 0, the text names the failed rank in any case.
+/// Makes the verdict from the failure of the lowest rank. The text names the rank, unless all `ranks` ranks of the job
+/// have failed with the same text (0: always).
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
 /// Returns the exit code of `verdict` and no texts, for ranks that print nothing.
 [[nodiscard]] Verdict without_text(const Verdict& verdict);
 
-/// Collective: runs `work` on every rank; `work` may throw Error. The verdict allows the start only if `work` has
-/// succeeded on all ranks. Throws CutOff.
+/// Collective: runs `work`, which may throw Error, on every rank, and allows the start if all succeed. Throws CutOff.
 [[nodiscard]] Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster,
                             const std::function<void()>& work);
 

@@ -1,6 +1,5 @@
-/// Round 1 of a start lists the ranks and nodes of the job. The root compares the options of all ranks, numbers the
-/// nodes in the order of their lowest ranks, and chooses the speaker, the rank that prints the verdict. The answer
-/// tells each rank its final numbers.
+/// Round 1 of a start. The root compares the options of all ranks, numbers the nodes in the order of their lowest
+/// ranks, and chooses the speaker, the rank that prints the verdict.
 #pragma once
 
 #include <functional>
@@ -11,8 +10,8 @@
 
 namespace mn::launcher {
 
-/// Collective: runs round 1. `is_whole` says that the exchange connects all ranks of the job. `prepare` completes this
-/// rank's message to the root. If `prepare` throws Error, the message contains the error. Throws CutOff.
+/// Collective: runs round 1. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's
+/// message, which contains the Error that `prepare` may throw. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

@@ -22,16 +22,14 @@
 
 namespace mn::launcher {
 
-/// The functions that collect the facts. They read this machine, or give the made-up facts of a test. Both may throw
-/// Error.
+/// The functions that collect the facts of this machine, or give the made-up facts of a test. They may throw Error.
 struct FactSources {
   std::function<RankFacts()> of_rank;
   std::function<NodeFacts()> of_node;  ///< called on leaders; the round adds the clock and failed connections
 };
 [[nodiscard]] FactSources facts_of_this_machine(const ThisRank& rank);
 
-/// Collective over all ranks of the exchange: runs round 2, after arrive(). `rank.here` must have the numbers from the
-/// roster. Throws CutOff.
+/// Collective: runs round 2. `rank.here` must have the numbers from the roster. Throws CutOff.
 [[nodiscard]] Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster,
                                     const FactSources& sources);
 

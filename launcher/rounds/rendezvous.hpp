@@ -1,6 +1,5 @@
-/// How the mnlaunch processes of a job find each other. Makes the group of a rank (exchange/group.hpp), with addresses
-/// and keys, from the rank's placement. Also finds MASTER_ADDR and MASTER_PORT, by which the programs of the ranks find
-/// each other.
+/// How the mnlaunch processes of a job find each other: the group of a rank (exchange/group.hpp), with addresses and
+/// keys. Also finds MASTER_ADDR and MASTER_PORT for the programs.
 #pragma once
 
 #include <functional>
@@ -20,35 +19,29 @@ namespace mn::launcher {
 /// Makes the group of the rank `here`. The group has no addresses of remote nodes yet.
 [[nodiscard]] Group group_of(const Placement& here, const Variables& variables, const Options& options);
 
-/// For a job that is described by variables alone: adds to the job's name, so that no two jobs with equal variables
-/// share a name, and foreign users can hardly guess the name.
+/// Adds to the name of a job that is described by variables alone, so that names are unique and hard to guess.
 void name_job_by_variables(Group& group, Placement& here, const Variables& variables);
 
-/// Finds the remote nodes through the board of the launcher's server. The first rank of each node puts the addresses of
-/// the node on the board, and rank 0 adds a key. Collective over all ranks of the job. Throws CheckFailed if ranks are
-/// missing, CommError, and errors of the board.
+/// Finds the remote nodes through the board: the first rank of each node puts the node's addresses there, and rank 0
+/// adds a key. Collective over all ranks. Throws CheckFailed if ranks are missing, CommError, and errors of the board.
 void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Board& board);
 
-/// If Slurm names the nodes of the job, prepares the group to find the nodes by name, with keys sealed by munge, and
-/// returns an empty text. Otherwise reduces the group to the ranks of this node and returns the reason: `why_silent`,
-/// or a text of its own if `why_silent` is empty.
+/// Prepares the group to find the nodes by their names in Slurm, with keys sealed by munge. If Slurm names none,
+/// reduces the group to this node and returns the reason: `why_silent`, unless it is empty.
 [[nodiscard]] std::string meet_by_variables(Group& group, const Placement& here, const Variables& variables,
                                             const std::string& why_silent);
 
-/// Makes this rank the first rank of its node if this rank has no valid position and the node has no first rank. All
-/// ranks of the node connect to the first rank, and learn of the error of this rank.
+/// Makes a rank without a valid position the first rank if the node has none, so that all ranks learn of the error.
 void lead_if_nobody_does(Group& group, const Placement& here);
 
-/// Returns the last words of rank 0's note that the nodes were not compared. If the remaining nodes get a MASTER_ADDR
-/// that is not rank 0's host, the last words are a warning; otherwise the result is empty. `variables` are rank 0's
-/// variables.
+/// Returns a warning for the end of rank 0's note that the nodes were not compared, if they get a MASTER_ADDR that is
+/// not rank 0's host; else an empty text. `variables` are rank 0's.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 /// Chooses a port of the first of `ranges`; the choice depends only on `job`, the name of the job.
 [[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
 
-/// Returns port_of_job() if this port is free on this host, else the next free port of `ranges`. Throws CommError if no
-/// port is free.
+/// Returns port_of_job(), or the next port of `ranges` that is free on this host. Throws CommError if there is none.
 [[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
                                    const std::function<bool(int)>& is_free);
 

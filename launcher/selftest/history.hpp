@@ -17,23 +17,21 @@
 namespace mn::selftest {
 
 struct History {
-  /// For each host, one entry for each of its newest runs, oldest run first. An entry lists the names of the run's
-  /// findings against the host; the list is empty if the run has found nothing.
+  /// For each host, the names of the findings in each of its newest runs, oldest run first.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
 
-/// Makes a record for each host in the report's placement, and for each host that a test blames. A record has the time
-/// (UTC), the host's name, a verdict (failed, warned or well), the findings and failed tests of the host, advice, and
-/// measured figures. Pure function.
+/// Makes a record for each host in the report: time (UTC), name, verdict (failed, warned or well), findings and failed
+/// tests, advice, and measured figures. Pure function.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
 /// Reads the history. The result is empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// Makes the part of the report about the history: the hosts on which several runs have found something, and the
-/// numbers of damaged lines. `records` are the records of this run, and count as its newest run. Pure function.
+/// Makes the report's part about hosts on which several runs have found something, and damaged lines. `records` count
+/// as the newest run. Pure function.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
 /// Appends `records` to the history file. Throws Error.

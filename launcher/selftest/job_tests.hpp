@@ -12,13 +12,12 @@
 
 namespace mn::selftest {
 
-/// Collective: runs all tests, and fills the report of rank 0. `gpu_problem` says why this rank cannot use its GPU;
-/// empty if the rank can use its GPU or has none.
+/// Collective: runs all tests, and fills the report of rank 0. `gpu_problem` says why this rank cannot use its GPU.
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience);
 
-/// term() is the number that `rank` contributes to element i of a test sum, and sum_of_terms() is the right sum over
-/// `size` ranks. The sum is below 2^24 for up to 500,000 ranks, so a float holds it exactly.
+/// The number of `rank` for element i of a test sum, and the right sum, which is below 2^24 for up to 500,000 ranks, so
+/// a float holds it exactly.
 [[nodiscard]] float term(std::size_t i, int rank);
 [[nodiscard]] float sum_of_terms(std::size_t i, int size);
 

@@ -37,13 +37,11 @@ struct Link {
 /// Returns the pairs of each round. No node is in two pairs of the same round.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// Returns one Link for each pair. If a pair was measured several times, its Link has the better figures, and
-/// Link::at_once is true only if other pairs sent during all measurements.
+/// Returns one Link for each pair, with its better figures. Link::at_once: other pairs sent during all measurements.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Returns at most 32 pairs for a second try, one by one. Pairs not yet tried alone come first. Among equally tried
-/// pairs, pairs with a node that was fast with no partner come first. `least_mb_s` is the bandwidth that every pair
-/// must reach, or 0 if it is unknown.
+/// Returns at most 32 pairs for a second try. Pairs not yet tried alone come first, then pairs with a node that was
+/// fast with no partner. `least_mb_s` is the bandwidth that every pair must reach, or 0 if unknown.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// A node or link that is slow or does not answer, or a network in which all pairs are slow.

@@ -21,11 +21,9 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
-/// The fraction of a network card's rate at which MPI sends one message at a time between the host memories of two
-/// nodes.
+/// The part of a card's rate that MPI reaches with one message at a time between host memories.
 inline constexpr double kOfFabricByMpi = 0.8;
-/// A pair of nodes counts as slow below this fraction of the usual bandwidth. A quarter of the pairs exceeds the usual
-/// bandwidth.
+/// A pair of nodes is slow below this fraction of the usual bandwidth, which a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;
 /// --against reports a figure as worse if it is below this fraction of the figure in the earlier report.
 inline constexpr double kChangedPart = 0.8;

@@ -19,12 +19,11 @@ struct Equipment {
   std::string route;     ///< interface between the nodes: "eth0"; empty: libraries choose
 };
 
-/// The number of threads that a rank with `cores` cores should run. The control groups of the node's `ranks` ranks
-/// allow the time of `quota` CPUs together (see cpu_quota()).
+/// The number of threads for a rank with `cores` cores, if control groups allow the node's `ranks` ranks the time of
+/// `quota` CPUs (cpu_quota()).
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
-/// Adds the exported variables to `variables`. If a variable of OpenMP, UCX, NCCL or Gloo is already set, its value is
-/// kept.
+/// Adds the exported variables. Variables of OpenMP, UCX, NCCL or Gloo that are already set keep their values.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

@@ -11,9 +11,8 @@
 
 namespace mn::launcher {
 
-/// Tests hosts by starting a process on all of them at once, with srun or ssh. A host has four seconds to answer. Once
-/// any host has answered, a host has four times the time of the slowest answer, but at least two and at most four
-/// seconds.
+/// Starts a process on all hosts at once, with srun or ssh. A host has four seconds to answer or, after the first
+/// answer, four times the time of the slowest answer, but at least two seconds.
 class HostProbes {
  public:
   /// Starts the processes, one on each host.
@@ -22,8 +21,7 @@ class HostProbes {
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes which hosts have answered since the last call. Call look() often, because the time limit depends on how long
-  /// the answers took.
+  /// Notes which hosts have answered. Call look() often, because the time limit depends on the time of the answers.
   void look();
   /// Waits for answers until the time limit, and returns the hosts that have not answered.
   [[nodiscard]] Words lost();
@@ -43,8 +41,7 @@ class HostProbes {
   std::vector<Probe> probes_;
 };
 
-/// Cancels the step called `name` in the Slurm job `job`, if squeue lists the step. squeue and scancel may take five
-/// seconds each.
+/// Cancels the step `name` of the Slurm job `job`, if squeue lists it. squeue and scancel may take five seconds each.
 void cancel_step(const std::string& job, const std::string& name);
 
 }  // namespace mn::launcher

@@ -1,5 +1,4 @@
-/// The status file, in which rank 0 of a step writes the progress of training (mn::RunStatus), and the times that
-/// supervise derives from the progress.
+/// The status file, to which rank 0 of a step writes the progress of training (mn::RunStatus).
 #pragma once
 
 #include <cstdint>
@@ -21,9 +20,8 @@ struct RunProgress {
 /// Reads a status file. No value if the file is missing or incomplete.
 [[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);
 
-/// The status file, which the variable MN_STATUS_FILE names. If the variable is unset, each attempt makes a private
-/// file with a random name in the current folder, because all hosts see this folder, and sets the variable. The
-/// destructor removes the file.
+/// The status file, which MN_STATUS_FILE names. If the variable is unset, each attempt sets it and makes a private file
+/// in the current folder, which all hosts see. The destructor removes the file.
 class StatusFile {
  public:
   StatusFile();
@@ -31,11 +29,10 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;
 
-  /// Makes an empty status file, because the progress of an earlier attempt must not count for this attempt. Returns an
-  /// empty text. If the file cannot be made, unsets MN_STATUS_FILE and returns the reason.
+  /// Makes an empty status file, because the progress of an earlier attempt must not count. If this fails, unsets
+  /// MN_STATUS_FILE and returns the reason; else returns an empty text.
   [[nodiscard]] std::string renew();
-  /// Whether there is a status file. False if renew() was not called or has failed; in this case read() has no value,
-  /// even if training makes progress.
+  /// False if renew() was not called or has failed; read() then has no value, even if training makes progress.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
   /// The progress that rank 0 has written to the status file. No value before training, or if there is no status file.
   [[nodiscard]] std::optional<RunProgress> read() const;
@@ -58,8 +55,7 @@ struct Recovery {
   double first_step_s = 0;
 
   [[nodiscard]] double all_s() const { return detect_s + tear_down_s + start_s + load_s + first_step_s; }
-  /// The times as a text such as "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in
-  /// all".
+  /// The text "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in all".
   [[nodiscard]] std::string text() const;
 };
 

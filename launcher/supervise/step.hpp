@@ -1,5 +1,4 @@
-/// Runs a step, which is one run of srun or mpiexec, as a child process. Copies the step's standard error, and reads
-/// the lines in it.
+/// Runs a step (one run of srun or mpiexec) as a child process, and reads the lines of its standard error.
 #pragma once
 
 #include <chrono>
@@ -34,8 +33,8 @@ struct StepEnd {
 [[nodiscard]] StepEnd run_step(const Words& command, const std::function<void()>& look,
                                const std::function<void()>& on_failure, const std::function<void()>& cancel);
 
-/// Returns the first signal that a scheduler has sent to supervise, and that the step gets, too; 0 if there was none.
-/// From the first call on, signals of schedulers no longer end this process.
+/// Returns the first signal that a scheduler has sent, and that the step gets, too; 0 if there was none. From the first
+/// call on, signals of schedulers no longer end this process.
 [[nodiscard]] int scheduler_signal();
 
 }  // namespace mn::launcher

@@ -32,8 +32,8 @@ struct SuperviseOptions {
 /// Parses `words`, the arguments after the word `supervise`. Throws UsageError.
 [[nodiscard]] SuperviseOptions parse_supervise(const Words& words);
 
-/// Starts the step, again after failures, and returns the exit status: the status of the last step, or kExitRequeue if
-/// the job could resume from a checkpoint in another allocation.
+/// Starts the step, again after failures. Returns the status of the last step, or kExitRequeue if the job could resume
+/// from a checkpoint in another allocation.
 [[nodiscard]] int supervise(const SuperviseOptions& options);
 
 }  // namespace mn::launcher

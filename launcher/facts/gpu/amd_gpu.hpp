@@ -1,6 +1,5 @@
-/// Finds AMD GPUs as the kernel's driver amdgpu describes them in sysfs. No library is loaded. ROCR_VISIBLE_DEVICES
-/// accepts a GPU's name, which is "GPU-" followed by the GPU's unique id. For a GPU without a unique id of its own, the
-/// GPU's position in the order of bus ids is used instead. The partitions of a GPU in CPX mode are not told apart.
+/// Finds AMD GPUs as the driver amdgpu describes them in sysfs. ROCR_VISIBLE_DEVICES accepts "GPU-" and a GPU's unique
+/// id, or else the position in the order of bus ids. The partitions of a GPU in CPX mode are not told apart.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +11,11 @@
 
 namespace mn::launcher {
 
-/// Finds the AMD GPUs that this process may open, from the folders sys and dev below `root`. No value if this process
-/// may open no AMD GPU.
+/// Finds the AMD GPUs that this process may open, below `root`. No value if there is none.
 [[nodiscard]] std::optional<GpuDriver> read_amd_gpus(const std::filesystem::path& root);
 
-/// The GPUs that a process sees. `by_rocr` is the value of ROCR_VISIBLE_DEVICES, which chooses among `gpus`. `by_hip`
-/// is the value of HIP_VISIBLE_DEVICES, which chooses among the GPUs that ROCR_VISIBLE_DEVICES leaves. No value means
-/// that the variable is unset.
+/// The GPUs that a process sees: ROCR_VISIBLE_DEVICES (`by_rocr`) chooses among `gpus`, and HIP_VISIBLE_DEVICES
+/// (`by_hip`) among the rest. No value: the variable is unset.
 [[nodiscard]] std::vector<VisibleGpu> visible_amd_gpus(const std::vector<Gpu>& gpus,
                                                        const std::optional<std::string>& by_rocr,
                                                        const std::optional<std::string>& by_hip);

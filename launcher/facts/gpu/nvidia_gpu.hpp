@@ -62,8 +62,7 @@ enum class GpuDetail {
   kAll,       ///< all members; takes hundreds of requests to NVML
 };
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
-/// Loads NVML at run time, and describes the driver and the node's GPUs. No value if NVML cannot be loaded or started,
-/// as on a node without a driver.
+/// Describes the driver and the node's GPUs. No value if NVML cannot be loaded or started, as without a driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
                                                  GpuDetail detail = GpuDetail::kAll);
 
