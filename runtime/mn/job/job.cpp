@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -20,7 +21,6 @@
 #include <mn/core/inherited_signals.hpp>
 #include <mn/core/launcher_variables.hpp>
 #include <mn/core/log.hpp>
-#include <mn/job/end_exchange.hpp>
 #include <mn/job/end_note.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
@@ -42,11 +42,27 @@ constexpr auto kReturnTime = std::chrono::seconds(5);  // the same, once a rank 
 constexpr auto kExitTime = std::chrono::seconds(1);    // all ranks must end in this time, once a rank has called exit()
 constexpr const char* kAlone = " on this rank, and not on every other";
 
-void start_log(const Speaker& speaker) {
-  LogOptions options;
-  options.rank = speaker.rank;
-  options.host = speaker.host;
-  init_log(options);
+void start_log(const Speaker& speaker) { init_log({.rank = speaker.rank, .host = speaker.host, .file_prefix = ""}); }
+
+constexpr int kThrown = std::numeric_limits<int>::max();  // the exit status of a rank whose program threw
+
+/// Collective: returns the exit statuses of all ranks, by rank, of which `own` is this rank's. No value if MPI fails, or
+/// if some rank has not called the function within `patience`; without a `patience`, waits for all ranks.
+std::optional<std::vector<int>> all_statuses(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience) {
+  if (!mpi_is_up()) return std::vector{own};  // the program has finalized MPI, so each rank ends by itself
+  auto all = std::make_unique<std::vector<int>>(static_cast<std::size_t>(size_of(comm)), own);
+  const auto begin = std::chrono::steady_clock::now();
+  MPI_Request request = MPI_REQUEST_NULL;
+  int done = 0;
+  bool is_well = MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, all->data(), 1, MPI_INT, comm, &request) == MPI_SUCCESS;
+  while (is_well) {
+    is_well = MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (is_well && done != 0) return *all;
+    if (patience && std::chrono::steady_clock::now() - begin > *patience) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  static_cast<void>(all.release());  // MPI may still write to the statuses
+  return {};
 }
 
 }  // namespace
@@ -102,29 +118,35 @@ class Job::Impl {
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
-    if (exit_code == 0) leave(how);
-    const auto all = ends_.run(comm_.get(), exit_code, exit_code == 0 ? std::nullopt : std::optional(patience));
+    if (exit_code == 0) {
+      own_->leave(how);
+      if (monitor_) monitor_->leave();
+    }
+    const auto all = all_statuses(comm_.get(), exit_code, exit_code == 0 ? std::nullopt : std::optional(patience));
     if (!all) end_alone(exit_code == 0 ? "MPI has failed after this rank " + how : how + kAlone);
     if (std::ranges::count(*all, exit_code) == std::ssize(*all)) return exit_code;
-    if (std::ranges::find(*all, kThrown) != all->end()) wait_for_report();
+    if (std::ranges::find(*all, kThrown) != all->end()) {
+      const auto bound = exit_soon(1);
+      while (true) pause();  // the rank that threw reports it
+    }
     return exit_code_ = first_status(*all);
   }
 
  private:
   void start_monitor(std::chrono::seconds timeout) {
-    PeerMonitorOptions options;
-    options.rank = speaker_.rank;
-    options.size = size_;
-    options.host = speaker_.host;
-    options.timeout = timeout;
-    options.silence = silence_stderr;
-    options.survey = {.own = [this] { return text_of({own_->now(true)}); },
-                      .held =
-                          [](int rank, const std::string& host) {
-                            return text_of({RankState{.ranks = {rank}, .hosts = {host}, .state = "under a debugger"}});
-                          },
-                      .merge = [this](const auto& texts) { return merge_states(texts, size_); },
-                      .on_result = [this](const std::string& text) { report_hang(text); }};
+    PeerMonitorOptions options{
+        .rank = speaker_.rank,
+        .size = size_,
+        .host = speaker_.host,
+        .timeout = timeout,
+        .silence = silence_stderr,
+        .survey = {.own = [this] { return text_of({own_->now(true)}); },
+                   .held =
+                       [](int rank, const std::string& host) {
+                         return text_of({RankState{.ranks = {rank}, .hosts = {host}, .state = "under a debugger"}});
+                       },
+                   .merge = [this](const auto& texts) { return merge_states(texts, size_); },
+                   .on_result = [this](const std::string& text) { report_hang(text); }}};
     options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
     monitor_.emplace(
         options, [this](const std::string& text) { return allgather_texts(comm_.get(), text); },
@@ -184,19 +206,13 @@ class Job::Impl {
     silence_stderr();  // a different rank has reported; MPI's text on broken connections must not follow its line
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The launcher usually ends all ranks before.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // the launcher usually ends all ranks before
     std::_Exit(1);
   }
 
   bool all_ranks_agree() {
-    const auto all = ends_.run(comm_.get(), kThrown, kAgreementTime);
+    const auto all = all_statuses(comm_.get(), kThrown, kAgreementTime);
     return all && std::ranges::count(*all, kThrown) == std::ssize(*all);
-  }
-
-  void leave(const std::string& how) {
-    own_->leave(how);
-    if (monitor_) monitor_->leave();
   }
 
   /// Ends the job because some ranks still run, or because MPI has failed.
@@ -217,11 +233,6 @@ class Job::Impl {
     const auto bound = exit_code_ == 0 ? std::jthread() : exit_soon(exit_code_);  // MPI_Finalize may never return
     if (speaker_.rank == 0) write_end_note(how);
     finish(exit_code_);
-  }
-
-  [[noreturn]] static void wait_for_report() {
-    const auto bound = exit_soon(1);
-    while (true) pause();
   }
 
   /// Makes the first nonzero status in `all`, which has different statuses by rank, the status of all ranks.
@@ -261,7 +272,6 @@ class Job::Impl {
   int size_ = 1;
   int exit_code_ = 0;
   bool settled_ = false;  // true once settle() was called
-  EndExchange ends_;
   bool owns_mpi_ = false;
   Mpi comm_;
   WatchedThread main_thread_;
