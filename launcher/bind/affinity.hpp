@@ -25,7 +25,6 @@ struct VisibleGpu {
   std::string bus_id;  ///< as normal_bus_id() writes it
   bool is_amd = false;
   MN_FIELDS(uuid, bus_id, is_amd);
-  friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
 
 /// The CPUs and GPUs that the launcher gave a rank.
@@ -35,7 +34,6 @@ struct RankResources {
   // Bindings are computed from both fields.
   MN_FIELDS(mask, gpus);
   MN_NEEDED_FIELDS(mask, gpus);
-  friend bool operator==(const RankResources&, const RankResources&) = default;
 };
 
 struct BindingOptions {

@@ -14,7 +14,6 @@ struct Core {
   CpuSet cpus;  ///< hardware threads of the core
   int package = 0;
   MN_FIELDS(cpus, package);
-  friend bool operator==(const Core&, const Core&) = default;
 };
 
 /// Where a GPU lies in the node. facts/gpu/ reads further properties of GPUs.
@@ -23,14 +22,12 @@ struct GpuSlot {
   CpuSet near;         ///< CPUs of its NUMA node
   std::string nic;     ///< network card with the shortest path to the GPU; empty: none
   MN_FIELDS(bus_id, near, nic);
-  friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
 struct Nic {
   std::string name;  ///< mlx5_0, hsi0, eth0
   CpuSet near;
   MN_FIELDS(name, near);
-  friend bool operator==(const Nic&, const Nic&) = default;
 };
 
 struct Machine {
@@ -39,7 +36,6 @@ struct Machine {
   std::vector<Nic> nics;      ///< InfiniBand and similar cards; Ethernet cards only if there are none
   int numa_nodes = 1;
   MN_FIELDS(cores, gpus, nics, numa_nodes);
-  friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 /// Reads the hardware of this node with hwloc, or of the node that `xml_file` describes. Throws Error.

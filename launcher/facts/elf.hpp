@@ -45,7 +45,6 @@ struct GpuCode {
 
   [[nodiscard]] bool empty() const noexcept { return binary.empty() && ptx.empty(); }
   MN_FIELDS(binary, ptx);
-  friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
 /// Finds the GPUs for which the CUDA code in `file` was compiled. Reads the first 64 containers (blocks of CUDA code),

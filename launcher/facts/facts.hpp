@@ -27,7 +27,6 @@ struct LimitFacts {
   std::optional<std::int64_t> nproc;
   std::optional<std::int64_t> core;
   MN_FIELDS(memlock, nofile, stack, nproc, core);
-  friend bool operator==(const LimitFacts&, const LimitFacts&) = default;
 };
 
 struct CpuFacts {
@@ -39,7 +38,6 @@ struct CpuFacts {
   std::optional<std::string> libc;
   std::optional<double> quota;  ///< CPU time that a control group allows, in CPUs; no value: unlimited
   MN_FIELDS(model, count, governor, huge_pages, kernel, libc, quota);
-  friend bool operator==(const CpuFacts&, const CpuFacts&) = default;
 };
 
 struct UserFacts {
@@ -47,7 +45,6 @@ struct UserFacts {
   std::optional<std::int64_t> gid;
   std::optional<std::int64_t> umask;
   MN_FIELDS(uid, gid, umask);
-  friend bool operator==(const UserFacts&, const UserFacts&) = default;
 };
 
 /// Facts about a folder. A folder that does not exist has no free space and is not writable.
@@ -57,7 +54,6 @@ struct FolderFacts {
   std::optional<bool> writable;
   std::optional<bool> shared;  ///< rank 0 sees the same output folder
   MN_FIELDS(path, free_mib, writable, shared);
-  friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };
 
 /// Facts about the node's system: kernel, memory, processors, users and folders.
@@ -78,7 +74,6 @@ struct SystemFacts {
   FolderFacts tmp;
   MN_FIELDS(limits, ports, uptime_s, shm, ptrace_scope, driver_module, xids, kernel_log, boot_id, cpu, user, folder,
             output, tmp);
-  friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
 /// Identifies the build of a program or library. Two files with equal id and equal size count as one build.
@@ -87,7 +82,6 @@ struct BuildFacts {
   std::optional<std::string> id;  ///< the linker's build id, or a hash
   std::optional<std::uint64_t> size;
   MN_FIELDS(path, id, size);
-  friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
 };
 
 /// Facts about the program that mnlaunch starts, and about mnlaunch itself.
@@ -104,7 +98,6 @@ struct ProgramFacts {
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
   std::string script_mpi;            ///< MPI of a program that the script starts, or "mpi4py"; empty: none
   MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi);
-  friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
 /// Facts about a file that the option --check-file names.
@@ -115,7 +108,6 @@ struct FileFacts {
   std::optional<std::int64_t> changed;  ///< time of change; 0 if the hash covers the whole file
   std::optional<std::string> hash;      ///< hash of the file's two ends
   MN_FIELDS(path, exists, size, changed, hash);
-  friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
 /// The hashes of NCCL's two configuration files, and its network plugin. An empty text stands for a missing file.
@@ -124,7 +116,6 @@ struct NcclFacts {
   std::optional<std::string> user_file;
   std::optional<std::string> net_plugin;  ///< name and build
   MN_FIELDS(system_file, user_file, net_plugin);
-  friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
 };
 
 /// Names and addresses of a host, as the host itself knows them.
@@ -136,7 +127,6 @@ struct NetworkFacts {
   std::vector<std::string> subnets;    ///< subnets of all network cards
   std::vector<std::string> failures;   ///< failed connections to other nodes, for people
   MN_FIELDS(address, subnet, resolved, addresses, subnets, failures);
-  friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
 };
 
 struct NodeFacts {
@@ -158,7 +148,6 @@ struct NodeFacts {
   MN_FIELDS(host, machine, time, slurm_pmix, has_pmi, has_pmix, network, system, program, environment, files, driver,
             nccl, gpu_code);
   MN_NEEDED_FIELDS(machine);
-  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 
 struct RankFacts {
@@ -170,7 +159,6 @@ struct RankFacts {
   RankResources resources;
   MN_FIELDS(size, conflicts, arguments, threads, openable, resources);
   MN_NEEDED_FIELDS(resources);
-  friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 
 }  // namespace mn::launcher

@@ -20,7 +20,6 @@ struct PortFacts {
   std::optional<std::int64_t> errors;  ///< damaged symbols and packets since the counters began
   bool is_full = false;                ///< a counter has reached its end and stopped
   MN_FIELDS(name, state, rate, downs, errors, is_full);
-  friend bool operator==(const PortFacts&, const PortFacts&) = default;
 };
 
 inline constexpr const char* kActivePort = "ACTIVE";

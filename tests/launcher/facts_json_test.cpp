@@ -9,6 +9,13 @@
 #include "launcher/facts/json_fields.hpp"
 
 namespace mn::launcher {
+
+/// Compares facts with all the facts in them.
+template <json_fields::Listed Facts>
+bool operator==(const Facts& one, const Facts& other) {
+  return one.fields() == other.fields();
+}
+
 namespace {
 
 using nlohmann::json;

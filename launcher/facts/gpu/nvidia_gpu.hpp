@@ -24,7 +24,6 @@ struct GpuHealth {
   std::optional<unsigned> application_clock_mhz;  ///< clock of the multiprocessors, set by nvidia-smi -ac
   MN_FIELDS(links, link_recoveries, in_fabric, uncorrected, retirement_pending, remap_failed, persistent,
             application_clock_mhz);
-  friend bool operator==(const GpuHealth&, const GpuHealth&) = default;
 };
 
 /// A GPU of the node. A fact that NVML does not tell has no value.
@@ -46,7 +45,6 @@ struct Gpu {
   // The member `slices` is not sent to other nodes, because no other node needs the names of the GPU's instances.
   MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
             processes, health);
-  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct GpuDriver {
@@ -54,7 +52,6 @@ struct GpuDriver {
   std::optional<int> cuda_version;     ///< newest CUDA that the driver serves, in CUDA's spelling: 13000
   std::vector<Gpu> gpus;               ///< GPUs open to this process, by bus id
   MN_FIELDS(version, cuda_version, gpus);
-  friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
 enum class GpuDetail {
