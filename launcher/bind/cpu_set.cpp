@@ -8,6 +8,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
 #include <mn/core/launcher_variables.hpp>
 #include <mn/core/text.hpp>
 
@@ -40,18 +41,7 @@ std::optional<CpuSet> parse_cpus_strictly(std::string_view list) {
   return cpus;
 }
 
-std::string format_cpus(const CpuSet& cpus) {
-  std::string text;
-  for (auto it = cpus.begin(); it != cpus.end();) {
-    const int first = *it;
-    int last = first;
-    while (++it != cpus.end() && *it == last + 1) last = *it;
-    if (!text.empty()) text += ',';
-    text += std::to_string(first);
-    if (last != first) text += '-' + std::to_string(last);
-  }
-  return text;
-}
+std::string format_cpus(const CpuSet& cpus) { return number_ranges({cpus.begin(), cpus.end()}); }
 
 CpuSet intersection(const CpuSet& a, const CpuSet& b) {
   CpuSet both;

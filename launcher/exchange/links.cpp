@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <mn/core/error.hpp>
 
 namespace mn::launcher {
 namespace {

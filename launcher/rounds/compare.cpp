@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <mn/core/environment.hpp>
 #include <mn/core/unix_time.hpp>
 
 #include "exchange/group.hpp"

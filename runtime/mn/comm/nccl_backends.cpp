@@ -28,7 +28,6 @@
 #include <mn/comm/nccl/nccl_reductions.hpp>
 #include <mn/comm/nccl/registered_memory.hpp>
 #include <mn/comm/registry.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/nccl_versions.hpp>
 

@@ -1,6 +1,5 @@
 #include <mn/comm/device/device_packer.hpp>
 #include <mn/comm/device/pack.hpp>
-#include <mn/core/error.hpp>
 
 namespace mn {
 namespace {

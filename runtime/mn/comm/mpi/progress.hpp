@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include <mn/comm/mpi/mpi.hpp>
+
 namespace mn {
 
 /// Counts the objects with the same `Tag` that live in the process. Any thread may make and destroy objects.
@@ -30,7 +32,12 @@ using PendingRequest = LiveCount<struct PendingRequestTag>;
 
 /// Lets MPI move the messages of all communicators. Long waits call it even if mn has no message under way, because the
 /// program may have MPI requests of its own.
-void progress_mpi() noexcept;
+inline void progress_mpi() noexcept {
+  if (!mpi_is_up()) return;
+  int found = 0;
+  // Any call of MPI moves the messages of all communicators, and no rank sends on MPI_COMM_SELF.
+  static_cast<void>(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE));
+}
 
 /// Lets MPI move messages if a PendingRequest lives. Every wait calls this function each time the wait polls its
 /// condition.

@@ -6,14 +6,12 @@
 #include <map>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/nccl_versions.hpp>
 
