@@ -1,7 +1,6 @@
 #include "bind/machine.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -148,18 +147,6 @@ Machine read_machine(const std::string& xml_file) {
     machine.gpus.push_back(std::move(slot));
   }
   return machine;
-}
-
-void bind_memory_near(const CpuSet& cpus) {
-  const Topology topology = load("");
-  const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> set(hwloc_bitmap_alloc(), hwloc_bitmap_free);
-  for (const int cpu : cpus) hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
-  // HWLOC_MEMBIND_STRICT forbids other NUMA nodes. Without the flag, hwloc would only prefer the nodes of `cpus`.
-  const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_STRICT;
-  if (hwloc_set_membind(topology.get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0 || errno == ENOSYS) return;
-  const int reason = errno;
-  const std::string what = "--mem-bind local: cannot bind memory to the NUMA nodes of the CPUs " + format_cpus(cpus);
-  throw Error(with_errno(what, reason) + "; leave the option out, or allow set_mempolicy (docker --cap-add SYS_NICE)");
 }
 
 std::string normal_bus_id(std::string bus_id) {

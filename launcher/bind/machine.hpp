@@ -41,10 +41,6 @@ struct Machine {
 /// Reads the hardware of this node with hwloc, or of the node that `xml_file` describes. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// From now on, also after exec, this thread gets memory only from the NUMA nodes of `cpus` (MPOL_BIND). Does nothing
-/// if the kernel has no NUMA support. Throws Error if the kernel rejects the policy.
-void bind_memory_near(const CpuSet& cpus);
-
 /// Writes a PCI address in the form that hwloc uses. For example, NVML's "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 

@@ -20,6 +20,7 @@
 
 #include "bind/affinity.hpp"
 #include "bind/cpu_set.hpp"
+#include "bind/memory.hpp"
 #include "exchange/group.hpp"
 #include "facts/find_files.hpp"
 #include "facts/ports.hpp"
