@@ -11,7 +11,7 @@
 #include <mn/core/standard_output.hpp>
 
 #include "selftest/history.hpp"
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 
 namespace mn::selftest {
 namespace {

@@ -20,7 +20,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 
 namespace mn::selftest {
 namespace {

@@ -14,7 +14,7 @@
 #include "facts/surroundings.hpp"
 #include "selftest/gpu_tests.hpp"
 #include "selftest/link_tests.hpp"
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 #include "selftest/thresholds.hpp"
 
 namespace mn::selftest {

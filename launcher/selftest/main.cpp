@@ -17,7 +17,7 @@
 #include "selftest/doctor_report.hpp"
 #include "selftest/gpu_tests.hpp"
 #include "selftest/job_tests.hpp"
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 
 namespace mn::selftest {
 namespace {

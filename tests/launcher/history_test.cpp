@@ -12,7 +12,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 
 namespace mn::selftest {
 namespace {

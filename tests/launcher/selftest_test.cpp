@@ -9,7 +9,7 @@
 
 #include "selftest/doctor_report.hpp"
 #include "selftest/job_tests.hpp"
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 #include "selftest/thresholds.hpp"
 
 namespace mn::selftest {

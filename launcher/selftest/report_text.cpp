@@ -1,4 +1,4 @@
-#include "selftest/results.hpp"
+#include "selftest/report_text.hpp"
 
 #include <algorithm>
 #include <cstdio>
