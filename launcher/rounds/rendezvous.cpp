@@ -17,7 +17,7 @@
 #include "place/derive_rank.hpp"
 #include "place/processes.hpp"
 #include "place/slurm.hpp"
-#include "rounds/roster.hpp"
+#include "rounds/missing_ranks.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {

@@ -1,4 +1,4 @@
-#include "rounds/roster.hpp"
+#include "rounds/missing_ranks.hpp"
 
 #include <iterator>
 #include <span>
