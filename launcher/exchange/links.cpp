@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-
 namespace mn::launcher {
 namespace {
 
@@ -37,12 +36,8 @@ Call call_to(const Group& group, const Peer& peer) {
 }  // namespace
 
 Links::Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss)
-    : group_(group),
-      on_message_(std::move(on_message)),
-      on_loss_(std::move(on_loss)),
-      local_keys_(key_of_text("within a node: " + group.job)),
-      local_(std::move(listener)),
-      call_children_at_(Clock::now() + kBeforeCallingChildren) {
+    : group_(group), on_message_(std::move(on_message)), on_loss_(std::move(on_loss)), local_(std::move(listener)) {
+  call_children_at_ = Clock::now() + kBeforeCallingChildren;
   if (!group.is_root()) links_.push_back({.peer = {Kind::kUp, 0}, .channel = {}, .caller = {}, .waiting = {}});
   if (group.is_leader()) {
     for (int rank = 1; rank < group.intra_size; ++rank) {

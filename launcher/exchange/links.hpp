@@ -75,8 +75,7 @@ class Links {
   /// The port on which this leader listens for TCP connections; 0 if the leader does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// The number of members of this leader's node: all invited ranks, and uninvited members that have come (invariant
-  /// 6).
+  /// The number of members of this leader's node: all invited ranks, and uninvited members that came (invariant 6).
   [[nodiscard]] std::size_t member_count() const {
     const auto is_member = [](const Link& link) { return link.peer.kind == Peer::Kind::kMember; };
     return static_cast<std::size_t>(std::ranges::count_if(links_, is_member));
@@ -132,7 +131,7 @@ class Links {
   const Group& group_;
   OnMessage on_message_;
   OnLoss on_loss_;
-  SharedKey local_keys_;
+  SharedKey local_keys_{key_of_text("within a node: " + group_.job)};
   NodeListener local_;
   bool takes_extras_ = true;
   Fd listener_;

@@ -29,12 +29,7 @@ void bind(NodeReport& report, const BindingOptions& options) {
 class Comparison {
  public:
   Comparison(Exchange& exchange, const ThisRank& rank, const Roster& roster, const FactSources& sources)
-      : exchange_(exchange),
-        group_(exchange.group()),
-        rank_(rank),
-        here_(rank.here),
-        roster_(roster),
-        sources_(sources) {}
+      : exchange_(exchange), rank_(rank), roster_(roster), sources_(sources) {}
 
   Outcome run() {
     // Invariant 1: collecting the facts may take seconds, so the clock is read before.
@@ -203,9 +198,9 @@ class Comparison {
   }
 
   Exchange& exchange_;
-  const Group& group_;
+  const Group& group_ = exchange_.group();
   const ThisRank& rank_;
-  const Placement& here_;
+  const Placement& here_ = rank_.here;
   const Roster& roster_;
   const FactSources& sources_;
   NodeReport report_;     ///< on leaders

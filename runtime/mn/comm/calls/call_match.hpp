@@ -33,14 +33,9 @@ struct CallShape {
   ReduceOp op = ReduceOp::kSum;
 
   CallShape() = default;
-  CallShape(std::uint64_t count_, const Reduction& reduction, std::uint16_t call_ = 0)
-      : count(count_),
-        scale(static_cast<float>(reduction.scale)),
-        call(call_),
-        dtype(reduction.dtype),
-        op(reduction.op) {}
-  /// True if the two shapes are equal bit by bit. Operator == would not do, because a scale may be NaN, and NaN is not
-  /// equal to itself.
+  CallShape(std::uint64_t n, const Reduction& reduction, std::uint16_t call_ = 0)
+      : count(n), scale(static_cast<float>(reduction.scale)), call(call_), dtype(reduction.dtype), op(reduction.op) {}
+  /// True if the shapes are equal bit by bit. Operator == would not do, because a scale may be NaN.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);
@@ -66,8 +61,7 @@ void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const C
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Waits for the message with the call of the rank before. Throws CallMismatch if that call differs from the calling
-  /// rank's call. Call finish() once, before any data is sent.
+  /// Waits for the call of the rank before, and throws CallMismatch if it differs. Call this once, before data is sent.
   void finish();
 
  private:

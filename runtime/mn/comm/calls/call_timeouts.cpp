@@ -93,9 +93,7 @@ TimedCall::TimedCall(CallTimeouts& timeouts, const CallName& call, End end,
       call_(call),
       end_(end),
       timeout_(timeout.value_or(timeouts.timeout())),
-      outer_(std::exchange(current, this)),
-      begin_(Clock::now()),
-      next_look_(begin_) {}
+      outer_(std::exchange(current, this)) {}
 
 TimedCall::~TimedCall() { current = outer_; }
 

@@ -47,8 +47,7 @@ class TimedCall;
 
 class CallTimeouts {
  public:
-  /// Notices travel between the ranks of `comm`, and `group` names these ranks. If `timeout` is 0, calls have no
-  /// time-out.
+  /// Notices travel between the ranks of `comm`, which `group` names. If `timeout` is 0, calls have no time-out.
   CallTimeouts(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
@@ -60,8 +59,7 @@ class CallTimeouts {
   [[nodiscard]] bool has_failed();
   /// Why the communicator cannot be used any more. Empty if it can be used. Any thread may call failure().
   [[nodiscard]] std::string failure() const;
-  /// Gives up the communicator: tells all ranks, and ends the calling rank's call if the call has a time-out. Any
-  /// thread may call abort().
+  /// Gives up the communicator: tells all ranks, and ends this rank's call if it has a time-out. For any thread.
   void abort(const std::string& reason);
 
  private:
@@ -112,8 +110,8 @@ class TimedCall {
   End end_;
   std::chrono::milliseconds timeout_;
   TimedCall* outer_;
-  Clock::time_point begin_;
-  Clock::time_point next_look_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_look_ = begin_;
   Clock::time_point asked_;
   std::uint64_t question_ = 0;                  // number of the question that this call has sent; 0: none yet
   std::vector<std::optional<Notice>> answers_;  // [rank] the rank's answer; no value: none yet

@@ -97,15 +97,7 @@ class NoticeChannel {
 };
 
 Notice::Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)
-    : kind(kind_),
-      rank(rank_),
-      group(0),
-      question(question_),
-      number(call.number),
-      count(call.count),
-      dtype(call.dtype),
-      operation(),
-      text() {
+    : kind(kind_), rank(rank_), question(question_), number(call.number), count(call.count), dtype(call.dtype) {
   call.operation.copy(operation, sizeof operation - 1);
   why.copy(text, sizeof text - 1);
 }

@@ -34,13 +34,13 @@ struct Notice {
 
   Kind kind;
   std::int32_t rank;
-  std::int64_t group;      // ordinal of the group
+  std::int64_t group = 0;  // ordinal of the group
   std::uint64_t question;  // number of the question among the questions of the rank that asked
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
-  char operation[31];
-  char text[256];  // why the rank has given up
+  char operation[31] = {};
+  char text[256] = {};  // why the rank has given up
 };
 
 class NoticeChannel;
@@ -54,13 +54,11 @@ class Notices {
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // send() and send_all() do not wait for other ranks. They ignore errors, because the calling rank already has an
-  // error to report.
+  // send() and send_all() wait for no rank, and ignore errors: the calling rank already has an error to report.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// Writes the next notice (of the given kind, if `kind` has a value) to `notice`. False if no such notice has
-  /// arrived.
+  /// Writes the next notice (of the given `kind`, if any) to `notice`. False if no such notice has arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

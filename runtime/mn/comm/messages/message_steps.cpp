@@ -31,12 +31,8 @@ void require_length(const MPI_Status& received, std::size_t expected, std::strin
 }  // namespace
 
 MessageSteps::MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find)
-    : comm_(comm),
-      rank_(rank_in(comm)),
-      size_(size_of(comm)),
-      what_(what),
-      find_(std::move(find)),
-      in_flight_(steps_in_flight(bytes)) {
+    : comm_(comm), rank_(rank_in(comm)), size_(size_of(comm)), what_(what), find_(std::move(find)) {
+  in_flight_.resize(steps_in_flight(bytes));
   while (posted_ < std::min(static_cast<int>(in_flight_.size()), size_ - 1)) post_next();
 }
 

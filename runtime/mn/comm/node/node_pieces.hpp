@@ -20,8 +20,7 @@
 
 namespace mn {
 
-/// What the ranks of a node share when they reduce pieces: a communicator, a barrier and scratch memory. The objects
-/// that the members point to must outlive the objects that reduce pieces.
+/// What the ranks of a node share when they reduce pieces. What the members point to must outlive the pieces.
 struct NodeRanks {
   MPI_Comm comm;
   int rank;  ///< rank of the process within the node
@@ -70,19 +69,13 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// Reduces pieces of private buffers through shared scratch memory, in rounds. In each round, scratch memory holds a
-/// chunk of every slice. A chunk has as many elements as fit.
+/// Reduces pieces of private buffers in rounds. In each round, scratch memory holds a chunk of every slice.
 class CopiedPieces final : public SliceExchange::Node {
  public:
   /// No piece has more than `most` elements.
   CopiedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
-      : node_(node),
-        data_(data),
-        most_(most),
-        within_(within),
-        element_bytes_(size_of(within.dtype)),
-        slices_(static_cast<std::size_t>(node.exchange.slices())) {
-    const std::size_t room = node.scratch->bytes() / element_bytes_ / slices_;
+      : node_(node), data_(data), most_(most), within_(within) {
+    const std::size_t room = node.scratch->bytes() / element_bytes_ / static_cast<std::size_t>(node.exchange.slices());
     chunk_ = std::min(room / SliceExchange::kLineElements * SliceExchange::kLineElements,
                       node.exchange.slice_of(0, most, most).length);
     is_whole_ = chunk_ >= node.exchange.slice_of(0, most, most).length;
@@ -123,8 +116,7 @@ class CopiedPieces final : public SliceExchange::Node {
   }
 
  private:
-  /// True if reduce() itself writes the results to scratch memory, from which all ranks of the node copy them. This
-  /// happens if there is a single node and a round moves a whole slice.
+  /// True if reduce() writes results to scratch memory, for all to copy: on one node, if a round moves a whole slice.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
   /// The address at which the chunk of the slice `slice` begins in the scratch memory of `rank`. Invariant 2: the
@@ -159,8 +151,7 @@ class CopiedPieces final : public SliceExchange::Node {
   std::byte* data_;
   std::size_t most_;
   Reduction within_;
-  std::size_t element_bytes_;
-  std::size_t slices_;
+  std::size_t element_bytes_ = size_of(within_.dtype);
   std::size_t chunk_;  // number of elements that scratch memory holds of each slice
   bool is_whole_;      // one round moves a whole slice
   // The first flag is true if some rank may still read parts of buffers in scratch memory; the second, if some rank may

@@ -82,9 +82,7 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
       divisor_(power_above_ranks(topology)),
-      may_spin_(has_cpu_for_each_rank(node_.get())),
       exchange_(comm, topology, between, std::move(comms.peers)),
-      messages_(node_.get()),
       domains_(find_domain_borders(node_.get())),
       allocations_(std::make_shared<Allocations>()) {
   try {

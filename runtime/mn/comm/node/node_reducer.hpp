@@ -60,12 +60,10 @@ class NodeReducer {
   /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place. All other buffers are
   /// reduced in pieces through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: allocates memory that the ranks of the node share. Each rank may release the memory by
-  /// itself at any time. Null if the node cannot share memory.
+  /// Collective over the node: allocates memory that its ranks share, and release each by itself. Null if they cannot.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  /// Collective over the node: finds the addresses of all ranks' buffers in the calling process. If all ranks' `data`
-  /// lie in one block of allocate(), returns these addresses, by rank. They are valid until the calling rank releases
-  /// the block. Otherwise returns an empty vector on every rank.
+  /// Collective over the node: if all ranks' `data` lie in one block of allocate(), returns their addresses in this
+  /// process, by rank, valid until this rank releases the block. Otherwise returns an empty vector on every rank.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
   /// True if each rank of the node has a CPU of its own.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
@@ -86,17 +84,14 @@ class NodeReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  /// Slot number `turn` (0 or 1) of a rank. The slot begins with the CallShape of the rank's call; the elements of a
-  /// small buffer follow.
+  /// Slot `turn` (0 or 1) of a rank: the CallShape of the rank's call, and then the elements of a small buffer.
   [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
   /// Writes the shape of the rank's next call to the rank's slot, for all ranks to read.
   void announce(std::size_t count, const Reduction& reduction);
-  /// Invariant 7: compares the shapes in the slots of all ranks, and throws CallMismatch if they differ. Call this
-  /// function after announce() and a barrier.
+  /// Invariant 7: throws CallMismatch if the shapes in the slots differ. Follows announce() and a barrier.
   void require_same_calls() const;
-  /// The reduction that is done within a node. If several nodes exchange results afterwards, between() applies the
-  /// scale.
+  /// The reduction within a node. If several nodes exchange results afterwards, between() applies the scale.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
   /// The reduction that is done between nodes, after the reduction within().
   [[nodiscard]] Reduction between(const Reduction& reduction) const;
@@ -104,8 +99,7 @@ class NodeReducer {
 
   void make_segments();
   void report_shortage(const NoSharedMemory& error) const;
-  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or less if /dev/shm has little
-  /// room. False if there is no room for scratch memory.
+  /// Collective over the node: makes scratch memory of `bytes` for each rank, or less. False if there is no room.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
@@ -120,9 +114,9 @@ class NodeReducer {
   int ranks_;
   bool many_nodes_;
   double divisor_;  ///< the number by which a node's sums of float16 are divided
-  bool may_spin_;
+  bool may_spin_ = has_cpu_for_each_rank(node_.get());
   SliceExchange exchange_;
-  MessageReducer messages_;               ///< for a node without shared memory
+  MessageReducer messages_{node_.get()};  ///< for a node without shared memory
   std::vector<std::size_t> domains_;      ///< first rank of each NUMA domain of the node, then the number of ranks
   std::optional<SharedMemory> segments_;  ///< a Control and slots for each rank; empty without shared memory
   std::unique_ptr<NodeBarrier> barrier_;  ///< null without shared memory

@@ -29,9 +29,7 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
       rank_(static_cast<std::size_t>(rank)),
       may_spin_(may_spin),
       owner_(std::move(owner)),
-      barrier_(arrivals_of(controls_), rank, may_spin),
-      inputs_(offsets_.size()),
-      outputs_(offsets_.size()) {
+      barrier_(arrivals_of(controls_), rank, may_spin) {
   is_reduced_.assign(buffers.size(), true);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     elements_ += buffers[i].count;

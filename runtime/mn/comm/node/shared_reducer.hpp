@@ -82,8 +82,8 @@ class SharedReducer {
   NodeBarrier barrier_;
   std::uint32_t first_buffer_ = 0;  // value of `published` at the beginning of the step
   std::uint32_t first_piece_ = 0;   // value of `taken` at the beginning of the step
-  std::vector<const void*> inputs_;
-  std::vector<void*> outputs_;
+  std::vector<const void*> inputs_ = std::vector<const void*>(offsets_.size());
+  std::vector<void*> outputs_ = std::vector<void*>(offsets_.size());
 };
 
 }  // namespace mn

@@ -29,10 +29,8 @@ Mpi SliceExchange::split_peers(MPI_Comm comm, const Topology& topology, BetweenN
 }
 
 SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, Mpi peers)
-    : peers_(std::move(peers)),
-      rank_(topology.intra_rank),
-      slices_(number_of_slices(topology, between)),
-      nodes_(topology.inter_size) {
+    : peers_(std::move(peers)), rank_(topology.intra_rank), nodes_(topology.inter_size) {
+  slices_ = number_of_slices(topology, between);
   if (nodes_ == 1) return;
   costs_ = NetworkCosts::find(comm, peers_.get());
   if (peers_) reducer_ = std::make_unique<MessageReducer>(peers_.get(), costs_);
