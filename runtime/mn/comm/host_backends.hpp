@@ -42,8 +42,7 @@ class HostCommunicator : public Communicator {
  public:
   /// Makes a communicator of the backend "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// `comms` has the MPI communicators of the rank's node. If `comms` is empty, the constructor makes these
-  /// communicators.
+  /// `comms` has the MPI communicators of the rank's node; if it is empty, the constructor makes them.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
 

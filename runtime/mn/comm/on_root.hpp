@@ -1,5 +1,4 @@
-/// Runs work that only rank 0 does for all ranks, for instance reading a file. If the work fails on rank 0, every rank
-/// throws.
+/// Runs work of rank 0 for all ranks, such as reading a file. If it fails on rank 0, every rank throws.
 #pragma once
 
 #include <exception>
@@ -10,8 +9,7 @@
 
 namespace mn {
 
-/// Collective: rank 0 runs `work`. If `work` throws, every rank throws an exception of type E with the text of rank 0's
-/// exception.
+/// Collective: rank 0 runs `work`. If `work` throws, every rank throws an E with the text of the exception.
 template <class E, class... Args>
 void on_root(Communicator& comm, const std::function<void()>& work, Args... args) {
   std::string error;

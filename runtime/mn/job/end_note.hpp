@@ -12,8 +12,7 @@ namespace mn {
 /// cancels the note.
 void set_end_note(std::function<void(const std::string& why)> write);
 
-/// Calls the function of set_end_note(), if there is one, for the last time. Ignores exceptions of this function,
-/// because the cause of the job's end is already known.
+/// Calls the function of set_end_note(), if there is one, for the last time, and ignores its exceptions.
 void write_end_note(const std::string& why) noexcept;
 
 }  // namespace mn

@@ -27,35 +27,31 @@ struct Speaker {
 
 /// Functions of the running job that a failing rank calls. Each function may be empty.
 struct FailureHooks {
-  /// Collective: true if every rank calls this function within two seconds. In this case every rank has thrown an
-  /// exception.
+  /// Collective: true if all ranks call this function within two seconds, each after an exception.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if the calling rank must report the end. False if a different rank reports it; that rank will also end the
-  /// calling process.
+  /// True if the calling rank must report the end. False if a different rank reports it and ends this process.
   std::function<bool()> may_report;
   /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
   std::function<void()> announce_report;
 };
 
-/// If the program calls exit(status), `on_exit(status)` is called on the thread that calls exit(), at most once, and
-/// not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C library.
-/// (A function of atexit() does not get the status.)
+/// If the program calls exit(status), `on_exit(status)` is called once, on the same thread, and not in a fork()ed
+/// child. Replaces an earlier watch_exit(). Source: on_exit(3) of the GNU C library (a function of atexit() gets no
+/// status).
 void watch_exit(std::function<void(int status)> on_exit);
 /// Cancels watch_exit(). Call ignore_exit() before MPI_Abort, because MPI_Abort calls exit(), too.
 void ignore_exit() noexcept;
 
-/// Reports `error`, and ends all ranks. A null `error` means that std::terminate was called without an exception. Later
-/// callers block until the process ends.
+/// Reports `error` (null: std::terminate without an exception), and ends all ranks. Later callers block.
 [[noreturn]] void end_for_error(std::exception_ptr error);
 
 /// Makes every uncaught exception of the program lead to end_for_error().
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 
-/// True for the first caller in the calling process, which must then write its report of the end at once; false for all
-/// later callers. Safe in signal handlers.
+/// True for the first caller in this process, which must then report the end at once. Safe in signal handlers.
 [[nodiscard]] bool claim_report() noexcept;
 
 /// Writes one line to stderr, in a single write.
@@ -64,12 +60,10 @@ void report(const Speaker& speaker, const std::string& message);
 /// Flushes std::cout and stdio. Gives up after half a second, because a full pipe or a held lock would block forever.
 void flush_output();
 
-/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. Use it around MPI calls,
-/// because MPI may never return.
+/// Ends this process in four seconds, unless the returned thread is destroyed first: calls of MPI may never return.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
-/// Writes the last communicator calls (write_calls()). Then ends all ranks by MPI_Abort if MPI is up. Ends this process
-/// within four seconds in any case.
+/// Writes the last communicator calls, ends all ranks by MPI_Abort if MPI is up, and this process in four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
 
 /// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If a different thread of

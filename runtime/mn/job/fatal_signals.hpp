@@ -17,16 +17,14 @@
 
 namespace mn {
 
-/// Remembers the present handlers of faults. mn's handlers will pass faults on to these handlers. Call the function
-/// before MPI starts, because Open MPI installs a handler for each fault without a handler, and Open MPI's handler
-/// prints pages of text.
+/// Remembers the present handlers of faults, to which mn's handlers will pass faults on. Call the function before MPI
+/// starts, because Open MPI installs handlers that print pages of text.
 void remember_signal_handlers();
 
 /// Installs the handlers. SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and
-/// SIGINT notify the peers. They also report a lost peer if the launcher has noticed the loss before the rank's own
-/// monitor. After the handler, each of these signals takes its earlier action. SIGUSR2 writes the last communicator
-/// calls (write_calls()), and the process continues. Handlers that the program itself has set for SIGTERM, SIGINT and
-/// SIGUSR2 stay. The links must stay open until remove_signal_handlers().
+/// SIGINT notify the peers, and report a lost peer if the launcher has noticed the loss first. Then the signal takes
+/// its earlier action. SIGUSR2 writes the last communicator calls, and the process continues. The program's own
+/// handlers of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// Restores the remembered handlers. A handler that the program has installed since then stays.
 void remove_signal_handlers();

@@ -46,8 +46,8 @@ void start_log(const Speaker& speaker) { init_log({.rank = speaker.rank, .host =
 
 constexpr int kThrown = std::numeric_limits<int>::max();  // the exit status of a rank whose program threw
 
-/// Collective: returns the exit statuses of all ranks, by rank, of which `own` is this rank's. No value if MPI fails, or
-/// if some rank has not called the function within `patience`; without a `patience`, waits for all ranks.
+/// Collective: returns the exit statuses of all ranks, of which `own` is this rank's. No value if MPI fails, or if some
+/// rank has not called the function within `patience`; without a `patience`, waits for all ranks.
 std::optional<std::vector<int>> all_statuses(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience) {
   if (!mpi_is_up()) return std::vector{own};  // the program has finalized MPI, so each rank ends by itself
   auto all = std::make_unique<std::vector<int>>(static_cast<std::size_t>(size_of(comm)), own);

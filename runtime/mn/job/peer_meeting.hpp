@@ -45,8 +45,7 @@ class PeerMeeting {
   PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::optional<Neighbor>& parent,
               const std::vector<Neighbor>& children);
 
-  /// Connects to the neighbors until all are connected or the deadline is reached. Returns the connected ranks and
-  /// their connections.
+  /// Connects to the neighbors, until the deadline at most. Returns the connected ranks and their connections.
   [[nodiscard]] std::vector<std::pair<int, Fd>> run_until(Deadline deadline);
 
  private:

@@ -90,8 +90,7 @@ class PeerMonitor {
  public:
   /// Collective: takes the calling rank's text, and returns the texts of all ranks, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// The monitor's thread calls this function at most once, when a rank is lost. `message` has no value if a different
-  /// rank has reported the end.
+  /// The monitor's thread calls this once at most, for a lost rank. `message` has no value if another rank reports.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
   /// What signal handlers know of the connection to a neighbor.
@@ -105,19 +104,16 @@ class PeerMonitor {
 
   /// Collective: starts the monitor. Each step has a deadline, so the constructor cannot block forever.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye to the peers. Destroy the monitor only when all ranks do so, because after the goodbye no peer
-  /// notices the calling rank's end.
+  /// Says goodbye. Destroy the monitors of all ranks together: no peer notices a rank's end after its goodbye.
   ~PeerMonitor();
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
-  /// The name of the parent and the addresses that were tried, if the parent could not be reached. Otherwise an empty
-  /// text.
+  /// The parent's name and the addresses that were tried, if the parent could not be reached; otherwise empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// Blocks until a single rank is chosen to report the job's end. Returns true on the chosen rank, which must then
-  /// report. Returns false on all other calling ranks, once a different rank has announced its report. Also returns
-  /// true if rank 0 does not answer for two seconds. After a loss this limit is longer by `patience`, because the lost
-  /// rank's neighbors report first. Any thread may call the function.
+  /// Blocks until a single rank is chosen to report the job's end. True on the chosen rank, which must then report, and
+  /// if rank 0 does not answer for two seconds (after a loss longer by `patience`, because the lost rank's neighbors
+  /// report first). False once another rank has announced its report. Any thread may call the function.
   [[nodiscard]] bool may_report() noexcept;
   /// Tells all ranks that the calling rank has left main. Call leave() once, on any thread.
   void leave() noexcept;
@@ -125,8 +121,7 @@ class PeerMonitor {
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
   /// Starts a survey, unless a survey is under way. Any thread may call the function.
   void start_survey() noexcept;
-  /// True if the calling rank's last survey has reached rank 0, which judges surveys, or the parent on the way to rank
-  /// 0. May be called on any thread.
+  /// True if the last survey has reached rank 0, which judges it, or the parent on the way. For any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// Announces that the calling rank reports the job's end, so that all remaining ranks end without a message. Returns
   /// once all ranks have silenced their stderr, or after 0.5 s. Any thread may call the function.
@@ -163,8 +158,7 @@ class PeerMonitor {
   static constexpr Tree kTree{8};  ///< the tree of all ranks
 
   static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
-  /// Sends a byte to `peer`, unless an answer of a survey to this peer is still being sent. No byte may come between
-  /// the parts of such an answer, and the answer itself is a sign of life, too.
+  /// Sends a byte to `peer`, unless a survey's answer, which no byte may split, is still being sent to it.
   static void send(const Peer& peer, PeerByte byte) {
     if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }

@@ -13,12 +13,10 @@
 
 namespace mn {
 
-/// The longest time, in seconds, for which a message may travel, and also the longest time between the answers of two
-/// ranks.
+/// The longest time, in seconds, for which a message may travel, and between the answers of two ranks.
 inline constexpr double kMessageTime_s = 3;
 
-/// The progress watch looks once a second. If the watch has not looked for the time kStandstill, the process has stood
-/// still.
+/// If the progress watch, which looks once a second, has not looked for this time, the process has stood still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
 /// The largest number of stacks in a survey's answer, and in a report.
@@ -49,8 +47,7 @@ struct RankState {
   [[nodiscard]] bool has_left() const noexcept { return !left.empty() && call.empty(); }
 };
 
-/// text_of() writes states as the text of a survey's answer. states_of() reads such a text, and leaves out damaged
-/// states.
+/// text_of() writes states as a survey's answer. states_of() reads such a text, and leaves out damaged states.
 [[nodiscard]] std::string text_of(const std::vector<RankState>& states);
 [[nodiscard]] std::vector<RankState> states_of(const std::string& text, int ranks);
 /// Merges the texts of several ranks. Ranks in equal states become a single state, with the first rank's stack.

@@ -19,8 +19,7 @@ void write_stderr(std::string_view line) noexcept;
 /// arrives late. TCP may delay a line until the previous line is acknowledged (RFC 1122, 4.2.3.2: 200 ms in practice).
 void wait_until_shown() noexcept;
 
-/// Redirects stderr to /dev/null in a process that is about to end, because MPI's pages of text about the abort and
-/// about lost connections would hide the reason.
+/// Redirects stderr to /dev/null in a process that is ending, because MPI's pages of text would hide the reason.
 void silence_stderr() noexcept;
 
 /// Undoes silence_stderr() for a later writer, for example for a sanitizer that reports the fault.

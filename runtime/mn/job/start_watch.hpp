@@ -29,14 +29,12 @@ namespace mn {
 
 class StartWatch {
  public:
-  /// Takes over the connections (links) that mnlaunch left open in the calling process. If there are no links, watches
-  /// nothing.
+  /// Takes over the connections (links) that mnlaunch left open in this process. Without links, watches nothing.
   explicit StartWatch(const Speaker& speaker);
   /// Tells the neighbors that MPI is up, unless an exception unwinds the stack.
   ~StartWatch();
 
-  /// Announces the calling rank's report of the job's end. All remaining ranks then end without a message. Any thread
-  /// may call the function.
+  /// Announces this rank's report of the end; all other ranks then end without a message. For any thread.
   void announce_report() const noexcept;
 
  private:

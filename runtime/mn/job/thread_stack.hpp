@@ -14,9 +14,8 @@ struct WatchedThread {
   pid_t id = gettid();
 };
 
-/// Installs the signal handler by which stack_of() reads a stack. The signal is SIGRTMAX − 1. If the program itself
-/// handles this signal, the program's handler stays, and no stack can be read. Call prepare_stacks() once, before
-/// stack_of().
+/// Installs the handler of SIGRTMAX − 1 by which stack_of() reads a stack; call this once, before stack_of(). If the
+/// program handles this signal itself, its handler stays, and no stack can be read.
 void prepare_stacks();
 
 /// Returns the names of the functions that the thread is executing, one on each line, the innermost first, at most
@@ -24,8 +23,7 @@ void prepare_stacks();
 /// call), returns the thread's state and the kernel function in which it waits. Call stack_of() on a different thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
-/// True if a debugger is attached to the process `process`, which then does not count as hanging. False if this process
-/// cannot see `process`.
+/// True if this process sees a debugger attached to `process`, which then does not count as hanging.
 [[nodiscard]] bool has_debugger(pid_t process);
 
 }  // namespace mn

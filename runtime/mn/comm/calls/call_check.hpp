@@ -38,8 +38,7 @@
 
 namespace mn {
 
-/// A call of a communicator, which lasts from the construction of the object to its destruction. CallCheck makes the
-/// object.
+/// A call of a communicator, from the construction of the object to its destruction. CallCheck makes the object.
 class CallScope {
  public:
   CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call) : record_(group, call) {
@@ -76,9 +75,8 @@ class CallCheck {
   /// Collective over `comm`. The caller keeps `comm` and frees it. `comparisons` is null, or the result of
   /// share_comparisons() of a different communicator of the same ranks.
   CallCheck(MPI_Comm comm, const Modes& modes, std::shared_ptr<const Mpi> comparisons = {});
-  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on. A
-  /// second communicator of these ranks can use the result, too, and the order of calls is then compared (invariant 3).
-  /// Null without debug mode.
+  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on;
+  /// null without debug mode. The calls of a communicator that uses it, too, are compared in one order (invariant 3).
   [[nodiscard]] std::shared_ptr<const Mpi> share_comparisons();
 
   /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
@@ -114,8 +112,7 @@ class CallCheck {
     count_call();
     return {*timeouts_, group_, next_call(operation, what)};
   }
-  /// Begins a reduction of the buffers that were passed to Communicator::share(). Nothing is compared here, because
-  /// share() has compared the buffers between ranks.
+  /// Begins a reduction of buffers of Communicator::share(), which has compared them between ranks.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*timeouts_, group_, next_call("allreduce_grad", what)};
@@ -138,11 +135,9 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*timeouts_, group_, message_name(operation, what, peer)};
   }
-  // The next three functions are for DeviceCollectives, which enqueues collective calls on the device and waits for
-  // them. They only record; they check no arguments and start no time-out.
+  // The next three functions are for DeviceCollectives. They only record: they check nothing, and start no time-out.
 
-  /// Records a collective call that is enqueued on the device. The record ends when the call is enqueued, not when its
-  /// work is done.
+  /// Records a collective call that is enqueued on the device. The record ends before the call's work is done.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
     CallName call = next_call(operation, what);
     call.on_device = true;
@@ -156,8 +151,7 @@ class CallCheck {
   /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// For the communicator of a background thread. The thread makes the program's nonblocking call `call`, so its next
-  /// collective call is recorded with the name and the number of `call`.
+  /// For a background thread's communicator: its next collective call is recorded with `call`'s name and number.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), and CommError after a call that gave up.
   void require_open(std::string_view operation) const;
@@ -189,8 +183,7 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// The two names of a call: `operation` for comparisons between ranks, and `name` for records. After stand_for(call),
-  /// `name` is the name of `call`.
+  /// The names of a call: `operation` for comparisons between ranks, and `name` for records (see stand_for()).
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;
@@ -209,8 +202,7 @@ class CallCheck {
   std::optional<CallName> stands_for_;
 };
 
-// The check_ functions throw ArgumentError if an argument is wrong. In the error's text, `operation` (for example
-// "bcast") names the call, and `role` (for example "send") names the wrong argument.
+// The check_ functions throw ArgumentError; `operation` names the call in its text, and `role` the wrong argument.
 
 /// Throws ArgumentError: the call `operation` does not accept `what`.
 [[noreturn]] void reject(std::string_view operation, const std::string& what);
@@ -230,25 +222,21 @@ void check_buffers(std::string_view operation, const ConstBufferView& send, cons
 /// Throws unless `whole` holds parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// True if `part` already lies at its place in `whole`, as part number `own`, so nothing must be copied. False if
-/// either buffer is empty.
+/// True if `part` already lies in `whole` as its part number `own`. False if either buffer is empty.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
 /// Throws if `part` and `whole` overlap, unless `part` is exactly part number `own` of `whole` (an in-place call).
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// Describes all buffers of a call as one buffer, for the call's record. The result has the number of all elements and
-/// the dtype of the last buffer.
+/// Describes all buffers of a call as one, for its record: all elements, and the dtype of the last buffer.
 [[nodiscard]] ConstBufferView counted(std::span<const BufferView> buffers);
 /// How the name of a call describes a buffer, for instance " of 7 float32" or " of 7 float32 on a GPU".
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
-/// How the name of a call describes its second buffer, for instance ", recv on a GPU". Empty if this buffer lies on the
-/// host.
+/// How the name of a call describes its second buffer: ", recv on a GPU", or nothing for a buffer on the host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
 /// How the name of a call tells its root, for instance ", root 3".
 [[nodiscard]] std::string from_root(int root);
 
-/// Names the first element of a host buffer that is not finite, for instance "nan at element 3". Empty if all elements
-/// are finite or the elements are integers.
+/// Names the first element of a host buffer that is not finite, as "nan at element 3"; empty if there is none.
 [[nodiscard]] std::string first_non_finite(const ConstBufferView& buffer);
 
 }  // namespace mn

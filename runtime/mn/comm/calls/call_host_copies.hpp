@@ -16,8 +16,7 @@ class CallHostCopies {
 
   /// The memory for host copies of blocking calls.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Returns the object that makes host copies of the buffers `first` and `second`. Null if neither buffer lies on the
-  /// device. The copies begin after the work on the buffers' streams.
+  /// Makes host copies of `first` and `second`, after the work on their streams. Null if both lie on the host.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
   /// Like after(first, second), but also returns null if MPI takes device memory and the call has no time-out, because
   /// MPI can then take the buffers themselves. In this case the function waits for the work on the buffers' streams.

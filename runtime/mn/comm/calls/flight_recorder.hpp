@@ -49,8 +49,7 @@ struct CallName {
   bool on_device = false;  ///< the record ends when the call's work is enqueued on the device
 };
 
-/// Records a call, from the construction of the object to its destruction. If an exception destroys the object, the
-/// call counts as failed.
+/// Records a call while the object lives. If an exception destroys the object, the call counts as failed.
 class RecordedCall {
  public:
   RecordedCall(const GroupName& group, const CallName& call) noexcept;
@@ -65,8 +64,7 @@ class RecordedCall {
 
 /// While a BackgroundWait lives, the main thread waits for a call that a different thread makes.
 using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
-/// While a MessageInBackground lives, a message of isend() or irecv() is under way, and the program has not called the
-/// message's wait() yet.
+/// While one lives, a message of isend() or irecv() is under way, whose wait() the program has not called yet.
 using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
 /// A call that has not ended.
@@ -85,15 +83,13 @@ struct CallUnderWay {
 };
 /// Returns all calls under way in the process. Any thread may call the function.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// Returns the main thread's call under way. If the main thread has none, returns the oldest call under way of a
-/// different thread. If no call is under way, returns the last call if it was enqueued on the device, otherwise no
-/// value. Any thread may call the function.
+/// Returns the main thread's call under way, or else the oldest one of a different thread, or else the last call if it
+/// was enqueued on the device. Any thread may call the function.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
 
-/// Sets the names of the process, for the first line of write_calls(). set_calls_folder() may be called before or
-/// after.
+/// Names the process, for the first line of write_calls(). Call it before or after set_calls_folder().
 void name_calls_writer(int rank, int size, const std::string& host);
 /// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3), or to stderr if `folder` is "stderr". If `folder`
 /// is empty, write_calls() writes nothing.

@@ -21,8 +21,7 @@ namespace mn {
 /// Returns a mark whose wait() calls mark->wait(), and which adds each wait() to the flight recorder. `calls` is the
 /// communicator's CallCheck.
 [[nodiscard]] std::unique_ptr<DeviceMark> recorded(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls);
-/// Returns collectives that call those of `device`, and add each call to the flight recorder. `device` must outlive the
-/// result.
+/// Returns collectives that call those of `device`, which must outlive them, and record each call.
 [[nodiscard]] std::unique_ptr<DeviceCollectives> recorded(DeviceCollectives& device, std::shared_ptr<CallCheck> calls);
 
 }  // namespace mn

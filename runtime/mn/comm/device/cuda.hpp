@@ -15,15 +15,13 @@ namespace mn {
 /// Makes `index` the calling thread's device. Throws UsageError if there is no such GPU.
 void cuda_set_device(int index);
 
-/// The GPU's address on its host's PCI bus, for example "0000:1b:00.0". Two ranks of a host share a GPU if these
-/// addresses are equal.
+/// The GPU's PCI address on its host, "0000:1b:00.0". Ranks of a host with equal addresses share a GPU.
 [[nodiscard]] std::string cuda_bus_id(int index);
 
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Owns page-locked host memory. The destructor waits until the device is idle, except while an exception unwinds the
-/// stack.
+/// Page-locked host memory. The destructor waits for an idle device, except while an exception unwinds the stack.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
@@ -56,11 +54,9 @@ class CudaStream {
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
-  /// Work enqueued on this stream from now on begins after the present work of the stream `other`. The host does not
-  /// wait. Afterwards the calling thread's device is this stream's device.
+  /// Later work on this stream begins after the present work of `other`. Makes this stream's device current.
   void wait_for(void* other) { put_in_order(other, stream_); }
-  /// Work enqueued on the stream `other` from now on begins after the present work of this stream. The host does not
-  /// wait.
+  /// Later work on the stream `other` begins after the present work of this stream. The host does not wait.
   void go_before(void* other) { put_in_order(stream_, other); }
   /// True if the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;

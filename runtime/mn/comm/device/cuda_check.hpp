@@ -1,5 +1,4 @@
-/// Checks the results of calls of the CUDA runtime. Files that include this header are compiled only in builds with
-/// CUDA.
+/// Checks the results of calls of the CUDA runtime. Only builds with CUDA compile files that include this header.
 #pragma once
 
 #include <cstddef>

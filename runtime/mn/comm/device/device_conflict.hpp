@@ -11,16 +11,14 @@
 
 namespace mn {
 
-/// Collective: returns the reason why NCCL cannot serve ranks with these devices. The text is the same on all ranks,
-/// and empty if NCCL can serve them. Two ranks share a GPU if the hosts and the PCI bus addresses of their GPUs are
-/// equal. If NCCL_HOSTID is set, its value counts as the host, as in NCCL itself.
+/// Collective: returns the reason why NCCL cannot serve ranks with these devices, equal on all ranks; empty if it can.
+/// Ranks share a GPU if hosts (NCCL_HOSTID if set, as in NCCL itself) and PCI bus addresses are equal.
 [[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
 /// Does the work of find_device_conflict() that needs no communication, and returns its result. `devices` has an entry
 /// for each rank: "cpu", or the GPU's host and PCI bus address, for example "n1 0000:1b:00.0".
 [[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 
-/// Not collective: returns true if the loaded NCCL lets ranks share a GPU. Versions from 2.30.3 on do, unless
-/// NCCL_MULTI_RANK_GPU_ENABLE is 0.
+/// Not collective: true if the loaded NCCL lets ranks share a GPU (2.30.3, without NCCL_MULTI_RANK_GPU_ENABLE=0).
 [[nodiscard]] bool nccl_shares_gpus();
 /// Collective: returns true if every rank computes on a GPU and has an NCCL that lets ranks share a GPU.
 [[nodiscard]] bool nccl_shares_gpus(MPI_Comm comm, Device device);

@@ -26,8 +26,7 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire` is the dtype in which all gradients are sent. If it has no value, each gradient is sent in its own dtype,
-  /// except float16, which is sent as float32.
+  /// `wire` is the dtype in which gradients are sent. Without it, they are sent as they are, but float16 as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
   /// Calls `reduce(whole)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of `whole`

@@ -9,8 +9,7 @@
 
 namespace mn {
 
-/// Scratch memory for the work of one stream. All memory stays allocated until the object is destroyed, because a CUDA
-/// graph may have captured the memory's address.
+/// Scratch memory of one stream, kept until the destructor because a CUDA graph may have captured its address.
 class DeviceScratch {
  public:
   /// Returns at least `bytes` bytes of memory on the calling thread's device, valid until the next call. Throws

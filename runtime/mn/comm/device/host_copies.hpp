@@ -33,8 +33,7 @@ class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
 
-  /// Copies that are enqueued from now on begin after the present work on the streams of `buffers`. Afterwards the
-  /// calling thread's device is this object's device.
+  /// Later copies begin after the present work on the streams of `buffers`. Makes this object's device current.
   template <class Buffers>
   void after(const Buffers& buffers) {
     for_each_stream(buffers, [this](void* stream) { stream_.wait_for(stream); });
@@ -44,8 +43,7 @@ class HostCopies {
   /// Reserves memory for host copies: `bytes` in all, for a number of `buffers`, at least 1. Earlier copies become
   /// invalid.
   void reserve(std::size_t bytes, std::size_t buffers);
-  /// Returns host memory with the size and dtype of `buffer`, taken from the reserved memory. If `buffer` lies on the
-  /// host, returns `buffer` itself.
+  /// Reserved host memory with the size and dtype of `buffer`, or `buffer` itself if it lies on the host.
   [[nodiscard]] BufferView room_for(BufferView buffer);
   /// Takes room_for(buffer), enqueues a copy of the buffer's elements to this host memory, and returns the host memory.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
@@ -75,8 +73,7 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   using Borrowed = std::unique_ptr<HostCopies, PutBack>;
 
   explicit HostCopyPool(int device) : device_(device) {}
-  /// Lends a free HostCopies object: the smallest object with a capacity of at least `bytes`, or the largest object if
-  /// all capacities are less. Makes a new object if none is free.
+  /// Lends the smallest free object with a capacity of at least `bytes`, else the largest free one, else a new one.
   [[nodiscard]] Borrowed borrow(std::size_t bytes);
 
  private:

@@ -59,8 +59,7 @@ struct DoubleKey {
 /// Enqueues on `stream` a kernel that computes the key of `sign` times each element of the piece's source, and writes
 /// the keys to its destination. `dtype` must be a float dtype.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// Enqueues on `stream` the inverse of keys_on_device(). The kernel writes `sign` times the number of each key in the
-/// piece's source to its destination.
+/// Enqueues the inverse of keys_on_device() on `stream`: writes `sign` times the number of each key.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
 // The functions below do the work of each thread of the kernels.
@@ -81,8 +80,7 @@ constexpr DoubleKey key_of(double value) {
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// Returns the factor by which gradients are multiplied so that their norm falls from `norm` to `max_norm`. 1 if `norm`
-/// is within the limit or is not finite.
+/// The factor by which gradients of the norm `norm` get the norm `max_norm`; 1 if `norm` is less or not finite.
 constexpr double norm_factor(double norm, double max_norm) {
   const double factor = max_norm / norm;
   return factor < 1 && factor > 0 ? factor : 1;
@@ -119,8 +117,7 @@ static_assert(sizeof(PackTable) <= 4000);
 /// The largest number of elements that one piece in a PackTable may have.
 inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
 
-/// Makes the kernel's argument. `pieces` must hold 1 to kPackPieces pieces, none of them empty or larger than
-/// kPackElements.
+/// Makes the kernel's argument of 1 to kPackPieces pieces, none of them empty or larger than kPackElements.
 [[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces, const double* norm = nullptr) {
   assert(pieces.size() <= kPackPieces);
   PackTable table{};
@@ -185,8 +182,7 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
   }
 }
 
-/// Does the work of GPU thread number `thread` of `threads`, in block `block` of `blocks`. The blocks take the chunks
-/// in turn.
+/// Does the work of GPU thread `thread` of `threads`, in block `block` of `blocks`, which take chunks in turn.
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {

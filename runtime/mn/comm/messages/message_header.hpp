@@ -17,13 +17,11 @@ struct MessageHeader {
   std::uint64_t count = 0;
 
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// True if the received message is a whole header that MessageHeader::of() has made. `bytes` is the size of the
-  /// received message.
+  /// True if a message of `bytes` bytes is a whole header that MessageHeader::of() has made.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
   /// True if a message with elements follows this header. `bytes` is the size of the received header.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
-  /// Throws CommError unless the header is whole and has the count and dtype of the buffer `expected`. The text of the
-  /// error begins with `what`.
+  /// Throws CommError, whose text begins with `what`, unless the header is whole and fits the buffer `expected`.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };
 static_assert(sizeof(MessageHeader) == 16);

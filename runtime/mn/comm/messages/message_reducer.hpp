@@ -45,9 +45,8 @@
 
 namespace mn {
 
-/// Runs `actions` as the stages of a pipeline over pieces 0 to pieces - 1. In round t the first action works on piece
-/// t, the second action on piece t - 1, and so on. Therefore messages begun for one piece travel while neighboring
-/// pieces are reduced.
+/// Runs `actions` as the stages of a pipeline over `pieces` pieces: in round t the first works on piece t, the second
+/// on piece t - 1, and so on. Messages begun for one piece travel while its neighbors are reduced.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -72,12 +71,10 @@ class MessageReducer {
  public:
   /// Size of a slice: large enough to hide a message's latency, and small enough that a few slices fit the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
-  /// Largest size of the slices of all ranks together. Therefore with very many ranks a slice is smaller than
-  /// kSliceBytes.
+  /// Largest size of all ranks' slices together; with very many ranks a slice is smaller than kSliceBytes.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// The caller keeps and frees `comm`. If `costs` is empty, the network's costs are measured by the first reduction
-  /// that has to choose an algorithm.
+  /// The caller frees `comm`. If `costs` is empty, the first reduction that has to choose an algorithm measures them.
   explicit MessageReducer(MPI_Comm comm, std::optional<NetworkCosts> costs = {});
   /// Makes a reducer for buffers in device memory. MPI must be able to send device memory. Only begin(), reduce(Piece&)
   /// and finish() may be called, and they apply no scale.
@@ -85,8 +82,7 @@ class MessageReducer {
 
   /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective: on `root`, `recv` gets the reduction, and may be the same memory as `send`. On all ranks except the
-  /// root `recv` is ignored.
+  /// Collective: `recv` on `root` gets the reduction, and may be `send`. On all other ranks it is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
   /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets the calling rank's part of
   /// the result, and may be the calling rank's part of `send`.
@@ -106,9 +102,8 @@ class MessageReducer {
     MessageSteps exchanging;
     MessageSteps spreading;
   };
-  /// Collective: begins to exchange the slices of a piece. The piece has the number `number` and consists of the
-  /// `count` elements at `data`. No piece of the buffer may have more than `most` elements, and `most` may be at most
-  /// most_elements().
+  /// Collective: begins to exchange the slices of piece number `number`, the `count` elements at `data`. `most`, the
+  /// size of the buffer's largest piece, may be at most most_elements().
   [[nodiscard]] Piece begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most, DType dtype);
   /// Collective: reduces the rank's own slice, and begins to send the result to all ranks.
   void reduce(Piece& piece, const Reduction& reduction) const;

@@ -26,10 +26,9 @@ struct NetworkCosts {
   double message_s = 1e-6;   ///< time that each of many messages in flight adds
   double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives at the same rate
 
-  /// Collective over `comm`. Reads the costs from rank 0's environment variable MN_NETWORK, which has the form
-  /// "LATENCY_US,MESSAGE_US,GB_PER_S". If MN_NETWORK is not set, measures the costs. Ranks that exchange slices pass
-  /// their communicator as `peers`; all other ranks pass MPI_COMM_NULL. Throws UsageError on every rank if MN_NETWORK
-  /// is malformed.
+  /// Collective over `comm`. Reads the costs from rank 0's MN_NETWORK ("LATENCY_US,MESSAGE_US,GB_PER_S"), or measures
+  /// them if it is not set. Ranks that exchange slices pass their communicator as `peers`, and all other ranks
+  /// MPI_COMM_NULL. Throws UsageError on every rank if MN_NETWORK is malformed.
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 

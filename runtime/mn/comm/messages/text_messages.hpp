@@ -22,8 +22,7 @@ enum class SendMode {
 };
 
 void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, SendMode mode);
-/// Receives a text. `source` may be MPI_ANY_SOURCE, and `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that
-/// sent the text.
+/// Receives a text. `source` and `tag` may be MPI_ANY_SOURCE and MPI_ANY_TAG. `sender`, unless null, gets the source.
 [[nodiscard]] std::string recv_text(MPI_Comm comm, int source, int tag, int* sender = nullptr);
 /// Collective: returns the text of rank `root` on every rank.
 [[nodiscard]] std::string bcast_text(MPI_Comm comm, const std::string& own, int root);

@@ -39,8 +39,7 @@ inline void progress_mpi() noexcept {
   static_cast<void>(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE));
 }
 
-/// Lets MPI move messages if a PendingRequest lives. Every wait calls this function each time the wait polls its
-/// condition.
+/// Lets MPI move messages if a PendingRequest lives. Every wait calls this each time it polls its condition.
 inline void progress_pending_requests() noexcept {
   if (PendingRequest::any()) progress_mpi();
 }

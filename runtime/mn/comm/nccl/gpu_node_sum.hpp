@@ -34,8 +34,7 @@ namespace mn {
 
 class GpuNodeSum {
  public:
-  /// Which ranks exchange sums with other nodes. kLeaders means the first rank of each node. kSlices means every rank,
-  /// each for its slice of the buffer.
+  /// Which ranks exchange sums with other nodes: the first of each node, or every rank, each for its slice.
   enum class Form { kLeaders, kSlices };
   /// Which memory MPI reads and writes: copies on the host (kHost), or device memory (kDevice).
   enum class Route { kHost, kDevice };

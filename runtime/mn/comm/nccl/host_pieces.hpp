@@ -30,8 +30,7 @@ class HostPieces {
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
     /// Blocks until MPI may read and write the rank's part of piece k, and returns the part.
     [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
-    /// Enqueues a copy of the rank's part back to the device, and then the distribution of the piece to all ranks of
-    /// the node.
+    /// Enqueues a copy of the rank's part back, and then the piece's distribution to all ranks of the node.
     virtual void spread(std::size_t k) = 0;
   };
 

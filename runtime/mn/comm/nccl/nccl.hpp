@@ -87,9 +87,9 @@ class Nccl {
 
   /// Collective: returns true if the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
-  /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`. Returns null if
-  /// `color` is negative. All work of this communicator must be on `stream`. The function first waits for `stream`,
-  /// because NCCL cannot split a communicator while its work is under way.
+  /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`; null for a negative
+  /// one. All its work must be on `stream`. First waits for `stream`, because NCCL cannot split a communicator that
+  /// works.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits, const CudaStream& stream);
 
   /// Calls `call` with NCCL's communicator and returns its result. The call runs on a separate thread, because it may
@@ -121,8 +121,7 @@ class Nccl {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Invariant 4: the delay of an abort. In this time the failing rank reports the error, before other ranks notice the
-  /// abort.
+  /// Invariant 4: the delay of an abort, in which the failing rank reports before other ranks notice.
   static constexpr auto kReportTime = std::chrono::milliseconds(500);
 
   template <class Call>
@@ -132,8 +131,7 @@ class Nccl {
   /// thread. After an error or a time-out, aborts the communicator, and throws once call() has returned.
   /// ncclCommInitRank cannot be aborted; therefore its thread is detached, and owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
-  /// True if the next message to or from `peer` is the first and makes the connection. Marks `peer` as connected;
-  /// therefore later calls return false.
+  /// True if the next message to or from `peer` must make the connection. Marks `peer` as connected.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
   /// Enqueues sends and receives as a single NCCL group; therefore all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,

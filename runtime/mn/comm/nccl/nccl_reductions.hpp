@@ -33,8 +33,7 @@ class NcclReductions {
   };
   [[nodiscard]] static Way way_for(DType dtype, ReduceOp op, int ranks);
   [[nodiscard]] BufferView converted(ConstBufferView values, const Way& way, const CudaStream& stream);
-  /// Converts NCCL's result `from` back to the dtype of `to`. If the elements were not converted, `from` and `to` are
-  /// the same memory.
+  /// Converts NCCL's result `from` to the dtype of `to`; both are the same memory if nothing was converted.
   static void convert_back(ConstBufferView from, BufferView to, const Way& way, const CudaStream& stream);
 
   DeviceScratch scratch_;

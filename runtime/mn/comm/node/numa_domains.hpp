@@ -29,17 +29,14 @@
 
 namespace mn {
 
-/// Finds which ranks form each NUMA domain. Returns the first rank of each domain, and then the number of ranks.
-/// `domain_of` has the domain of each rank, or a negative number if the rank has no domain. If a rank has no domain, or
-/// the ranks of a domain are not neighbors, a single domain holds all ranks.
+/// Returns the first rank of each NUMA domain, and then the number of ranks. `domain_of` has each rank's domain,
+/// negative for none. If a rank has none, or a domain's ranks are not neighbors, one domain holds all ranks.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: returns domain_borders() for the ranks of the node. A rank's CPU mask shows its domain;
-/// tests set MN_NUMA_DOMAIN instead.
+/// Collective over `node`: domain_borders() of its ranks, by their CPU masks. Tests set MN_NUMA_DOMAIN instead.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
-/// True if a reduction domain by domain gives the same bits as reduce_in_order(). False for 16-bit floats, because
-/// their sums would be rounded in every domain.
+/// True if reducing by domains gives the bits of reduce_in_order(). Sums of 16-bit floats would be rounded too often.
 [[nodiscard]] bool fits_domains(const Reduction& reduction);
 
 /// Collective over the node: reduces `count` elements of all ranks' buffers, in place. `buffers` has the addresses of

@@ -38,8 +38,7 @@ class NoSharedMemory : public CommError {
   using CommError::CommError;
 };
 
-/// Invariant 5: removes the user's objects in /dev/shm whose processes were killed. The first SharedMemory of a process
-/// calls this function.
+/// Invariant 5: removes the user's objects of killed processes. The first SharedMemory of a process calls this.
 void remove_abandoned_shared_memory();
 
 /// Memory that the ranks of a node share. Each rank has a segment, which is page-aligned and zeroed.
@@ -59,8 +58,7 @@ class SharedMemory {
   };
   class Draft;
 
-  /// Maps the object of the file descriptor `descriptor` into the calling process, and touches the pages of the rank's
-  /// own segment. Returns 0 on success, otherwise errno.
+  /// Maps the object `descriptor` into this process, and touches the rank's own pages. Returns 0 or errno.
   int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;

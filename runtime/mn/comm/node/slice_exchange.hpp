@@ -39,19 +39,16 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of this number of elements, because so many elements of any dtype fill whole cache
-  /// lines.
+  /// Slices begin on multiples of so many elements, which fill whole cache lines for any dtype.
   static constexpr std::size_t kLineElements = 64;
 
   /// The work that the ranks of one node do on a piece of a buffer. Both functions are collective over the node.
   class Node {
    public:
     virtual ~Node() = default;
-    /// Reduces the elements in the range `own` of the piece over the node's ranks, and writes the result to the calling
-    /// rank's buffer.
+    /// Reduces the range `own` of the piece over the node's ranks, and writes the result to this rank's buffer.
     virtual void reduce(Range piece, Range own) = 0;
-    /// Copies the calling rank's elements in the range `own` to the buffers of all ranks of the node. `own` differs
-    /// from rank to rank.
+    /// Copies this rank's range `own`, which differs from rank to rank, to the buffers of all ranks of the node.
     virtual void spread(Range piece, Range own) = 0;
   };
 
@@ -65,13 +62,11 @@ class SliceExchange {
   /// on a rank without a slice, and also if there is only one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
-  /// The number of elements of each piece into which a buffer of `count` > 0 elements is cut. If there is one node, the
-  /// buffer is one piece.
+  /// Elements of each piece into which a buffer of `count` > 0 elements is cut: on one node, all of them.
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
   /// How many ranks of a node have a slice. They are the first ranks of the node.
   [[nodiscard]] int slices() const noexcept { return slices_; }
-  /// The slice that rank `rank` of the node reduces in a piece of `count` elements. The largest piece of the buffer has
-  /// `most` elements.
+  /// The slice of rank `rank` of the node in a piece of `count` elements; the largest piece has `most` elements.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
   /// Collective: reduces the buffer `data` in place, in pieces of `most` elements or less. If there are several nodes,
