@@ -43,8 +43,7 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
   return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that places the rank if the PMIx server does not answer, for the reason `why_silent`. Throws
-/// Error if there is none.
+/// Returns the launcher that places the rank if the PMIx server is silent, because of `why_silent`. Throws Error.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;

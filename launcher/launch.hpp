@@ -18,8 +18,7 @@
 
 namespace mn::launcher {
 
-/// How long a rank sleeps between its last line and its exit, because srun drops late text of a killed job
-/// (mn/job/standard_error.hpp).
+/// How long a rank sleeps between its last line and its exit: srun drops late text (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
 /// Collective over all connected ranks of the job. Returns an exit status after --dry-run, or if the verdict forbids

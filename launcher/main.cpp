@@ -43,8 +43,7 @@ pid_t starter_of_job() {
   return starter_of_ranks("SLURM_PROCID");
 }
 
-/// Whether this process prints `error`. Of the processes of a node with one usage error, only the first prints the
-/// error.
+/// Whether this process prints `error`. If several processes of a node have a usage error, only the first prints it.
 bool is_first_to_say(const Error& error) {
   if (error.exit_code() != kExitUsage) return true;
   return claim_text(std::to_string(starter_of_job()) + error.what());

@@ -39,8 +39,7 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// Lists the GPUs that each rank sees. GPUs near the rank's CPUs come first, because ranks may have different CPU
-/// masks.
+/// Lists the GPUs that each rank sees. GPUs near the rank's CPUs come first, because ranks may have other CPU masks.
 Wishes wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   Wishes wishes;
   for (const auto& rank : ranks) {
@@ -145,8 +144,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   };
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks choose near cores before any rank gets far cores: first cores of the GPU's NUMA node, then of its
-  // package.
+  // All ranks choose near cores before any rank gets far cores: first of the GPU's NUMA node, then of its package.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });

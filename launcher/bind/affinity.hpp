@@ -39,8 +39,7 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  /// --cpu-map: element i has the CPUs for the i-th rank of the node. Ranks without an element are bound as without a
-  /// map.
+  /// --cpu-map: element i has the CPUs for rank i of the node. Ranks without an element are bound as without a map.
   std::vector<CpuSet> cpu_map = {};
 };
 
@@ -70,8 +69,7 @@ struct Binding {
 /// - if ranks of the node share GPUs, because the node then has more ranks than GPUs have indices,
 /// - or if the rank sees instances of GPUs, because CUDA shows a process at most one instance.
 struct GpuView {
-  /// The value for CUDA_VISIBLE_DEVICES, or for AMD's GPUs ROCR_VISIBLE_DEVICES. No value: the variable stays
-  /// unchanged.
+  /// The value for CUDA_VISIBLE_DEVICES, or for AMD's GPUs ROCR_VISIBLE_DEVICES. No value: it stays unchanged.
   std::optional<std::string> visible_devices;
   int index = -1;         ///< index of the rank's GPU in its view; -1: no GPU
   bool is_alone = false;  ///< the program gets LOCAL_RANK 0 and LOCAL_WORLD_SIZE 1
@@ -83,8 +81,7 @@ struct GpuView {
   }
 };
 
-/// Chooses what the program sees of the granted `gpus`. `intra_rank` is the rank's position among the ranks of the
-/// node.
+/// Chooses what the program sees of the granted `gpus`. `intra_rank` is the rank's position on the node.
 [[nodiscard]] GpuView view_gpus(const std::vector<VisibleGpu>& gpus, const Binding& binding, int intra_rank,
                                 bool one_visible);
 

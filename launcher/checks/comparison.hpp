@@ -53,8 +53,7 @@ struct OddNodes {
 
 enum class NoValue { kSkip, kReport };
 
-/// kEachKind compares nodes with GPUs for the job among themselves, and the other nodes among themselves, because the
-/// two kinds differ in many facts.
+/// kEachKind compares nodes with GPUs for the job apart from other nodes, because the kinds differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
 /// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes", where `finding` has WHAT. With kReport,
@@ -67,8 +66,7 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for each node; report(finding) adds a finding. Equal findings are listed once, with all
-/// their hosts.
+/// Calls look(node, report) for each node; report(finding) adds a finding. Equal findings become one with all hosts.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;

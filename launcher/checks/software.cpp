@@ -60,8 +60,7 @@ const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference, which explains
-/// others.
+/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),

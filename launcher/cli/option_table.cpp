@@ -70,8 +70,7 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets the member `kMember`. A bool becomes true by a flag, or by the second of two choices; a text gets the last
-/// value.
+/// Sets `kMember`. A bool becomes true by a flag, or by the second of two choices; a text gets the last value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

@@ -1,5 +1,4 @@
-/// The group of processes that exchange messages, as one rank sees it. The ranks of a node connect to its first rank,
-/// the leader.
+/// The group of processes that exchange messages, as one rank sees it. A node's first rank is its leader.
 #pragma once
 
 #include <chrono>
@@ -56,8 +55,7 @@ struct Group {
 /// Claims `text` until this process ends. Returns true if no other process of this node has claimed it. Call this once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
-/// Tests connections to all endpoints at once, for at most `patience`. An accepted connection gives an empty text, any
-/// other the reason.
+/// Connects to all endpoints at once, for at most `patience`. A connection gives an empty text, any other the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 

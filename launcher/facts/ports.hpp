@@ -27,8 +27,7 @@ inline constexpr const char* kActivePort = "ACTIVE";
 /// Whether the port called `name` belongs to an InfiniBand or RoCE device.
 [[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Lists the ports of InfiniBand and RoCE devices, then of Ethernet hardware, each sorted by name, from sys below
-/// `root`.
+/// Lists the ports of InfiniBand and RoCE, then of Ethernet hardware, each sorted by name, from sys below `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 
 /// The first active port of an InfiniBand or RoCE device, from 1; 1 if none is active, no value without the device.

@@ -81,8 +81,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI that the script names: mpi4py, or that of a program in the script which needs an MPI. Empty if there is
-/// none.
+/// The MPI that the script names: mpi4py, or that of a program in the script which needs one. Empty if there is none.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

@@ -1,5 +1,4 @@
-/// The GPU errors in the kernel's log (XIDs of NVIDIA's driver) that mean broken hardware. Other XIDs come from
-/// programs.
+/// The GPU errors in the kernel's log (XIDs of NVIDIA's driver) that mean broken hardware, not broken programs.
 #pragma once
 
 #include <string_view>

@@ -24,8 +24,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The status of libpmix's answer. The callback owns the object, because the answer may come after the requester has
-/// given up.
+/// The status of libpmix's answer. The callback owns the object, because the requester may have given up.
 using Answer = std::promise<pmix::Status>;
 
 void on_fence(pmix::Status status, void* context) {
@@ -90,8 +89,7 @@ void keep_connections_of(const std::function<void()>& connect) {
 
 constexpr std::chrono::seconds kMargin{2};  ///< a fence needs this time after its time-out to find the missing ranks
 
-/// While an object lives, the watchdog limits the time of a call of libpmix, which would wait forever for a hung
-/// server.
+/// While an object lives, the watchdog limits a call of libpmix, which would wait forever for a hung server.
 class WatchedCall {
  public:
   explicit WatchedCall(Watchdog& watchdog) : watchdog_(watchdog) { watchdog.begin(""); }

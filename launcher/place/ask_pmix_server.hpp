@@ -22,9 +22,8 @@ namespace mn::launcher {
                                         std::chrono::milliseconds patience);
 
 /// Frees all locks in the shared-memory store ("ds21") of a PMIx 3 or 4 server. Clients take one lock for each rank of
-/// the node, and never free it, so the program, its rank's second client, would fail ("getting local rank failed" in
-/// MPI_Init). Two clients with one lock only wait for each other. Returns false if a store's locks have an unexpected
-/// layout.
+/// the node, and never free it, so the rank's second client would fail ("getting local rank failed" in MPI_Init). Two
+/// clients with one lock only wait for each other. Returns false if a store's locks have an unexpected layout.
 [[nodiscard]] bool free_locks_of_store();
 
 }  // namespace mn::launcher

@@ -14,8 +14,7 @@ namespace {
 
 // The following functions find the placement of a rank by environment variables alone.
 
-/// Chooses, among the launchers whose rank variable is set, the launcher with the most variables. Null if there is
-/// none.
+/// Chooses the launcher with the most variables among those whose rank variable is set; null if there is none.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   // A launcher may set the rank variable of another launcher (PALS sets PMI_RANK), but not all variables.
   const auto count = [&](const LauncherVariables& names) {

@@ -30,8 +30,7 @@ struct Layout {
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
 };
 
-/// Rank i runs on the node with the launcher's number ids[i] and the name names[i]. Different nodes may have equal
-/// names.
+/// Rank i runs on the node number ids[i] of the launcher, named names[i]. Different nodes may have equal names.
 [[nodiscard]] Layout make_layout(std::span<const int> ids, std::span<const std::string> names);
 
 enum class Launcher {

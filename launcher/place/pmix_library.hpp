@@ -15,8 +15,7 @@
 
 namespace mn::launcher {
 
-/// What mnlaunch uses of the PMIx client interface, laid out as in the PMIx Standard since version 3
-/// (https://pmix.org).
+/// What mnlaunch uses of the PMIx client interface, as in the PMIx Standard since version 3 (https://pmix.org).
 namespace pmix {
 
 using Status = int;

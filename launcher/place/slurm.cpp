@@ -15,8 +15,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The first host with ranks in LSF's host file, which has a line for each slot. Under jsrun, the first is the launch
-/// node.
+/// The first host with ranks in LSF's host file, one line for each slot. Under jsrun, the first is the launch node.
 std::string first_host_of_lsf(const std::string& file, const Variables& variables) {
   std::ifstream lines(file);
   std::string first;

@@ -19,8 +19,7 @@ namespace mn::launcher {
 /// The ranks of the step's tasks on this node, by SLURM_LOCALID. Empty if SLURM_GTIDS is unset or malformed.
 [[nodiscard]] std::vector<int> tasks_on_node(const Variables& variables);
 
-/// The step's nodes, by SLURM_NODEID. Empty if the variables do not name each node once. Throws UsageError with the
-/// text of a malformed list.
+/// The step's nodes, by SLURM_NODEID. Empty if not each node is named once. Throws UsageError for a malformed list.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
 /// The first node on which ranks of a batch job of Slurm, PBS or LSF run. Empty if no variable names the nodes.

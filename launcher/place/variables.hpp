@@ -1,5 +1,4 @@
-/// A snapshot of the environment variables. Functions take the snapshot as an argument instead of calling getenv(), so
-/// tests can choose the variables.
+/// A snapshot of the environment variables, which functions take as an argument, so that tests can choose them.
 #pragma once
 
 #include <map>
@@ -35,8 +34,7 @@ class Variables {
     const auto found = values_.find(name);
     return found == values_.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
   }
-  /// The variable as a whole number; no value if it is unset or empty. Throws a UsageError that names a malformed
-  /// variable.
+  /// The variable as a whole number; no value if it is unset or empty. Throws UsageError with the name of a bad one.
   [[nodiscard]] std::optional<int> number(const std::string& name) const {
     const auto text = get(name);
     if (!text) return std::nullopt;

@@ -1,5 +1,4 @@
-/// Runs round 3 of a start, and turns the failure of one rank into the verdict for all ranks, which one of them, the
-/// speaker, prints.
+/// Runs round 3 of a start, and turns the failure of one rank into the verdict for all, printed by the speaker.
 #pragma once
 
 #include <functional>

@@ -21,8 +21,7 @@ namespace mn::launcher {
 /// Makes the finding that several processes claim to be the rank `rank`. `hosts` has the host of each such process.
 [[nodiscard]] Finding doubled_rank(const std::vector<std::string>& hosts, int rank);
 
-/// Notes that the rank `rank` is missing from a round: adds the rank to absence.late or to absence.ended, by the reason
-/// in `missing`.
+/// Notes that the rank `rank` is missing from a round, in absence.late or absence.ended, by the reason in `missing`.
 void note_absence(AbsentRanks& absence, const Part& missing, int rank);
 
 /// Collects, on the root, the ranks that are missing from a round.
@@ -34,9 +33,8 @@ class MissingRanks {
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
   /// Whether `rank` is missing from the round. A missing rank gets no answer, so it cannot print the verdict.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
-  /// The findings about the missing ranks; empty if no rank is missing. `known` has the numbers of all missing ranks if
-  /// the caller knows them. If `known` is not empty, the findings name these ranks instead of the ranks that note() has
-  /// added.
+  /// The findings about the missing ranks; empty if no rank is missing. If `known` is not empty, it has the numbers of
+  /// all missing ranks, and the findings name them instead of the ranks that note() has added.
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
 

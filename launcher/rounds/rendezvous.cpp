@@ -55,8 +55,7 @@ std::string key_of_user(const Variables& variables) {
 /// A text that the ranks of a Slurm step know and other users can hardly guess: MN_LAUNCH_KEY, and the port of srun.
 std::string secret_of_step(const Variables& variables) {
   std::string text = key_of_user(variables);
-  // Each component of a heterogeneous step has another port. SLURM_SRUN_COMM_PORT differs between the ranks of a step
-  // on more than 48 nodes.
+  // Parts of a heterogeneous step have different ports. SLURM_SRUN_COMM_PORT differs in steps on more than 48 nodes.
   if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
   return text;
 }

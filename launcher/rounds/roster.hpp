@@ -31,8 +31,7 @@ struct Roster {
   std::vector<std::string> hosts;
   double answered_at = 0;  ///< on the root: time of its answer in round 1, in seconds since the epoch
 
-  /// On the root: returns the rank that prints the verdict, which is the lowest rank among the ranks that are not
-  /// missing.
+  /// On the root: returns the rank that prints the verdict: the lowest rank that is not missing.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
@@ -54,8 +53,7 @@ struct ThisRank {
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
   [[nodiscard]] BindingOptions binding_options() const {
-    // On a single machine without a scheduler, ranks may share GPUs and only get a warning, because the user cannot ask
-    // for more GPUs there.
+    // On a single machine without a scheduler, ranks may share GPUs, with a warning, because the user cannot get more.
     const bool may_share = options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
     return {.bind_cores = options.bind, .oversubscribe_gpu = may_share, .cpu_map = options.cpu_map};
   }

@@ -1,5 +1,4 @@
-/// The messages that ranks, leaders of nodes and the root exchange in the rounds of a start. Messages are encoded as
-/// CBOR.
+/// The messages, encoded as CBOR, that ranks, leaders of nodes and the root exchange in the rounds of a start.
 #pragma once
 
 #include <optional>
@@ -28,8 +27,7 @@ struct Failure {
   MN_NEEDED_FIELDS(rank, exit_code);
 };
 
-/// The ranks of one node that are missing from a round. If the number of a missing rank is not known, -1 stands for the
-/// rank.
+/// The ranks of one node that are missing from a round. A rank whose number is not known is -1.
 struct AbsentRanks {
   std::vector<int> late;   ///< did not come in time
   std::vector<int> ended;  ///< came, and ended
@@ -121,8 +119,7 @@ struct VerdictShare {
   MN_NEEDED_FIELDS(verdict, binding);
 };
 
-// The following struct is the message of round 3. It tells whether every rank could prepare its start. The root answers
-// with a Decision.
+// The message of round 3: whether every rank could prepare its start. The root answers with a Decision.
 
 struct Readiness {
   std::vector<Failure> failures;
@@ -137,13 +134,11 @@ template <typename Message>
   nlohmann::json::to_cbor(json_fields::write(message), bytes);
   return bytes;
 }
-/// Decodes `bytes` into one of the structs above. Throws DataError. The error's text begins with `what`, which names
-/// the message.
+/// Decodes `bytes` into one of the structs above. Throws DataError, whose text begins with `what`, the message's name.
 template <typename Message>
 [[nodiscard]] Message from_message(std::string_view bytes, const std::string& what) try {
   Message message;
-  // The bytes come from another process. parse_cbor() limits how deep the document is nested, so a malicious message
-  // cannot exhaust the stack.
+  // The bytes come from another process. parse_cbor() limits the depth, so no malicious message exhausts the stack.
   json_fields::read(parse_cbor(bytes, what), "", message);
   return message;
 } catch (const DataError& error) {

@@ -13,8 +13,7 @@
 
 namespace mn::launcher {
 
-/// The error that the checks do not let the job start. If the text is empty, this rank prints nothing, because a
-/// different rank prints the reason.
+/// The error that the checks do not let the job start. If the text is empty, a different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;
@@ -34,9 +33,8 @@ struct Verdict {
 /// Returns the verdict that the job does not start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
-/// Runs the checks and returns the verdict. `here` is the placement of the rank that decides. `program_exit` is 126 or
-/// 127 if this rank cannot run the program, else 0. If no node can run the program, `program_exit` becomes the exit
-/// code of the verdict.
+/// Runs the checks and returns the verdict. `here` is the deciding rank's placement. `program_exit` is 126 or 127 if
+/// this rank cannot run the program, else 0; if no node can, it becomes the exit code of the verdict.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

@@ -1,5 +1,4 @@
-/// The self test's report. Each test adds its result to the report. If a test hangs, the thread of the timer prints the
-/// report with the results so far.
+/// The self test's report, to which each test adds its result. If a test hangs, the timer's thread prints it.
 #pragma once
 
 #include <atomic>

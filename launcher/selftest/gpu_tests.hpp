@@ -1,5 +1,4 @@
-/// The tests of GPUs in the self test. The CUDA driver is loaded at run time, so the same build also runs on machines
-/// without GPUs.
+/// The self test's tests of GPUs. The CUDA driver is loaded at run time, so the build also runs without GPUs.
 #pragma once
 
 #include <optional>
@@ -14,8 +13,7 @@ struct OwnDevice {
   std::optional<Device> device;  ///< no value: the communicator's default device
   std::string problem;           ///< why the rank cannot use the GPU of MN_DEVICE; else empty
 };
-/// Returns the device that MN_DEVICE names. If the device is a GPU that CUDA does not see, returns the CPU and the
-/// reason.
+/// Returns the device that MN_DEVICE names; for a GPU that CUDA does not see, the CPU and the reason.
 [[nodiscard]] OwnDevice device_of_this_rank();
 
 /// The main function of the child process that probe_cuda_aware() starts. The process sends GPU memory to itself with
@@ -33,8 +31,7 @@ struct NcclResult {
   std::string result;         ///< "passed", "FAILED: …" or why there is nothing to test
   double allreduce_gb_s = 0;  ///< bus bandwidth; 0: not measured
 };
-/// Collective: checks the sums of NCCL's allreduce and measures its bandwidth. May throw CommError on a single rank,
-/// while the remaining ranks succeed.
+/// Collective: checks NCCL's allreduce and measures its bandwidth. May throw CommError on a single rank.
 [[nodiscard]] NcclResult test_nccl(const Communicator& comm);
 
 }  // namespace mn::selftest

@@ -1,5 +1,4 @@
-/// Pure functions that combine the self test's results, compare them with an earlier report, and turn the report into
-/// text.
+/// Pure functions that combine the self test's results, compare them with earlier ones, and write the report's text.
 #pragma once
 
 #include <map>
@@ -16,8 +15,7 @@ namespace mn::selftest {
 /// The word with which the result of a failed test begins.
 inline constexpr const char* kFailed = "FAILED";
 
-/// Combines the results of all ranks: one text if they are equal, else a list with the hosts of each, failures first.
-/// Empty results are left out.
+/// Combines the ranks' results: one text if they are equal, else a list with the hosts of each, failures first.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
 /// Returns the launcher's name for each rank's host, from `placement`; MPI's names if the two do not match one to one.

@@ -13,8 +13,7 @@
 
 namespace mn::launcher {
 
-/// Forks. Returns only in the child process, which becomes the program. A line ends with \n or \r, or after 64 KiB.
-/// Throws Error.
+/// Forks. Returns only in the child, which becomes the program. A line ends with \n, \r or after 64 KiB. Throws Error.
 void label_output(const std::string& label);
 
 }  // namespace mn::launcher

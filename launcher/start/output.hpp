@@ -1,5 +1,4 @@
-/// Opens the files for a rank's standard output and standard error, by the pattern of --output
-/// (cli/output_pattern.hpp).
+/// Opens the files for a rank's standard output and error, by the pattern of --output (cli/output_pattern.hpp).
 #pragma once
 
 #include <string>

@@ -28,8 +28,7 @@ struct PreparedStart {
   std::vector<KeptLink> links;
 };
 
-/// Binds the process to its CPUs and memory, and opens the output files. These steps can fail on a single rank. Throws
-/// Error.
+/// Binds the process to its CPUs and memory, and opens the output files. May fail on a single rank. Throws Error.
 [[nodiscard]] PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome);
 
 /// Exports variables, and replaces this process by the program or, with --doctor, by the self test. Throws Error.

@@ -44,15 +44,13 @@ class Nvml {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Returns the two values that the function stores through its last arguments, for example the present and the next
-  /// mode.
+  /// Returns the two values that the function stores through its last arguments, as the present and the next mode.
   template <typename Value>
   [[nodiscard]] std::optional<std::pair<Value, Value>> pair(const char* name, Device device) const {
     std::pair<Value, Value> result;
     return call(name, device, &result.first, &result.second) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Returns the text that the function writes to a buffer. Its last two arguments are the buffer and the buffer's
-  /// size.
+  /// Returns the text that the function writes to the buffer, whose address and size are its last arguments.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -127,8 +125,7 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
 }
 
 constexpr unsigned kMigEnabled = 1;
-// Reasons for slow clocks that mean a fault: the hardware in general, its heat, its power brake, or the driver's heat
-// limit.
+// Reasons for slow clocks that mean a fault: the hardware, its heat, its power brake, or the driver's heat limit.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
