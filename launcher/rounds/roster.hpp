@@ -31,7 +31,7 @@ struct Roster {
   std::vector<std::string> hosts;
   double answered_at = 0;  ///< on the root: time of its answer in round 1, in seconds since the epoch
 
-  /// On the root: returns the rank that prints the verdict: the lowest rank that is not missing.
+  /// On the root: returns the lowest rank that is not missing, which prints the verdict.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };

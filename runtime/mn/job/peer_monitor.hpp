@@ -121,7 +121,7 @@ class PeerMonitor {
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
   /// Starts a survey, unless a survey is under way. Any thread may call the function.
   void start_survey() noexcept;
-  /// True if the last survey has reached rank 0, which judges it, or the parent on the way. For any thread.
+  /// True if the last survey has reached rank 0, which judges it, or the parent on the way. Any thread may ask.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// Announces that the calling rank reports the job's end, so that all remaining ranks end without a message. Returns
   /// once all ranks have silenced their stderr, or after 0.5 s. Any thread may call the function.

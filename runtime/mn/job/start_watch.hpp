@@ -34,7 +34,7 @@ class StartWatch {
   /// Tells the neighbors that MPI is up, unless an exception unwinds the stack.
   ~StartWatch();
 
-  /// Announces this rank's report of the end; all other ranks then end without a message. For any thread.
+  /// Announces this rank's report of the end; all other ranks then end without a message. Any thread may call.
   void announce_report() const noexcept;
 
  private:

@@ -59,7 +59,7 @@ class CallTimeouts {
   [[nodiscard]] bool has_failed();
   /// Why the communicator cannot be used any more. Empty if it can be used. Any thread may call failure().
   [[nodiscard]] std::string failure() const;
-  /// Gives up the communicator: tells all ranks, and ends this rank's call if it has a time-out. For any thread.
+  /// Gives up the communicator: tells all ranks, and ends this rank's timed call. Any thread may call abort().
   void abort(const std::string& reason);
 
  private:

@@ -88,8 +88,7 @@ class Nccl {
   /// Collective: returns true if the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
   /// Collective: makes a communicator of the ranks that pass the same `color`, ordered by `key`; null for a negative
-  /// one. All its work must be on `stream`. First waits for `stream`, because NCCL cannot split a communicator that
-  /// works.
+  /// one. All its work must be on `stream`. The call waits for `stream`, because NCCL splits no communicator at work.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const NcclLimits& limits, const CudaStream& stream);
 
   /// Calls `call` with NCCL's communicator and returns its result. The call runs on a separate thread, because it may
