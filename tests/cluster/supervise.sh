@@ -22,13 +22,13 @@ supervised 3 2 sh -c '[ $RANK = 1 ] && exit 3; sleep 20'
 supervised 137 2 sh -c '[ $RANK = 1 ] && kill -KILL $$; sleep 20'
 supervised 75 1 sh -c '[ $RANK = 1 ] && kill -TERM $$; sleep 20'
 
-# A signal to supervise alone, as `scancel --batch` sends it: ranks save at the one that they get.
+# A signal to supervise alone, as `scancel --batch` sends it: ranks save when they get it. Slurm sends the signal to the
+# children of a rank first, so a rank must not end with its child.
 echo 'supervise, signals'
 cat >saving <<'RANK'
 trap 'touch "saved.$RANK"; exit 75' USR1
 touch "up.$RANK"
-sleep 30 &
-wait
+while true; do sleep 0.1; done
 RANK
 for signal in TERM HUP INT; do
   rm -f up.* saved.* supervisor
