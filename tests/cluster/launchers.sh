@@ -38,8 +38,7 @@ shows 'srun --mpi=pmi2' "$four" srun -Q --mpi=pmi2 -N2 --ntasks-per-node=2
 compared 'srun --mpi=pmi2'
 
 echo 'heterogeneous step'
-timeout -k 5 60 srun -Q -N1 -n2 -w vn1 "$mnlaunch" --show true : -N1 -n1 -w vn2 "$mnlaunch" --show true >table 2>errors ||
-  fail "heterogeneous step: $(cat table errors)"
+run_components -N1 -n2 -w vn1 "$mnlaunch" --show true : -N1 -n1 -w vn2 "$mnlaunch" --show true
 same 'heterogeneous step' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1' "$(placement table)"
 
 printf 'vn1 slots=2\nvn2 slots=2\n' >hostfile

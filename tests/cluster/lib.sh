@@ -62,6 +62,20 @@ within() {
   done
 }
 
+# run_components SRUN ARGUMENTS…: runs a step of several components; its output goes to the files table and errors. With
+# PMIx, the srun of Slurm 22.05 at times hangs after all tasks have ended (pmixp_abort_agent_stop waits for a thread that is
+# gone), and only SIGKILL ends srun. That counts as a success: the caller sees in `table` whether every task has run.
+run_components() {
+  local status=0
+  timeout -k 2 30 srun -Q "$@" >table 2>errors || status=$?
+  if [ $status = 137 ]; then
+    echo '  srun hangs after the end of its tasks'
+    scancel --quiet --user=root
+  elif [ $status != 0 ]; then
+    fail "a step of several components: status $status: $(cat table errors)"
+  fi
+}
+
 # submit SBATCH ARGUMENTS…: submits, waits for the job's end; prints its number. False if the job failed.
 submit() {
   local job attempt

@@ -39,8 +39,7 @@ shows 'arbitrary' $'0 vn2 0 0\n1 vn1 0 1\n2 vn2 1 0\n3 vn3 0 2' env SLURM_HOSTFI
 
 echo 'a step of three components'
 component=("$mnlaunch" --show sh -c "$tell")
-timeout -k 5 60 srun -Q -N1 -n2 -w vn2 "${component[@]}" : -N1 -n1 -w vn3 "${component[@]}" : -N1 -n2 -w vn1 "${component[@]}" \
-  >table 2>errors || fail "three components: $(cat table errors)"
+run_components -N1 -n2 -w vn2 "${component[@]}" : -N1 -n1 -w vn3 "${component[@]}" : -N1 -n2 -w vn1 "${component[@]}"
 three=$'0 vn2 0 0\n1 vn2 1 0\n2 vn3 0 1\n3 vn1 0 2\n4 vn1 1 2'
 same 'three components: table' "$three" "$(placement table)"
 same 'three components: variables' "$three" "$(sed -n 's/^told //p' table | sort -n)"
