@@ -13,8 +13,11 @@ struct FixedCall;
 /// and dtypes only once. Without FixedForms each call first exchanges 24 bytes between the hosts of all ranks; on GPUs
 /// with NCCL this exchange is the only time when the host waits for other ranks.
 ///
-///     mn::FixedForms forms;  // on every rank while (auto batch = loader.next()) { const auto pass = forms.pass();
-/// loss_of(mn::all_gather(comm, model(batch->data))).backward(); }
+///     mn::FixedForms forms;  // on every rank
+///     while (auto batch = loader.next()) {
+///       const auto pass = forms.pass();
+///       loss_of(mn::all_gather(comm, model(batch->data))).backward();
+///     }
 ///
 /// The calls of the first pass exchange forms. In later passes every rank must repeat the calls of its first pass, with
 /// tensors of the same forms; a tensor must need gradients in every pass or in none. If a rank makes a different call,
