@@ -173,7 +173,7 @@ const Command& checked_command(const std::string& name, std::size_t arguments) {
   return *command;
 }
 
-void check_options_of(const Command& command, const std::vector<const char*>& words) {
+void check_options_of(const Command& command, std::span<const char* const> words) {
   Settings ignored;
   const Options own = options_for(&command, ignored);
   for (const std::string_view word : words) {

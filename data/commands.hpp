@@ -83,7 +83,7 @@ struct Command {
 
 /// Checks the options among `words`, the words of the command line. Throws UsageError for an option that only commands
 /// other than `command` have.
-void check_options_of(const Command& command, const std::vector<const char*>& words);
+void check_options_of(const Command& command, std::span<const char* const> words);
 
 /// The options of `command`, or of all commands if `command` is null. Parsing writes into `settings`.
 [[nodiscard]] Options options_for(const Command* command, Settings& settings);

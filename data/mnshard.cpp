@@ -21,15 +21,14 @@ void print_version() {
 
 int run(int argc, char** argv) {
   Settings settings;
-  const auto [arguments, given] = split_command_line(argc, argv);
-  const Command* known = arguments.empty() ? nullptr : find_command(arguments[0]);
-  if (known != nullptr) check_options_of(*known, given);
-  Options options = options_for(known, settings);
-  const auto action = options.parse(static_cast<int>(given.size()), given.data());
+  std::vector<std::string> arguments;
+  const auto action = options_for(nullptr, settings).parse(argc, argv, &arguments);
   if (action == Options::Action::kVersion) return print_version(), 0;
-  if (action == Options::Action::kHelp) return std::cout << options.help(), 0;
+  const Command* known = arguments.empty() ? nullptr : find_command(arguments[0]);
+  if (action == Options::Action::kHelp) return std::cout << options_for(known, settings).help(), 0;
   if (arguments.empty()) throw UsageError("a command is missing; see mnshard --help");
   const Command& command = checked_command(arguments[0], arguments.size() - 1);
+  check_options_of(command, std::span(argv, static_cast<std::size_t>(argc)));
   return command.run(Arguments(arguments).subspan(1), settings);
 }
 

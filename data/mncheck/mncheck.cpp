@@ -250,8 +250,8 @@ int run_command(const std::vector<std::string>& words, const Settings& settings)
 int run(int argc, char** argv) {
   Settings settings;
   Options options = make_options(settings);
-  const auto [words, given] = split_command_line(argc, argv, {"--all"});
-  const auto action = options.parse(static_cast<int>(given.size()), given.data());
+  std::vector<std::string> words;
+  const auto action = options.parse(argc, argv, &words);
   if (action == Options::Action::kVersion) return std::cout << "mncheck " MN_VERSION "\n", 0;
   if (action == Options::Action::kHelp) return std::cout << options.help(), 0;
   return run_command(words, settings);

@@ -53,8 +53,8 @@ void check_replaceable(const std::filesystem::path& path) {
 int run(int argc, char** argv) {
   mn::report::Settings settings;
   mn::Options options = mn::report::make_options(settings);
-  const auto [words, given] = mn::split_command_line(argc, argv, {"--calls"});
-  const auto action = options.parse(static_cast<int>(given.size()), given.data());
+  std::vector<std::string> words;
+  const auto action = options.parse(argc, argv, &words);
   if (action == mn::Options::Action::kVersion) return std::cout << "mnreport " MN_VERSION "\n", 0;
   if (action == mn::Options::Action::kHelp) return std::cout << options.help(), 0;
   const std::vector<std::filesystem::path> outs(words.begin(), words.end());

@@ -135,13 +135,26 @@ TEST_F(OptionsTest, BadValuesAreNamed) {
 }
 
 TEST_F(OptionsTest, MissingValueIsNamed) {
-  EXPECT_THAT(error_of({"--epoch"}), HasSubstr("--epoch"));
+  EXPECT_EQ(error_of({"--epoch"}), "--epoch needs a value");
   EXPECT_EQ(error_of({"--epoch", "--batchsize", "5"}), "--epoch needs a value");
 }
 
 TEST_F(OptionsTest, StrayWordIsAnError) {
   EXPECT_EQ(error_of({"--epoch", "3", "4"}), "unexpected argument \"4\"; options begin with --");
   EXPECT_EQ(error_of({"-e", "3"}), "unexpected argument \"-e\"; options begin with --");
+}
+
+TEST_F(OptionsTest, WordsAreKeptApartFromOptions) {
+  const char* const given[] = {"mntool", "merge", "--epoch", "2", "--deterministic", "b", "--seed=3", "c", "--help"};
+  std::vector<std::string> words;
+  EXPECT_EQ(options_.parse(std::size(given), given, &words), Options::Action::kHelp);
+  EXPECT_THAT(words, ElementsAre("merge", "b", "c"));
+  words.clear();
+  const char* const off[] = {"mntool", "--deterministic", "off", "--resume", "here", "x"};
+  EXPECT_EQ(options_.parse(std::size(off), off, &words), Options::Action::kRun);
+  EXPECT_THAT(words, ElementsAre("x"));
+  EXPECT_EQ(resume_, "here");
+  EXPECT_FALSE(deterministic_);
 }
 
 TEST_F(OptionsTest, CommandLineWinsOverFile) {

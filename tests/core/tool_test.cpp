@@ -1,7 +1,5 @@
-#include <iterator>
 #include <stdexcept>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
@@ -11,21 +9,8 @@
 namespace mn {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
-
-TEST(Tool, AnOptionTakesTheNextWordUnlessItStandsAlone) {
-  const char* const given[] = {"mntool", "merge", "--out", "a", "--all", "b", "--size=3", "c", "--help"};
-  const CommandLine line = split_command_line(std::size(given), given, {"--all"});
-  EXPECT_THAT(line.words, ElementsAre("merge", "b", "c"));
-  EXPECT_THAT(line.options, ElementsAre(given[0], given[2], given[3], given[4], given[6], given[8]));
-}
-
-TEST(Tool, TheLastOptionMayLackItsValue) {
-  const char* const given[] = {"mntool", "--out"};
-  EXPECT_THAT(split_command_line(std::size(given), given).options, ElementsAre(given[0], given[1]));
-}
 
 TEST(Tool, AnErrorIsOneLineAndTheExitStatus) {
   EXPECT_EQ(run_tool("mntool", [] { return 5; }), 5);

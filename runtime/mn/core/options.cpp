@@ -1,5 +1,5 @@
-// Boost.Program_options only splits the command line. Names and values are checked here, because each error must show
-// the option as written by the user, and the option's origin: the command line, or a file and line.
+// Boost.Program_options only writes the text of --help. The command line is split here, because each error must show the
+// option as written by the user, and the option's origin: the command line, or a file and line.
 
 #include <mn/core/options.hpp>
 
@@ -27,6 +27,10 @@ constexpr const char* kConfig = "config";
 constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
 
+// The values of an option that add_flag() has added.
+constexpr const char* kOn = "on";
+constexpr const char* kOff = "off";
+
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
 std::int64_t whole_number(const std::string& text) {
@@ -44,7 +48,7 @@ double real_number(const std::string& text) {
 }
 
 bool asks_for_nothing(const std::string& value) {
-  return value.empty() || value == "off" || parse_number<double>(value) == 0.0;
+  return value.empty() || value == kOff || parse_number<double>(value) == 0.0;
 }
 
 /// The shortest text that from_chars() reads back as the same number.
@@ -98,10 +102,10 @@ void Options::add_list(const std::string& name, std::vector<std::string>& target
 
 void Options::add_flag(const std::string& name, bool& target, const std::string& help) {
   auto set = [&target](const std::string& text) {
-    if (text != "on" && text != "off") throw UsageError("is neither on nor off");
-    target = text == "on";
+    if (text != kOn && text != kOff) throw UsageError("is neither on nor off");
+    target = text == kOn;
   };
-  options_.push_back({name, "on|off", help, "on", "", set, [&target] { return target ? "on" : "off"; }});
+  options_.push_back({name, "on|off", help, kOn, "", set, [&target] { return target ? kOn : kOff; }});
 }
 
 void Options::add_alias(const std::string& alias, const std::string& name, const std::string& bare) {
@@ -114,10 +118,10 @@ void Options::set_bare(const std::string& name, const std::string& bare) {
   option->bare = bare;
 }
 
-Options::Action Options::parse(int argc, const char* const* argv) {
+Options::Action Options::parse(int argc, const char* const* argv, std::vector<std::string>* words) {
   for (Option& option : options_) option.initial = option.get();
   is_parsed_ = true;
-  const std::vector<Setting> given = read_command_line(argc, argv);
+  const std::vector<Setting> given = read_command_line(argc, argv, words);
   given_.clear();
   for (const Setting& setting : given) given_.push_back(setting.name);
   const auto asks_for = [&](const char* name) { return std::ranges::find(given, name, &Setting::name) != given.end(); };
@@ -175,50 +179,33 @@ const Options::Option& Options::known(const std::string& name, const std::string
   throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
 }
 
-// Boost takes an optional value only after "=". Therefore this function changes, for example, "--resume PATH" to
-// "--resume=PATH".
-std::vector<std::string> Options::join_optional_values(int argc, const char* const* argv) const {
-  std::vector<std::string> words;
-  for (int i = 1; i < argc; ++i) {
-    words.emplace_back(argv[i]);
-    if (!words.back().starts_with("--")) continue;
-    const Option* option = find(std::string_view(words.back()).substr(2));
-    if (option == nullptr || option->bare.empty()) continue;
-    const bool has_value = i + 1 < argc && argv[i + 1][0] != '-' && argv[i + 1][0] != '\0';
-    words.back() += "=" + (has_value ? std::string(argv[++i]) : option->bare);
-  }
-  return words;
-}
-
-std::vector<Options::Setting> Options::read_command_line(int argc, const char* const* argv) const {
-  po::options_description description;
-  auto add = description.add_options();
-  for (const Option& option : options_) add(option.name.c_str(), po::value<std::string>());
-  add(kConfig, po::value<std::string>())(kHelp, "")(kVersion, "");
-
-  namespace style = po::command_line_style;
-  po::parsed_options parsed(&description);
-  try {
-    parsed = po::command_line_parser(join_optional_values(argc, argv))
-                 .options(description)
-                 .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
-                 .allow_unregistered()
-                 .run();
-  } catch (const po::error& error) {
-    throw UsageError(std::string(error.what()) + "; --help lists all");
-  }
+std::vector<Options::Setting> Options::read_command_line(int argc, const char* const* argv,
+                                                         std::vector<std::string>* words) const {
   std::vector<Setting> settings;
-  for (const po::option& option : parsed.options) {
-    if (option.position_key >= 0 || option.string_key.empty()) {
-      throw UsageError("unexpected argument " + quoted(option.original_tokens.at(0)) + "; options begin with --");
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (!word.starts_with("--")) {
+      if (words == nullptr) throw UsageError("unexpected argument " + quoted(argv[i]) + "; options begin with --");
+      words->emplace_back(word);
+      continue;
     }
-    if (option.unregistered) known(option.string_key, "--" + option.string_key);
-    const std::string value = option.value.empty() ? "" : option.value[0];
-    // Boost takes the next word as the value, even if the word is an option. Such a missing value is an error here.
-    if (option.original_tokens.size() > 1 && value.starts_with("--")) {
-      throw UsageError("--" + option.string_key + " needs a value");
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string shown(word.substr(0, equals));
+    const std::string name = shown.substr(2);
+    const bool is_question = name == kHelp || name == kVersion;
+    const std::string bare = is_question || name == kConfig ? "" : known(name, shown).bare;
+    const std::string_view next = i + 1 < argc ? argv[i + 1] : "--";
+    const bool has_value = bare == kOn    ? next == kOn || next == kOff
+                           : bare.empty() ? !next.starts_with("--")
+                                          : !next.empty() && !next.starts_with('-');
+    std::string value;
+    if (equals < word.size()) {
+      value = word.substr(equals + 1);
+    } else if (!is_question) {
+      if (!has_value && bare.empty()) throw UsageError(shown + " needs a value");
+      value = has_value ? argv[++i] : bare;
     }
-    settings.push_back({option.string_key, value, "--" + option.string_key});
+    settings.push_back({name, value, shown});
   }
   return settings;
 }

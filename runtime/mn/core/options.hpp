@@ -41,7 +41,7 @@ class Options {
   /// Adds an option for a list of texts. Each --name adds one text to the list; an empty text adds nothing.
   void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                 const std::string& help);
-  /// Adds an option that is on or off. --name alone means on.
+  /// Adds an option that is on or off. --name alone means on; only the next word "on" or "off" is its value.
   void add_flag(const std::string& name, bool& target, const std::string& help);
   /// Adds a second name for an option. If `bare` is not empty, --alias alone means --name=bare.
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
@@ -69,8 +69,9 @@ class Options {
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
   /// Sets the variables. Throws a UsageError that names the wrong option and its fault. If the option is unknown, the
-  /// error also names the nearest known option.
-  [[nodiscard]] Action parse(int argc, const char* const* argv);
+  /// error also names the nearest known option. Words that are neither options nor options' values are appended to
+  /// `words`; if `words` is null, such a word is an error.
+  [[nodiscard]] Action parse(int argc, const char* const* argv, std::vector<std::string>* words = nullptr);
 
   /// The text of --help: the usage, and every option.
   [[nodiscard]] std::string help() const;
@@ -101,8 +102,7 @@ class Options {
 
   const Option* find(std::string_view name) const;
   const Option& known(const std::string& name, const std::string& shown) const;
-  std::vector<std::string> join_optional_values(int argc, const char* const* argv) const;
-  std::vector<Setting> read_command_line(int argc, const char* const* argv) const;
+  std::vector<Setting> read_command_line(int argc, const char* const* argv, std::vector<std::string>* words) const;
   std::vector<Setting> read_file(const std::filesystem::path& path) const;
   void apply(const Setting& setting) const;
   const Condition* unmet_condition(const Setting& given) const;

@@ -1,7 +1,7 @@
 #include <mn/core/tool.hpp>
 
-#include <algorithm>
 #include <iostream>
+#include <string>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -10,22 +10,6 @@
 #include <mn/core/text.hpp>
 
 namespace mn {
-
-CommandLine split_command_line(int argc, const char* const* argv, const std::vector<std::string_view>& flags) {
-  CommandLine line{.words = {}, .options = {argv[0]}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (!word.starts_with("--")) {
-      line.words.emplace_back(word);
-      continue;
-    }
-    line.options.push_back(argv[i]);
-    const bool is_alone = word == "--help" || word == "--version" || word.find('=') != std::string_view::npos ||
-                          std::ranges::find(flags, word) != flags.end();
-    if (!is_alone && i + 1 < argc) line.options.push_back(argv[++i]);
-  }
-  return line;
-}
 
 int run_tool(std::string_view name, const std::function<int()>& run) {
   reset_inherited_signals();
