@@ -12,7 +12,8 @@
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/stored_dataset.hpp>
 
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
+#include "data/verify.hpp"
 
 namespace mn::data {
 namespace {
@@ -106,8 +107,6 @@ void print_fields(const ShardTable& table) {
   }
 }
 
-ShardTable table_of(const std::string& name) { return read_manifest(find_dataset(name)); }
-
 }  // namespace
 
 int run_idx(Arguments arguments, const Settings& settings) {
@@ -143,8 +142,9 @@ int run_tokens(Arguments arguments, const Settings& settings) {
 }
 
 int run_info(Arguments arguments, const Settings&) {
-  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder)) return info_index(folder);
-  const ShardTable table = table_of(arguments[0]);
+  const auto folder = find_dataset(arguments[0]);
+  if (has_hdf5_manifest(folder)) return info_index(folder);
+  const ShardTable table = read_manifest(folder);
   print_summary(table);
   std::cout << "split: " << table.split() << "\n";
   print_fields(table);
@@ -157,19 +157,16 @@ int run_info(Arguments arguments, const Settings&) {
 }
 
 int run_verify(Arguments arguments, const Settings& settings) {
-  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder))
-    return verify_index(folder, static_cast<int>(settings.threads));
-  const ShardTable table = table_of(arguments[0]);
-  const auto report = verify_dataset(table, static_cast<int>(settings.threads), show_progress);
-  for (const Damage& damage : report.damage) {
-    std::cout << "DAMAGED " << damage.file;
-    if (damage.sample >= 0) std::cout << " sample " << damage.sample;
-    std::cout << ": " << damage.what << "\n";
-  }
-  std::cout << table.folder() << ": " << report.samples << " samples, " << report.bytes << " bytes in " << report.shards
-            << " shards: " << (report.damage.empty() ? "all good" : std::to_string(report.damage.size()) + " damaged")
+  const auto folder = find_dataset(arguments[0]);
+  const auto table = read_table(folder);
+  const auto damage = verify_dataset(*table, static_cast<int>(settings.threads), show_progress);
+  for (const std::string& text : damage) std::cout << "DAMAGED " << text << "\n";
+  // HDF5 files that mn did not write need not have checksums.
+  const char* good = has_hdf5_manifest(folder) ? "all can be read" : "all good";
+  std::cout << table->folder() << ": " << table->num_samples() << " samples, " << table->total_bytes() << " bytes in "
+            << table->num_files() << " files: " << (damage.empty() ? good : std::to_string(damage.size()) + " damaged")
             << "\n";
-  return report.damage.empty() ? 0 : 1;
+  return damage.empty() ? 0 : 1;
 }
 
 int run_extract(Arguments arguments, const Settings& settings) {

@@ -57,9 +57,6 @@ int run_extract(Arguments arguments, const Settings& settings);
 
 /// Runs `mnshard info` for a folder with a manifest of indexed HDF5 files. Returns the exit status.
 int info_index(const std::filesystem::path& folder);
-/// Runs `mnshard verify` for a folder with a manifest of indexed HDF5 files: reads and decodes all blocks, and checks
-/// the filters' checksums.
-int verify_index(const std::filesystem::path& folder, int threads);
 
 struct CommandForm {
   const char* arguments;

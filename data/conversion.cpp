@@ -42,8 +42,7 @@ std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>&
 std::int64_t largest_label(const ShardReader& reader) {
   std::int64_t most = -1;
   if (!has_label(reader.header().spec)) return most;
-  for (std::int64_t i = 0; i < reader.size() && reader.is_small(1); ++i) most = std::max(most, label_of(reader, i));
-  for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(1); ++block) {
+  for (std::int64_t block = 0; block < reader.num_blocks(1); ++block) {
     most = std::max(most, range_of(DType::kInt64, *reader.load_block(1, block)).most);
   }
   return most;

@@ -138,8 +138,8 @@ std::vector<std::string> empty_classes(const ShardTable& table) {
   const FieldSpec& field = table.spec()[1];
   std::vector<bool> seen(static_cast<std::size_t>(field.num_classes));
   for (std::size_t shard = 0; shard < table.shards().size(); ++shard) {
-    const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
-    for (std::int64_t i = 0; i < reader.size(); ++i) seen.at(static_cast<std::size_t>(label_of(reader, i))) = true;
+    const auto reader = table.open_alone(shard);
+    for (std::int64_t i = 0; i < reader->size(); ++i) seen.at(static_cast<std::size_t>(label_of(*reader, i))) = true;
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < seen.size(); ++i) {

@@ -6,18 +6,17 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/hdf5_reader.hpp>
 
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
 
 namespace mn::data {
 namespace {
 
 ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
   const FieldSpec& field = table.spec()[f];
-  const auto reader = open_indexed(table, file);
+  const auto reader = table.open_alone(file);
   ClassRange range;
-  for (std::int64_t block = 0; block * reader->block_samples(f) < table.files()[file].num_samples; ++block) {
+  for (std::int64_t block = 0; block < reader->num_blocks(f); ++block) {
     const ClassRange own = range_of(field.dtype, *reader->load_block(f, block));
     range.least = std::min(range.least, own.least);
     range.most = std::max(range.most, own.most);

@@ -194,15 +194,11 @@ std::string stored_path(const fs::path& file, const fs::path& folder) {
 
 /// A hash of the values of the file's first and last sample. Chunks and filters do not affect the hash.
 std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
-  const auto reader = open_indexed(table, file);
+  const auto reader = table.open_alone(file);
   const std::int64_t last = table.files()[file].num_samples - 1;
   std::uint64_t digest = 0;
   for (std::size_t f = 0; last >= 0 && f < table.spec().fields.size(); ++f) {
-    for (const std::int64_t sample : {std::int64_t{0}, last}) {
-      const auto block = reader->load_block(f, sample / reader->block_samples(f));
-      const std::int64_t bytes = table.spec()[f].sample_bytes();
-      digest = hash64(std::span(*block).subspan(sample % reader->block_samples(f) * bytes, bytes), digest);
-    }
+    for (const std::int64_t sample : {std::int64_t{0}, last}) digest = hash64(reader->read_sample(f, sample), digest);
   }
   return digest;
 }

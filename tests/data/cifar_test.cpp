@@ -5,7 +5,7 @@
 #include <mn/core/file.hpp>
 
 #include "data/convert.hpp"
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {

@@ -4,6 +4,7 @@
 #include <mn/core/error.hpp>
 
 #include "data/label_list.hpp"
+#include "data/verify.hpp"
 #include "images_fixture.hpp"
 #include "tests/image/png_samples.hpp"
 
@@ -22,7 +23,7 @@ TEST_F(Images, EveryFileComesBackWithItsClass) {
   const auto labels = labels_by_key(result.table());
   EXPECT_EQ(labels.size(), 40u);
   for (const auto& [key, label] : labels) EXPECT_EQ("c" + std::to_string(label), key.substr(0, 2));
-  EXPECT_TRUE(verify_dataset(result.table(), 2).damage.empty());
+  EXPECT_TRUE(verify_dataset(result.table(), 2).empty());
   for (const ShardInfo& shard : result.table().shards()) EXPECT_LT(shard.bytes, 8000 + 64 * 1024);
 }
 

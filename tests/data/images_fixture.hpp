@@ -11,7 +11,7 @@
 #include <mn/data/shard_reader.hpp>
 
 #include "data/convert.hpp"
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
 #include "tests/image/jpeg_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 

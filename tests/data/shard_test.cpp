@@ -13,7 +13,7 @@
 #include <mn/data/shard_content.hpp>
 #include <mn/data/stored_dataset.hpp>
 
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
 #include "tests/data/shards_fixture.hpp"
 
 namespace mn::data {

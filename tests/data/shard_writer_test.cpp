@@ -4,7 +4,8 @@
 #include <mn/core/error.hpp>
 #include <mn/data/shard_writer.hpp>
 
-#include "data/inspect.hpp"
+#include "data/extract.hpp"
+#include "data/verify.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {
@@ -46,7 +47,7 @@ TEST_F(ShardWriterTest, FixedSamplesComeBackInOrder) {
     EXPECT_EQ(values[1], -i);
     EXPECT_EQ(sample.label, i % 3);
   }
-  EXPECT_TRUE(data::verify_dataset(table, 1).damage.empty());
+  EXPECT_TRUE(data::verify_dataset(table, 1).empty());
   EXPECT_THAT(message_of<ArgumentError>([&] { add_pair(writer, 0); }), HasSubstr("after finish"));
 }
 
@@ -64,7 +65,7 @@ TEST_F(ShardWriterTest, ImagesKeepTheirBytesAndKeys) {
   const auto sample = data::extract_sample(table, 49);
   EXPECT_EQ(sample.bytes.size(), 89u);
   EXPECT_EQ(sample.key, "image-49");
-  EXPECT_TRUE(data::verify_dataset(table, 1).damage.empty());
+  EXPECT_TRUE(data::verify_dataset(table, 1).empty());
 }
 
 TEST_F(ShardWriterTest, ALongSampleIsReadByItself) {
@@ -91,7 +92,7 @@ TEST_F(ShardWriterTest, ALongSampleIsReadByItself) {
   const auto dataset = open_dataset(out_.string());
   for (std::int64_t sample = 0; sample < 1000; ++sample) dataset->read(std::span(&sample, 1), out);
   EXPECT_LE(dataset->io().bytes, 1000 * 1007 + (300 << 10));
-  EXPECT_TRUE(data::verify_dataset(data::read_manifest(out_), 1).damage.empty());
+  EXPECT_TRUE(data::verify_dataset(data::read_manifest(out_), 1).empty());
 }
 
 TEST_F(ShardWriterTest, WithoutFinishThereIsNoDataset) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/hdf5_reader.hpp>
 #include <mn/data/hdf5_table.hpp>
 
 namespace {
@@ -46,13 +45,11 @@ void read_blocks(const std::uint8_t* data, std::size_t size, const std::string& 
   const SampleSpec spec{{{.name = "x", .dtype = kTypes[data[2] % 4], .shape = {data[2] / 4 + 1}}}};
   const Hdf5Table table("/", "train", spec, {described(data, size, spec[0], path)});
   if (Hdf5Table::parse(table.serialize()).hash() != table.hash()) __builtin_trap();
-  const auto shared = open_indexed(table, 0);
-  const Hdf5Reader& reader = *shared;
-  const std::int64_t step = reader.block_samples(0);
-  for (std::int64_t block = 0; block * step < table.num_samples(); ++block) {
+  const auto reader = table.open_alone(0);
+  for (std::int64_t block = 0; block < reader->num_blocks(0); ++block) {
     try {
-      const auto values = reader.load_block(0, block);
-      if (std::ssize(*values) != reader.samples_in(0, block) * spec[0].sample_bytes()) __builtin_trap();
+      const auto values = reader->load_block(0, block);
+      if (std::ssize(*values) != reader->samples_in(0, block) * spec[0].sample_bytes()) __builtin_trap();
     } catch (const DataError&) {
     }
   }

@@ -55,8 +55,8 @@ void put_checksums_right(std::span<std::byte> file, int fd, const std::string& p
   put_parts_right(file, header);
   write(fd, file);
   const mn::data::ShardReader reader(mn::data::open_shard(path), std::make_shared<mn::data::IoCounters>());
-  for (std::size_t f = 0; f < reader.num_fields(); ++f) {
-    for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(f); ++block) {
+  for (std::size_t f = 0; f < reader.header().fields.size(); ++f) {
+    for (std::int64_t block = 0; block < reader.num_blocks(f) && !reader.is_small(f); ++block) {
       std::vector<std::byte> bytes(reader.block_bytes(f, block));
       reader.read_blocks(f, block, 1, bytes);
       const std::uint32_t crc = mn::crc32c(bytes);
@@ -71,8 +71,7 @@ void read_field(const mn::data::ShardReader& reader, std::size_t field) {
     std::vector<std::byte> sample(reader.length(field, i));
     reader.copy_small(field, i, sample.data());
   }
-  if (reader.is_small(field)) return;
-  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(field, block);
+  for (std::int64_t block = 0; block < reader.num_blocks(field); ++block) (void)reader.load_block(field, block);
   for (std::int64_t i = 0; i < reader.size(); ++i) {
     const std::int64_t end = reader.offset_in_block(field, i) + reader.length(field, i);
     if (end > reader.block_bytes(field, reader.block_of(field, i))) __builtin_trap();
@@ -81,8 +80,8 @@ void read_field(const mn::data::ShardReader& reader, std::size_t field) {
 
 void read_all(const std::string& path) {
   const mn::data::ShardReader reader(mn::data::open_shard(path), std::make_shared<mn::data::IoCounters>());
-  for (std::size_t f = 0; f < reader.num_fields(); ++f) read_field(reader, f);
-  (void)reader.read_keys();
+  for (std::size_t f = 0; f < reader.header().fields.size(); ++f) read_field(reader, f);
+  reader.check_rest();
 }
 
 }  // namespace

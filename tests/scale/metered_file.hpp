@@ -59,14 +59,12 @@ class MeteredFile final : public data::StoredFile {
   [[nodiscard]] std::int64_t block_of(std::size_t, std::int64_t sample) const override {
     return sample / table_.block_samples();
   }
-  [[nodiscard]] std::int64_t samples_in(std::size_t, std::int64_t block) const override {
-    const std::int64_t most = table_.block_samples();
-    return std::min(most, size_ - block * most);
+  [[nodiscard]] std::int64_t first_sample(std::size_t, std::int64_t block) const override {
+    return std::min(block * table_.block_samples(), size_);
   }
-  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override {
-    return samples_in(field, block) * sample_bytes_;
+  [[nodiscard]] std::int64_t begin_of(std::size_t, std::int64_t sample) const override {
+    return sample * sample_bytes_;
   }
-  [[nodiscard]] std::int64_t offset_in_block(std::size_t, std::int64_t) const override { return 0; }
   [[nodiscard]] bool has_runs(std::size_t) const noexcept override { return true; }
   void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte>) const override {
     const std::lock_guard lock(meter_.mutex);

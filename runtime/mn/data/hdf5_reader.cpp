@@ -63,11 +63,6 @@ Hdf5Reader::Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes
   counters_->opens += 1;
 }
 
-std::int64_t Hdf5Reader::samples_in(std::size_t field, std::int64_t block) const {
-  const std::int64_t most = block_samples(field);
-  return std::min(most, facts_->num_samples - block * most);
-}
-
 void Hdf5Reader::read_bytes(std::uint64_t address, std::span<std::byte> out) const {
   file_.read_at(address, out);
   counters_->bytes += std::ssize(out);
@@ -75,32 +70,31 @@ void Hdf5Reader::read_bytes(std::uint64_t address, std::span<std::byte> out) con
 
 void Hdf5Reader::read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                              std::span<std::byte> out) const {
-  const std::int64_t first_sample = first * block_samples(field);
-  const std::int64_t samples = std::min(count * block_samples(field), size() - first_sample);
-  if (std::ssize(out) != samples * length(field, 0)) throw ArgumentError("samples need room of their length");
-  has_runs(field) ? read_contiguous(field, first_sample, out) : read_row(field, first, out);
+  const std::int64_t begin = begin_of(field, first_sample(field, first));
+  const std::int64_t end = begin_of(field, first_sample(field, first + count));
+  if (std::ssize(out) != end - begin) throw ArgumentError("samples need room of their length");
+  has_runs(field) ? read_contiguous(field, begin, out) : read_row(field, first, out);
   if (array(field).is_swapped) swap_elements(out, size_of((*spec_)[field].dtype));
 }
 
-void Hdf5Reader::read_contiguous(std::size_t field, std::int64_t first_sample, std::span<std::byte> out) const {
+void Hdf5Reader::read_contiguous(std::size_t field, std::int64_t begin, std::span<std::byte> out) const {
   const Hdf5Array& own = array(field);
   if (own.address == kNotStored) return fill(out, own.fill);
-  read_bytes(own.address + static_cast<std::uint64_t>(first_sample * length(field, 0)), out);
+  read_bytes(own.address + static_cast<std::uint64_t>(begin), out);
 }
 
 void Hdf5Reader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
   const Hdf5Array& own = array(field);
   if (!own.chunk.empty() || own.address == kNotStored) return;
-  const std::int64_t begin = std::min(first * block_samples(field), size()) * length(field, 0);
-  const std::int64_t end = std::min((first + count) * block_samples(field), size()) * length(field, 0);
+  const std::int64_t begin = begin_of(field, first_sample(field, first));
+  const std::int64_t end = begin_of(field, first_sample(field, first + count));
   if (begin < end)
     file_.will_read(own.address + static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end - begin));
 }
 
 std::string Hdf5Reader::damage(std::size_t field, std::int64_t block) const {
-  const std::int64_t first = block * block_samples(field);
-  return file_.path().string() + ": the chunk of samples " + std::to_string(first) + " to " +
-         std::to_string(first + samples_in(field, block) - 1) + " of field " + (*spec_)[field].name + " is damaged";
+  return file_.path().string() + ": the chunk of samples " + std::to_string(first_sample(field, block)) + " to " +
+         std::to_string(first_sample(field, block + 1) - 1) + " of field " + (*spec_)[field].name + " is damaged";
 }
 
 ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {

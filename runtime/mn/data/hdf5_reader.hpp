@@ -61,22 +61,15 @@ class Hdf5Reader final : public StoredFile {
   Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }
-  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t) const override {
-    return (*spec_)[field].sample_bytes();
+  [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const override {
+    return sample * (*spec_)[field].sample_bytes();
   }
 
-  [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
-    return array(field).block_samples((*spec_)[field]);
-  }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override {
     return sample / block_samples(field);
   }
-  [[nodiscard]] std::int64_t samples_in(std::size_t field, std::int64_t block) const override;
-  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override {
-    return samples_in(field, block) * length(field, 0);
-  }
-  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const override {
-    return sample % block_samples(field) * length(field, 0);
+  [[nodiscard]] std::int64_t first_sample(std::size_t field, std::int64_t block) const override {
+    return std::min(block * block_samples(field), size());
   }
   [[nodiscard]] bool has_runs(std::size_t field) const noexcept override { return array(field).chunk.empty(); }
 
@@ -87,7 +80,10 @@ class Hdf5Reader final : public StoredFile {
 
  private:
   [[nodiscard]] const Hdf5Array& array(std::size_t field) const { return facts_->arrays[field]; }
-  void read_contiguous(std::size_t field, std::int64_t first_sample, std::span<std::byte> out) const;
+  [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
+    return array(field).block_samples((*spec_)[field]);
+  }
+  void read_contiguous(std::size_t field, std::int64_t begin, std::span<std::byte> out) const;
   void read_row(std::size_t field, std::int64_t block, std::span<std::byte> out) const;
   [[nodiscard]] ByteBuffer load_chunk(std::size_t field, std::size_t number) const;
   void read_bytes(std::uint64_t address, std::span<std::byte> out) const;

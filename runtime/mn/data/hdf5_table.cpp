@@ -215,10 +215,4 @@ std::shared_ptr<const StoredFile> Hdf5Table::open(std::size_t file, File bytes,
   return std::make_shared<const Hdf5Reader>(spec(), files_[file], std::move(bytes), std::move(counters));
 }
 
-std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file) {
-  table.check_unchanged(file);
-  return std::make_shared<const Hdf5Reader>(table.spec(), table.files()[file],
-                                            File(table.path(file), File::Mode::kRead), std::make_shared<IoCounters>());
-}
-
 }  // namespace mn::data

@@ -48,10 +48,6 @@ class Hdf5Table final : public StoredTable {
   std::vector<Hdf5File> files_;
 };
 
-/// Opens a file of the table, which must outlive the reader. Throws DataError if the file is missing, or was changed
-/// after it was indexed.
-[[nodiscard]] std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file);
-
 /// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2).
 void write_hdf5_manifest(const Hdf5Table& table);
 /// Whether the folder's manifest lists indexed HDF5 files, not shards. Throws DataError if the manifest can't be read.

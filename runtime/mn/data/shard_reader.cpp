@@ -119,10 +119,6 @@ std::vector<T> ShardReader::read_array(const Extent& extent, const std::string& 
   return values;
 }
 
-std::vector<std::byte> ShardReader::read_part(const Extent& extent, const std::string& name) const {
-  return read_array<std::byte>(extent, name);
-}
-
 void ShardReader::copy_small(std::size_t field, std::int64_t sample, std::byte* out) const {
   const Field& f = fields_[field];
   if (f.sample_bytes > 0) std::memcpy(out, f.values.data() + sample * f.sample_bytes, f.sample_bytes);
@@ -133,21 +129,22 @@ std::int64_t ShardReader::block_of(std::size_t, std::int64_t sample) const {
   return std::ranges::upper_bound(block_begins_, static_cast<std::uint64_t>(sample)) - block_begins_.begin() - 1;
 }
 
-std::int64_t ShardReader::block_bytes(std::size_t field, std::int64_t block) const {
-  return begin_of(field, first_sample(block + 1)) - begin_of(field, first_sample(block));
-}
-
 void ShardReader::read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                               std::span<std::byte> out) const {
-  const std::int64_t begin = begin_of(field, first_sample(first));
-  const std::int64_t end = begin_of(field, first_sample(first + count));
+  const std::int64_t begin = begin_of(field, first_sample(field, first));
+  const std::int64_t end = begin_of(field, first_sample(field, first + count));
   if (std::ssize(out) != end - begin) throw ArgumentError("blocks of a shard need room of their length");
+  if (is_small(field)) {
+    std::copy_n(fields_[field].values.begin() + begin, out.size(), out.begin());
+    return;
+  }
   read_bytes(header_.fields[field].values.address + static_cast<std::uint64_t>(begin), out);
 }
 
 void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
-  const std::int64_t begin = begin_of(field, first_sample(std::min(first, num_blocks())));
-  const std::int64_t end = begin_of(field, first_sample(std::min(first + count, num_blocks())));
+  const auto blocks = static_cast<std::int64_t>(header_.num_blocks());
+  const std::int64_t begin = begin_of(field, first_sample(field, std::min(first, blocks)));
+  const std::int64_t end = begin_of(field, first_sample(field, std::min(first + count, blocks)));
   if (begin == end) return;
   file_.will_read(header_.fields[field].values.address + static_cast<std::uint64_t>(begin),
                   static_cast<std::uint64_t>(end - begin));
@@ -172,6 +169,12 @@ std::vector<std::string> ShardReader::read_keys() const {
   return keys;
 }
 
+void ShardReader::check_rest() const {
+  if (!header_.has_images) return;
+  (void)read_keys();
+  (void)read_array<std::byte>(header_.images.hwc, "/data/hwc");
+}
+
 std::string ShardReader::source_of(std::int64_t sample) const {
   try {
     return header_.has_images ? read_keys()[static_cast<std::size_t>(sample)] : "";
@@ -181,15 +184,15 @@ std::string ShardReader::source_of(std::int64_t sample) const {
 }
 
 std::string ShardReader::damage(std::size_t field, std::int64_t block) const {
-  const std::int64_t first = first_sample(block);
-  const std::int64_t last = first_sample(block + 1) - 1;
+  const std::int64_t first = first_sample(field, block);
+  const std::int64_t last = first_sample(field, block + 1) - 1;
   std::string samples = "samples " + std::to_string(first) + " to " + std::to_string(last) + " are";
   if (first == last) {
     const std::string source = source_of(first);
     samples = "sample " + std::to_string(first) + (source.empty() ? "" : " from " + source) + " is";
   }
   return path() + ": " + samples + " damaged (the checksum of " + header_.spec.fields[field].name +
-         " differs): `mnshard verify` lists all such samples; copy the shard again or recreate it";
+         " differs): copy the shard again or recreate it";
 }
 
 }  // namespace mn::data

@@ -38,43 +38,33 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] const ShardHeader& header() const noexcept { return header_; }
   [[nodiscard]] std::string path() const { return file_.path().string(); }
   [[nodiscard]] std::int64_t size() const noexcept override { return static_cast<std::int64_t>(header_.num_samples); }
-  [[nodiscard]] std::size_t num_fields() const noexcept { return fields_.size(); }
 
-  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t sample) const override {
-    return begin_of(field, sample + 1) - begin_of(field, sample);
+  [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const override {
+    const Field& f = fields_[field];
+    return f.begins.empty() ? sample * f.sample_bytes : static_cast<std::int64_t>(f.begins[sample]);
   }
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// The number of blocks. A block is a run of samples with one checksum for each field; all fields are cut into blocks
-  /// at the same samples. Either blocks are cut by bytes, or all blocks but the last have an equal number of samples.
-  [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
+  /// A block is a run of samples with one checksum for each field that is not small; all fields are cut into blocks at
+  /// the same samples. Either blocks are cut by bytes, or all blocks but the last have an equal number of samples.
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
-  /// The first sample of a block; size() if `block` is num_blocks().
-  [[nodiscard]] std::int64_t first_sample(std::int64_t block) const {
+  [[nodiscard]] std::int64_t first_sample(std::size_t, std::int64_t block) const override {
     return block_begins_.empty() ? std::min(block * header_.block_samples, size())
                                  : static_cast<std::int64_t>(block_begins_[block]);
-  }
-  [[nodiscard]] std::int64_t samples_in(std::size_t, std::int64_t block) const override {
-    return first_sample(block + 1) - first_sample(block);
-  }
-  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override;
-  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const override {
-    return begin_of(field, sample) - begin_of(field, first_sample(block_of(field, sample)));
   }
   [[nodiscard]] bool has_runs(std::size_t) const noexcept override { return true; }
 
   void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const override;
   void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept override;
   [[nodiscard]] bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const override {
-    return crc32c(bytes) == fields_[field].crcs[block];
+    return is_small(field) || crc32c(bytes) == fields_[field].crcs[block];
   }
   [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
   [[nodiscard]] std::string source_of(std::int64_t sample) const override;
+  void check_rest() const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
-  /// Reads a part of the shard for a tool, such as mnshard. Throws DataError if the part's checksum differs.
-  [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
   /// Reads the names of the sources of all samples; empty unless the samples are images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
@@ -92,11 +82,6 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::vector<T> read_array(const Extent& extent, const std::string& name) const;
   [[nodiscard]] std::vector<std::uint64_t> read_block_begins() const;
   [[nodiscard]] Field read_field(std::size_t field) const;
-  /// The offset of a sample in the field's values.
-  [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const {
-    const Field& f = fields_[field];
-    return f.begins.empty() ? sample * f.sample_bytes : static_cast<std::int64_t>(f.begins[sample]);
-  }
   void read_bytes(std::uint64_t offset, std::span<std::byte> out) const;
 
   File file_;

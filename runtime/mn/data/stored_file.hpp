@@ -1,7 +1,6 @@
 /// An open file of a dataset: a shard, or an ordinary HDF5 file.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +20,8 @@ struct IoCounters {
   std::atomic<std::int64_t> bytes = 0;
 };
 
-/// The samples of one file. A field either is in memory (is_small()), or lies in blocks. A block has the field's values
-/// of some consecutive samples, and is read and checked as a whole. Thread-safe.
+/// The samples of one file. Each field lies in blocks: a block has the field's values of some consecutive samples, and is
+/// read and checked as a whole. Thread-safe.
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
@@ -30,8 +29,12 @@ class StoredFile {
   StoredFile& operator=(const StoredFile&) = delete;
 
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
-  [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether the field is small: it is in memory, and copy_small() copies it. All other fields lie in blocks.
+  /// The offset of a sample among the field's values, in bytes. `sample` may be size(): the end of the last sample.
+  [[nodiscard]] virtual std::int64_t begin_of(std::size_t field, std::int64_t sample) const = 0;
+  [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const {
+    return begin_of(field, sample + 1) - begin_of(field, sample);
+  }
+  /// Whether the field is small: it is in memory, and copy_small() copies it.
   [[nodiscard]] virtual bool is_small(std::size_t /*field*/) const noexcept { return false; }
   /// Copies the value of a small field to `out`: length(field, sample) bytes.
   virtual void copy_small(std::size_t /*field*/, std::int64_t /*sample*/, std::byte* /*out*/) const {}
@@ -39,9 +42,20 @@ class StoredFile {
   [[nodiscard]] virtual std::int64_t index_bytes() const noexcept { return 0; }
 
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
-  [[nodiscard]] virtual std::int64_t samples_in(std::size_t field, std::int64_t block) const = 0;
-  [[nodiscard]] virtual std::int64_t block_bytes(std::size_t field, std::int64_t block) const = 0;
-  [[nodiscard]] virtual std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const = 0;
+  /// The first sample of a block; size() if `block` is num_blocks().
+  [[nodiscard]] virtual std::int64_t first_sample(std::size_t field, std::int64_t block) const = 0;
+  [[nodiscard]] std::int64_t num_blocks(std::size_t field) const {
+    return size() == 0 ? 0 : block_of(field, size() - 1) + 1;
+  }
+  [[nodiscard]] std::int64_t samples_in(std::size_t field, std::int64_t block) const {
+    return first_sample(field, block + 1) - first_sample(field, block);
+  }
+  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const {
+    return begin_of(field, first_sample(field, block + 1)) - begin_of(field, first_sample(field, block));
+  }
+  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const {
+    return begin_of(field, sample) - begin_of(field, first_sample(field, block_of(field, sample)));
+  }
   /// Whether one call of read_blocks() can read several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;
 
@@ -59,6 +73,9 @@ class StoredFile {
   /// The name of the image file or archive member from which the sample was made. Empty if the file does not record the
   /// name, or if the name can't be read.
   [[nodiscard]] virtual std::string source_of(std::int64_t /*sample*/) const { return {}; }
+  /// Reads the parts of the file that are not samples, for a check of the whole file. Throws DataError if one of them is
+  /// damaged.
+  virtual void check_rest() const {}
   /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
@@ -71,14 +88,9 @@ class StoredFile {
   }
   /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const {
-    std::vector<std::byte> bytes(length(field, sample));
-    if (is_small(field)) {
-      copy_small(field, sample, bytes.data());
-    } else {
-      const auto block = load_block(field, block_of(field, sample));
-      std::copy_n(block->begin() + offset_in_block(field, sample), bytes.size(), bytes.begin());
-    }
-    return bytes;
+    const auto block = load_block(field, block_of(field, sample));
+    const auto begin = block->begin() + offset_in_block(field, sample);
+    return {begin, begin + length(field, sample)};
   }
 
  protected:

@@ -205,7 +205,7 @@ class Reading {
   }
 
   void report(std::size_t k, const std::string& what) {
-    if (damaged_ == nullptr) throw DataError(what);
+    if (damaged_ == nullptr) throw DataError(what + " (`mnshard verify` lists all damage of the dataset)");
     if (reported_.insert(k).second) damaged_->push_back({static_cast<std::int64_t>(k), what});
   }
 

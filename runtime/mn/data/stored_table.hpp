@@ -53,6 +53,11 @@ class StoredTable {
   /// from the table's description. The table must outlive the result.
   [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
                                                                std::shared_ptr<IoCounters> counters) const = 0;
+  /// Opens a file of the table to read the file alone. Throws as check_unchanged() and open() do.
+  [[nodiscard]] std::shared_ptr<const StoredFile> open_alone(std::size_t file) const {
+    check_unchanged(file);
+    return open(file, File(path(file), File::Mode::kRead), std::make_shared<IoCounters>());
+  }
   /// Checks all files. Throws a DataError that names the first file that is missing or changed.
   virtual void check_all() const = 0;
 

@@ -1,34 +1,14 @@
-/// Verifies datasets that consist of shards, and extracts samples from files of datasets.
+/// Extracts single samples from datasets.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <mn/data/manifest.hpp>
+#include <mn/data/stored_table.hpp>
 
 namespace mn::data {
-
-struct Damage {
-  std::string file;
-  std::int64_t sample = -1;  ///< −1: the damage concerns the whole shard
-  std::string what;
-};
-
-struct VerifyReport {
-  std::int64_t shards = 0;
-  std::int64_t samples = 0;
-  std::int64_t bytes = 0;
-  std::vector<Damage> damage;  ///< in the order of shards, then of samples
-};
-
-/// Reads every shard as a whole, on `threads` threads. Compares all checksums, compares the shards with the manifest,
-/// and checks that class numbers are below num_classes. Calls progress(shards done, shards in total) after each shard,
-/// from one thread at a time.
-[[nodiscard]] VerifyReport verify_dataset(const ShardTable& table, int threads,
-                                          const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 /// The position of field `name`, which the user named by the option `option`. If there is no such field, throws a
 /// UsageError that begins with the option.
