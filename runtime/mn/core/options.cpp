@@ -1,5 +1,5 @@
-// Boost.Program_options only writes the text of --help. The command line is split here, because each error must show the
-// option as written by the user, and the option's origin: the command line, or a file and line.
+// Boost.Program_options only writes the text of --help. The command line is split here, because each error must show
+// the option as written by the user, and the option's origin: the command line, or a file and line.
 
 #include <mn/core/options.hpp>
 

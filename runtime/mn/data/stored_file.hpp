@@ -20,8 +20,8 @@ struct IoCounters {
   std::atomic<std::int64_t> bytes = 0;
 };
 
-/// The samples of one file. Each field lies in blocks: a block has the field's values of some consecutive samples, and is
-/// read and checked as a whole. Thread-safe.
+/// The samples of one file. Each field lies in blocks. A block has the field's values of some consecutive samples, and
+/// is read and checked as a whole. Thread-safe.
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
@@ -73,8 +73,8 @@ class StoredFile {
   /// The name of the image file or archive member from which the sample was made. Empty if the file does not record the
   /// name, or if the name can't be read.
   [[nodiscard]] virtual std::string source_of(std::int64_t /*sample*/) const { return {}; }
-  /// Reads the parts of the file that are not samples, for a check of the whole file. Throws DataError if one of them is
-  /// damaged.
+  /// Reads the parts of the file that are not samples, for a check of the whole file. Throws DataError if such a part
+  /// is damaged.
   virtual void check_rest() const {}
   /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
