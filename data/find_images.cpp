@@ -9,7 +9,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
-#include "data/folder_names.hpp"
 #include "data/label_list.hpp"
 #include "data/run_tasks.hpp"
 
@@ -163,6 +162,17 @@ ImageList list_file(const fs::path& source, const ImageOptions& options, int thr
 }
 
 }  // namespace
+
+FolderNames list_names(const fs::path& folder) {
+  FolderNames names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.front() != '.') (entry.is_directory() ? names.folders : names.files).push_back(name);
+  }
+  std::ranges::sort(names.files);
+  std::ranges::sort(names.folders);
+  return names;
+}
 
 ImageList list_images(const fs::path& source, const ImageOptions& options, int threads, ImagePlanWriter& plan) {
   try {

@@ -11,6 +11,16 @@
 
 namespace mn::data {
 
+/// The names of a folder's files and subfolders, sorted by bytes, so that the order does not depend on the file system.
+/// Hidden names are left out. A link to a file counts as a file, and a link to a folder as a folder.
+struct FolderNames {
+  std::vector<std::string> files;
+  std::vector<std::string> folders;
+};
+
+/// Throws std::filesystem::filesystem_error if the folder can't be read.
+[[nodiscard]] FolderNames list_names(const std::filesystem::path& folder);
+
 /// Advice for an error text: what to do if a label below the largest label has no sample.
 inline constexpr const char* kNumberClasses =
     "number the labels without gaps, from 0, or name the classes with --classes";

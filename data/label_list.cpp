@@ -10,7 +10,6 @@
 #include <mn/core/text.hpp>
 
 #include "data/csv.hpp"
-#include "data/folder_names.hpp"
 #include "data/text_files.hpp"
 
 namespace mn::data {
@@ -123,6 +122,16 @@ bool is_csv(const fs::path& list) {
 }
 
 }  // namespace
+
+bool is_image_extension(std::string_view extension) {
+  constexpr std::string_view kExtensions[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "ppm", "pgm"};
+  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
+
+bool named_as_image(const fs::path& path) {
+  const std::string extension = to_lower(path.extension().string());
+  return !extension.empty() && is_image_extension(std::string_view(extension).substr(1));
+}
 
 Labels::Labels(const std::vector<std::string>& class_names) {
   for (const std::string& name : class_names) numbers_.emplace(name, static_cast<std::int32_t>(numbers_.size()));

@@ -26,6 +26,11 @@ class Labels {
   std::map<std::string, std::int32_t, std::less<>> numbers_;  // label of each class name
 };
 
+/// Whether `extension`, in lower case and without its dot, is the extension of a kind of image that mn decodes.
+[[nodiscard]] bool is_image_extension(std::string_view extension);
+/// Whether the file's name has such an extension, in any case.
+[[nodiscard]] bool named_as_image(const std::filesystem::path& path);
+
 struct ListedImage {
   std::string key;         ///< path, as written in the list
   std::int32_t label = 0;  ///< 0 or more

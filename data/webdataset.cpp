@@ -27,11 +27,6 @@ WebName split_name(const std::string& name) {
   return {name.substr(0, dot), to_lower(name.substr(dot + 1))};
 }
 
-bool is_any_image(const std::string& extension) {
-  constexpr std::string_view kExtensions[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "ppm", "pgm"};
-  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
-}
-
 /// The value in a JSON document that the path `keys` leads to, as text. Throws DataError if there is no such value.
 std::string json_label(const std::string& text, const std::vector<std::string>& keys) {
   json value = parse_json(text, "the document");
@@ -94,7 +89,7 @@ std::string WebReader::lack(const WebSample& sample) const {
   if (has_image_ && last == "json") {
     return what + ", but " + sample.other + ": --label-member json:KEY takes the label from it";
   }
-  if (is_any_image(last) || last == members_.label) {
+  if (is_image_extension(last) || last == members_.label) {
     return what + ", but " + sample.other +
            ": a sample's name ends at the first dot (WebDataset): rename it, or choose members with --image-member and "
            "--label-member";
@@ -104,7 +99,7 @@ std::string WebReader::lack(const WebSample& sample) const {
 }
 
 bool WebReader::is_image(const std::string& extension) const {
-  return members_.image.empty() ? is_any_image(extension) : extension == members_.image;
+  return members_.image.empty() ? is_image_extension(extension) : extension == members_.image;
 }
 
 void WebReader::add_label(const TarMember& member, WebSample& sample) {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "data/find_images.hpp"
-#include "data/folder_names.hpp"
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 
