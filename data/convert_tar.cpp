@@ -34,16 +34,13 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
       tars.emplace_back(source);
       continue;
     }
-    const auto first = static_cast<std::ptrdiff_t>(tars.size());
-    for (const auto& entry : fs::directory_iterator(source)) {
-      const std::string name = entry.path().filename().string();
+    const std::size_t before = tars.size();
+    for (const std::string& name : list_names(source).files) {
       constexpr const char* kEndings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
-      if (std::ranges::any_of(kEndings, [&](const char* ending) { return name.ends_with(ending); })) {
-        tars.push_back(entry.path());
-      }
+      const auto is_end = [&](const char* ending) { return name.ends_with(ending); };
+      if (std::ranges::any_of(kEndings, is_end)) tars.push_back(fs::path(source) / name);
     }
-    std::sort(tars.begin() + first, tars.end());
-    if (tars.size() == static_cast<std::size_t>(first)) throw DataError("there is no .tar file in " + source, true);
+    if (tars.size() == before) throw DataError("there is no .tar file in " + source, true);
   }
   return tars;
 }
