@@ -1,18 +1,20 @@
 #include "data/commands.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/launcher_variables.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/extract.hpp"
+#include "data/index_files.hpp"
 #include "data/verify.hpp"
 
 namespace mn::data {
@@ -52,9 +54,10 @@ ImageConvertOptions image_options_of(const Settings& settings) {
           .members = WebMembers::parse(settings.image_member, settings.label_member)};
 }
 
-void print_summary(const ShardTable& table) {
-  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.shards().size()
-            << (table.shards().size() == 1 ? " shard, " : " shards, ") << table.total_bytes() << " bytes\n";
+/// Prints a line about the dataset, whose files are called `file`.
+void print_summary(const StoredTable& table, const std::string& file) {
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.num_files() << " " << file
+            << (table.num_files() == 1 ? ", " : "s, ") << table.total_bytes() << " bytes\n";
 }
 
 /// Prints the result of a conversion. The rank that finishes last has the tables of all datasets, and prints them. If
@@ -68,7 +71,7 @@ int print_result(const ConversionResult& result) {
     return 0;
   }
   if (result.kept_shards > 0) std::cout << result.kept_shards << " shards were there already\n";
-  for (const ShardTable& table : result.tables) print_summary(table);
+  for (const ShardTable& table : result.tables) print_summary(table, "shard");
   return 0;
 }
 
@@ -107,7 +110,10 @@ void print_fields(const ShardTable& table) {
   }
 }
 
-}  // namespace
+void print_index(const Hdf5Table& table) {
+  print_summary(table, "file");
+  for (std::size_t f = 0; f < table.spec().fields.size(); ++f) std::cout << "  " << cost_of(table, f) << "\n";
+}
 
 int run_idx(Arguments arguments, const Settings& settings) {
   const ConvertOptions options = options_of(settings);
@@ -141,11 +147,40 @@ int run_tokens(Arguments arguments, const Settings& settings) {
   return print_result(convert_tokens({arguments.begin(), arguments.end()}, tokens, options_of(settings)));
 }
 
+int run_index(Arguments arguments, const Settings& settings) {
+  if (job_rank_of_environment(environment).rank > 0) return 0;  // only rank 0 makes the index
+  if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
+  if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
+  if (std::filesystem::exists(std::filesystem::path(settings.out) / kDatasetManifest)) {
+    throw UsageError(settings.out + " holds a dataset already");
+  }
+  std::vector<IndexField> fields;
+  for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
+  Hdf5Table table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  if (settings.unwritten == "fail") check_written(table);
+  for (const std::string& name : settings.class_fields) table = with_classes(table, name);
+  make_folders(settings.out);
+  write_hdf5_manifest(table);
+  print_index(table);
+  return 0;
+}
+
+int info_index(const std::filesystem::path& folder) {
+  const Hdf5Table table = read_hdf5_manifest(folder);
+  print_index(table);
+  std::cout << "split: " << table.split() << "\nfiles:\n";
+  for (std::size_t i = 0; i < table.files().size(); ++i) {
+    std::cout << "  " << table.path(i).string() << "  " << table.files()[i].num_samples << " samples  "
+              << table.files()[i].bytes << " bytes\n";
+  }
+  return 0;
+}
+
 int run_info(Arguments arguments, const Settings&) {
   const auto folder = find_dataset(arguments[0]);
   if (has_hdf5_manifest(folder)) return info_index(folder);
   const ShardTable table = read_manifest(folder);
-  print_summary(table);
+  print_summary(table, "shard");
   std::cout << "split: " << table.split() << "\n";
   print_fields(table);
   std::cout << "shards:\n";
@@ -170,18 +205,46 @@ int run_verify(Arguments arguments, const Settings& settings) {
 }
 
 int run_extract(Arguments arguments, const Settings& settings) {
-  char* end = nullptr;
-  const long long index = std::strtoll(arguments[1].c_str(), &end, 10);
-  if (arguments[1].empty() || *end != '\0') throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
+  const auto index = parse_number<std::int64_t>(arguments[1]);
+  if (!index) throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
   const auto table = read_table(find_dataset(arguments[0]));
   const std::size_t field =
       settings.fields.empty() ? 0 : field_position(table->spec(), settings.fields.back(), "--field");
-  const auto sample = extract_sample(*table, index, field);
+  const auto sample = extract_sample(*table, *index, field);
   write_sample(sample.bytes, settings.out);
-  std::cerr << "sample " << index << ": " << sample.bytes.size() << " bytes"
+  std::cerr << "sample " << *index << ": " << sample.bytes.size() << " bytes"
             << (sample.label < 0 ? " of " + table->spec()[field].name : ", label " + std::to_string(sample.label))
             << (sample.key.empty() ? "" : ", from " + sample.key) << "\n";
   return 0;
+}
+
+constexpr std::size_t kAny = 1 << 20;  // limit for the number of a command's arguments
+
+}  // namespace
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> kCommands = {
+      Command("idx", 1, 2, run_idx,
+              {{"DIR --out OUT", "MNIST's four files in DIR → OUT/train, OUT/val"},
+               {"IMAGES LABELS --out OUT", "a pair of IDX files, raw or gzip → OUT"}}),
+      Command("images", 1, 1, run_images,
+              {{"SOURCE --out OUT",
+                "images of many formats, one folder for each class, or a list or CSV of paths and labels → OUT"}}),
+      Command("tar", 1, kAny, run_tar,
+              {{"FILES --out OUT", "WebDataset: tar files, also of gzip or zstd, or folders of them → OUT"}}),
+      Command("npy", 2, 2, run_npy, {{"X.npy LABELS.npy --out OUT", "arrays of numpy: samples and labels → OUT"}}),
+      Command("npz", 1, 1, run_npz, {{"FILE.npz --out OUT", "two arrays of a file of numpy's → OUT"}}),
+      Command("cifar", 1, 1, run_cifar, {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}),
+      Command("tokens", 1, kAny, run_tokens,
+              {{"FILES --out OUT", "texts, also of gzip, as tokens for language models → OUT/train, OUT/val"}}),
+      Command("index", 1, kAny, run_index,
+              {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay unchanged → a manifest in OUT"}}),
+      Command("info", 1, 1, run_info, {{"DIR", "describe a dataset"}}),
+      Command("verify", 1, 1, run_verify, {{"DIR", "read the whole dataset and compare checksums"}}),
+      Command("extract", 2, 2, run_extract,
+              {{"DIR N [--out FILE]", "write a field of sample N, as stored, to FILE or standard output"}}),
+  };
+  return kCommands;
 }
 
 }  // namespace mn::data

@@ -42,22 +42,6 @@ struct Settings {
 /// The arguments after the command's name.
 using Arguments = std::span<const std::string>;
 
-/// Each run_ function runs the command of its name and returns the exit status. Throws UsageError or DataError.
-int run_idx(Arguments arguments, const Settings& settings);
-int run_images(Arguments arguments, const Settings& settings);
-int run_cifar(Arguments arguments, const Settings& settings);
-int run_tar(Arguments arguments, const Settings& settings);
-int run_npy(Arguments arguments, const Settings& settings);
-int run_npz(Arguments arguments, const Settings& settings);
-int run_tokens(Arguments arguments, const Settings& settings);
-int run_index(Arguments arguments, const Settings& settings);
-int run_info(Arguments arguments, const Settings& settings);
-int run_verify(Arguments arguments, const Settings& settings);
-int run_extract(Arguments arguments, const Settings& settings);
-
-/// Runs `mnshard info` for a folder with a manifest of indexed HDF5 files. Returns the exit status.
-int info_index(const std::filesystem::path& folder);
-
 struct CommandForm {
   const char* arguments;
   const char* purpose;
@@ -65,11 +49,14 @@ struct CommandForm {
 
 struct Command {
   const char* name;
-  std::size_t least;  ///< fewest arguments
-  std::size_t most;   ///< most arguments
-  int (*run)(Arguments, const Settings&);
+  std::size_t least;                       ///< fewest arguments
+  std::size_t most;                        ///< most arguments
+  int (*run)(Arguments, const Settings&);  ///< returns the exit status; throws UsageError or DataError
   std::vector<CommandForm> forms;
 };
+
+/// All commands, in the order in which --help lists them.
+[[nodiscard]] const std::vector<Command>& all_commands();
 
 /// Null if there is no such command.
 [[nodiscard]] const Command* find_command(const std::string& name);

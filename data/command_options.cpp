@@ -7,33 +7,6 @@
 namespace mn::data {
 namespace {
 
-constexpr std::size_t kAny = 1 << 20;  // limit for the number of a command's arguments
-
-const std::vector<Command>& all_commands() {
-  static const std::vector<Command> kCommands = {
-      Command("idx", 1, 2, run_idx,
-              {{"DIR --out OUT", "MNIST's four files in DIR → OUT/train, OUT/val"},
-               {"IMAGES LABELS --out OUT", "a pair of IDX files, raw or gzip → OUT"}}),
-      Command("images", 1, 1, run_images,
-              {{"SOURCE --out OUT",
-                "images of many formats, one folder for each class, or a list or CSV of paths and labels → OUT"}}),
-      Command("tar", 1, kAny, run_tar,
-              {{"FILES --out OUT", "WebDataset: tar files, also of gzip or zstd, or folders of them → OUT"}}),
-      Command("npy", 2, 2, run_npy, {{"X.npy LABELS.npy --out OUT", "arrays of numpy: samples and labels → OUT"}}),
-      Command("npz", 1, 1, run_npz, {{"FILE.npz --out OUT", "two arrays of a file of numpy's → OUT"}}),
-      Command("cifar", 1, 1, run_cifar, {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}),
-      Command("tokens", 1, kAny, run_tokens,
-              {{"FILES --out OUT", "texts, also of gzip, as tokens for language models → OUT/train, OUT/val"}}),
-      Command("index", 1, kAny, run_index,
-              {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay unchanged → a manifest in OUT"}}),
-      Command("info", 1, 1, run_info, {{"DIR", "describe a dataset"}}),
-      Command("verify", 1, 1, run_verify, {{"DIR", "read the whole dataset and compare checksums"}}),
-      Command("extract", 2, 2, run_extract,
-              {{"DIR N [--out FILE]", "write a field of sample N, as stored, to FILE or standard output"}}),
-  };
-  return kCommands;
-}
-
 using Names = std::vector<std::string>;
 
 struct OptionRow {
