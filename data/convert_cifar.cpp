@@ -1,12 +1,12 @@
 #include "data/convert.hpp"
 
-#include <algorithm>
 #include <fstream>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 #include "data/fixed_conversion.hpp"
 
@@ -25,8 +25,6 @@ struct Variant {
   std::string names;
   std::int64_t label_bytes;  // the last byte is the label; CIFAR-100's first byte is the superclass
   std::int64_t classes;
-
-  [[nodiscard]] std::int64_t record_bytes() const { return label_bytes + kImageBytes; }
 };
 
 const Variant& variant_in(const fs::path& folder) {
@@ -57,69 +55,39 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
   return names;
 }
 
-class CifarFiles final : public SampleSource {
- public:
-  CifarFiles(const fs::path& folder, const std::vector<std::string>& files, const Variant& variant)
-      : variant_(variant) {
-    spec_ = labeled({.shape = {3, 32, 32}}, variant.classes, read_names(folder / variant.names, variant.classes));
-    const std::int64_t record = variant.record_bytes();
-    for (const std::string& name : files) {
-      File file(folder / name, File::Mode::kRead);
-      const auto bytes = static_cast<std::int64_t>(file.size());
-      if (bytes == 0 || bytes % record != 0) {
-        const std::string kind = but_kind_of_file(begin_of_file(file));
-        throw DataError(file.path().string() +
-                        (kind.empty() ? " is truncated or no CIFAR file: " + std::to_string(bytes) +
-                                            " bytes are not a whole number of records of " + std::to_string(record)
-                                      : " is no CIFAR file" + kind));
-      }
-      firsts_.push_back(firsts_.back() + bytes / record);
-      files_.push_back(std::move(file));
-    }
+/// Adds the images of a file to `samples`.
+void add_images(const File& file, const Variant& variant, const SampleSpec& spec, RawSamples& samples) {
+  const auto bytes = static_cast<std::int64_t>(file.size());
+  const std::int64_t record = variant.label_bytes + kImageBytes;
+  if (bytes == 0 || bytes % record != 0) {
+    const std::string kind = but_kind_of_file(begin_of_file(file));
+    throw DataError(file.path().string() +
+                    (kind.empty() ? " is truncated or no CIFAR file: " + std::to_string(bytes) +
+                                        " bytes are not a whole number of records of " + std::to_string(record)
+                                  : " is no CIFAR file" + kind));
   }
-
-  [[nodiscard]] std::int64_t size() const override { return firsts_.back(); }
-  [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
-  [[nodiscard]] std::string name() const override { return files_.front().path().string(); }
-
-  void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override {
-    samples.reset(spec_, 0);
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      const std::int64_t begin = std::max(first, firsts_[i]);
-      const std::int64_t end = std::min(last, firsts_[i + 1]);
-      if (begin < end) read_records(files_[i], begin - firsts_[i], end - firsts_[i], samples);
+  ByteBuffer records(bytes);
+  file.read_at(0, records);
+  for (std::int64_t i = 0; i < bytes / record; ++i) {
+    const auto image = records.begin() + i * record + variant.label_bytes;
+    const auto label = std::to_integer<std::int64_t>(image[-1]);
+    if (label >= variant.classes) {
+      throw DataError(file.path().string() + " is damaged: image " + std::to_string(i) + " has label " +
+                      std::to_string(label));
     }
+    samples.add(spec, {std::span(image, kImageBytes), std::span(&label, 1)});
   }
+}
 
-  void check() const override {
-    constexpr std::int64_t kAtOnce = 10000;
-    for (std::int64_t first = 0; first < size(); first += kAtOnce) {
-      RawSamples samples;
-      read(first, std::min(first + kAtOnce, size()), samples);
-    }
-  }
-
- private:
-  void read_records(const File& file, std::int64_t first, std::int64_t last, RawSamples& samples) const {
-    const std::int64_t record = variant_.record_bytes();
-    ByteBuffer records((last - first) * record);
-    file.read_at(first * record, records);
-    for (std::int64_t i = first; i < last; ++i) {
-      const auto at = records.begin() + (i - first) * record + variant_.label_bytes;
-      const auto label = std::to_integer<std::int64_t>(at[-1]);
-      if (label >= variant_.classes) {
-        throw DataError(file.path().string() + " is damaged: image " + std::to_string(i) + " has label " +
-                        std::to_string(label));
-      }
-      samples.add(spec_, {std::span(at, kImageBytes), std::span(&label, 1)});
-    }
-  }
-
-  const Variant& variant_;
-  SampleSpec spec_;
-  std::vector<File> files_;
-  std::vector<std::int64_t> firsts_ = {0};  // [files + 1] number of each file's first record
-};
+std::shared_ptr<const SampleSource> read_files(const fs::path& folder, const std::vector<std::string>& files,
+                                               const Variant& variant) {
+  SampleSpec spec =
+      labeled({.shape = {3, 32, 32}}, variant.classes, read_names(folder / variant.names, variant.classes));
+  RawSamples samples;
+  samples.reset(spec, 0);
+  for (const std::string& name : files) add_images(File(folder / name, File::Mode::kRead), variant, spec, samples);
+  return std::make_shared<DatasetSource>(std::make_shared<MemoryDataset>(std::move(spec), std::move(samples)));
+}
 
 FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std::vector<std::string>& files,
                        Output output) {
@@ -128,7 +96,7 @@ FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std
   return {.output = std::move(output),
           .request = std::move(request),
           .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
-          .open = [=, &variant](const fs::path&) { return std::make_shared<CifarFiles>(folder, files, variant); }};
+          .open = [=, &variant](const fs::path&) { return read_files(folder, files, variant); }};
 }
 
 }  // namespace
