@@ -1,7 +1,6 @@
 #include "data/npy.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::data {
 namespace {
@@ -48,10 +48,10 @@ json dictionary_of(std::string_view text, const std::string& file) {
 void read_type(const json& descr, const std::string& file, NpyHeader& header) {
   if (descr.is_array()) throw DataError(file + " holds records, not numbers: save one array for each field");
   const std::string type = descr.is_string() ? descr.get<std::string>() : descr.dump();
-  const std::string_view digits = std::string_view(type).substr(std::min<std::size_t>(type.size(), 2));
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), header.item_bytes);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
-  const bool known = whole && std::string_view("<>|=").find(type[0]) != std::string_view::npos;
+  const auto bytes =
+      parse_number<decltype(header.item_bytes)>(std::string_view(type).substr(std::min<std::size_t>(type.size(), 2)));
+  header.item_bytes = bytes.value_or(0);
+  const bool known = bytes && std::string_view("<>|=").find(type[0]) != std::string_view::npos;
   const std::string_view sizes = "\1\2\4\10";
   const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
                       sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
