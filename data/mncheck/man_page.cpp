@@ -3,7 +3,7 @@
 
 #include <mn/core/manual.hpp>
 
-#include "data/mncheck/arguments.hpp"
+#include "data/mncheck/checkpoint_options.hpp"
 
 int main() {
   mn::check::Settings settings;

@@ -21,7 +21,7 @@
 #include <mn/core/lock_file.hpp>
 #include <mn/core/tool.hpp>
 
-#include "data/mncheck/arguments.hpp"
+#include "data/mncheck/checkpoint_options.hpp"
 
 namespace mn::check {
 namespace {
