@@ -6,7 +6,7 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
-#include <mn/tensor/float_type.hpp>
+#include <mn/tensor/scalar_type.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn::kernels {

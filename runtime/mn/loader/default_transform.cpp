@@ -7,17 +7,10 @@
 #include <ATen/ops/tensor.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/scalar_type.hpp>
 
 namespace mn {
 namespace {
-
-at::ScalarType scalar_type(DType dtype) {
-  constexpr at::ScalarType kTypes[] = {at::kByte,  at::kInt,    at::kLong,  at::kHalf, at::kBFloat16,
-                                       at::kFloat, at::kDouble, at::kBool,  at::kChar, at::kUInt64,
-                                       at::kShort, at::kUInt16, at::kUInt32};  // in the order of DType
-  static_assert(std::size(kTypes) == kDTypeCount);
-  return kTypes[static_cast<std::size_t>(dtype)];
-}
 
 /// Makes a tensor of the shape `shape`, and fills it with the bytes that a field has in all samples.
 at::Tensor tensor_of(const RawColumn& column, DType dtype, const std::vector<std::int64_t>& shape,

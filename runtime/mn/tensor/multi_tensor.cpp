@@ -11,7 +11,7 @@
 
 #include <mn/comm/device/pack.hpp>
 #include <mn/tensor/factor.hpp>
-#include <mn/tensor/float_type.hpp>
+#include <mn/tensor/scalar_type.hpp>
 
 namespace mn {
 namespace {

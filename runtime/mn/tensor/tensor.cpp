@@ -17,37 +17,16 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/tensor/float_type.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/scalar_type.hpp>
 
 namespace mn {
 namespace {
 
 DType element_type(const at::Tensor& tensor) {
-  if (const auto type = float_type(tensor.scalar_type())) return *type;
-  switch (tensor.scalar_type()) {
-    case at::kBool:
-      return DType::kBool;
-    case at::kByte:
-      return DType::kUInt8;
-    case at::kChar:
-      return DType::kInt8;
-    case at::kShort:
-      return DType::kInt16;
-    case at::kInt:
-      return DType::kInt32;
-    case at::kLong:
-      return DType::kInt64;
-    case at::kUInt64:
-      return DType::kUInt64;
-    case at::kUInt16:
-      return DType::kUInt16;
-    case at::kUInt32:
-      return DType::kUInt32;
-    default:
-      throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
-                          " can't be sent: convert it to bool, an integer or a float type first");
-  }
+  if (const auto type = dtype_of(tensor.scalar_type())) return *type;
+  throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
+                      " can't be sent: convert it to bool, an integer or a float type first");
 }
 
 /// The device type by which libtorch calls mn's GPUs: the accelerator type of this libtorch.
