@@ -66,7 +66,7 @@ bool is_sent(at::ScalarType type) {
 std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   if (fault == CollectiveForm::kSparse) return "a sparse tensor: give its to_dense()";
   if (fault == CollectiveForm::kManyDims)
-    return "a tensor of more than " + std::to_string(TensorForm::kMaxDims) + " dimensions";
+    return "a tensor of more than " + std::to_string(MessageForm::kMaxDims) + " dimensions";
   if (fault == CollectiveForm::kOtherDtype)
     return std::string("a tensor of dtype ") + toString(static_cast<at::ScalarType>(number)) +
            ": convert it to bool, an integer or a float type first";
@@ -174,11 +174,11 @@ CollectiveForm CollectiveForm::of(Communicator& comm, const at::Tensor& tensor) 
   CollectiveForm form{.narrow_gradients = any_narrow_gradients() ? 1 : 0};
   if (!tensor.defined()) return form;
   if (tensor.layout() != at::kStrided) return {.fault = kSparse};
-  if (tensor.dim() > static_cast<std::int64_t>(TensorForm::kMaxDims)) return {.fault = kManyDims};
+  if (tensor.dim() > static_cast<std::int64_t>(MessageForm::kMaxDims)) return {.fault = kManyDims};
   if (!is_sent(tensor.scalar_type()))
     return {.fault = kOtherDtype, .tensor = {.dims = static_cast<std::int64_t>(tensor.scalar_type())}};
   form.requires_grad = at::GradMode::is_enabled() && tensor.requires_grad() ? 1 : 0;
-  form.tensor = TensorForm::of(tensor, "");
+  form.tensor = MessageForm::of(tensor, "");
   form.tensor.by_device = is_enqueued(comm, tensor) ? 1 : 0;
   return form;
 }

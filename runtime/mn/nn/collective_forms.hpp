@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/tensor_form.hpp>
+#include <mn/tensor/message_form.hpp>
 
 namespace mn {
 
@@ -17,7 +17,7 @@ struct CollectiveForm {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherDtype, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
   std::int64_t narrow_gradients = 0;  ///< this process has float16 gradients
-  TensorForm tensor = {};
+  MessageForm tensor = {};
 
   /// Describes `tensor`, which may be undefined.
   [[nodiscard]] static CollectiveForm of(Communicator& comm, const at::Tensor& tensor);

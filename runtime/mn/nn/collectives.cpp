@@ -26,9 +26,9 @@
 #include <mn/nn/collective_forms.hpp>
 #include <mn/nn/gradient_weight.hpp>
 #include <mn/tensor/loss_unit.hpp>
+#include <mn/tensor/message_form.hpp>
 #include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/tensor/tensor_form.hpp>
 
 namespace mn {
 namespace {
@@ -51,12 +51,12 @@ bool all_by_device(const std::vector<Form>& forms) {
 /// and equal sizes from dimension `first` on.
 void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
-    const auto rest = [first](const TensorForm& form) {
+    const auto rest = [first](const MessageForm& form) {
       Sizes shape = form.shape();
       if (std::ssize(shape) >= first) shape.erase(shape.begin(), shape.begin() + first);
       return shape;
     };
-    const TensorForm &form = forms[i].tensor, &other = forms[0].tensor;
+    const MessageForm &form = forms[i].tensor, &other = forms[0].tensor;
     const bool is_alike = form.dtype >= 0 && form.dims >= first && form.dtype == other.dtype &&
                           form.dims == other.dims && rest(form) == rest(other);
     if (is_alike && form.by_device == other.by_device) continue;
@@ -130,18 +130,18 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
 }
 
 /// Sends given[r] to rank r. Returns the tensors from all ranks; from[r] is the form of the tensor from rank r.
-std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& given, const std::vector<TensorForm>& from,
+std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& given, const std::vector<MessageForm>& from,
                                  bool by_device, Communicator& comm) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sent, received;
   for (const at::Tensor& each : given) sent.push_back(each.detach().contiguous());
-  for (const TensorForm& form : from) received.push_back(form.empty_on(c10::Device(comm.device())));
+  for (const MessageForm& form : from) received.push_back(form.empty_on(c10::Device(comm.device())));
   ordered_exchange(comm, sent, received, by_device);
   return received;
 }
 
-std::vector<TensorForm> of_gradients(std::vector<TensorForm> forms) {
-  for (TensorForm& form : forms) {
+std::vector<MessageForm> of_gradients(std::vector<MessageForm> forms) {
+  for (MessageForm& form : forms) {
     form.dtype = static_cast<std::int64_t>(sent_dtype(static_cast<at::ScalarType>(form.dtype)));
   }
   return forms;
@@ -263,8 +263,8 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
   own.tensor.number = root;  // no message has the number: the ranks compare their roots
   const std::vector<Form> forms = agree_on_forms(comm, {own}, "broadcast");
   check_same_root(forms);
-  const TensorForm form =
-      root < 0 || root >= comm->size() ? TensorForm{} : forms[static_cast<std::size_t>(root)].tensor;
+  const MessageForm form =
+      root < 0 || root >= comm->size() ? MessageForm{} : forms[static_cast<std::size_t>(root)].tensor;
   if (form.dtype < 0)
     throw ArgumentError("broadcast from root " + std::to_string(root) + ": that rank gave no tensor", true);
   const CollectiveCall call{
@@ -287,12 +287,12 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
 std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
   const std::vector<Form> forms = agree_on_forms(comm, forms_of(parts, *comm), "alltoall");
   const auto rank = static_cast<std::size_t>(comm->rank()), ranks = parts.size();
-  std::vector<TensorForm> to, from;  // forms[source × ranks + dest]
+  std::vector<MessageForm> to, from;  // forms[source × ranks + dest]
   for (std::size_t r = 0; r < ranks; ++r) {
     to.push_back(forms[rank * ranks + r].tensor);
     from.push_back(forms[r * ranks + rank].tensor);
   }
-  const auto move = [comm, by_device = all_by_device(forms)](std::vector<TensorForm> received) {
+  const auto move = [comm, by_device = all_by_device(forms)](std::vector<MessageForm> received) {
     return [=](const auto& given) { return exchange(given, received, by_device, *comm); };
   };
   const CollectiveCall call{comm, move(from), move(of_gradients(to)), nullptr, move(of_gradients(from))};

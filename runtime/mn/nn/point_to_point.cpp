@@ -31,7 +31,7 @@ using Tensors = std::vector<at::Tensor>;
 struct Header {
   std::int64_t count = 0;  // of the message's tensors
   std::int64_t requires_grad = 0;
-  TensorForm form = {};
+  MessageForm form = {};
 };
 
 std::span<std::int64_t> numbers(std::span<Header> headers) {
@@ -47,7 +47,7 @@ struct Peer {
 
 /// The form and device in which the sender receives the gradient of one tensor, without a header (2).
 struct Slot {
-  TensorForm form;
+  MessageForm form;
   c10::Device device;
 };
 
@@ -80,7 +80,7 @@ void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need
   std::int64_t by_device = 0;  // number of tensors
   for (std::size_t i = 0; i < xs.size(); ++i) {
     elements.push_back(dense_elements(xs[i], "send"));
-    const TensorForm form = message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send", by_device);
+    const MessageForm form = message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send", by_device);
     by_device += form.by_device;
     headers.push_back({static_cast<std::int64_t>(xs.size()), need_gradients[i] ? 1 : 0, form});
   }
@@ -122,7 +122,7 @@ class SendNode : public torch::autograd::Function<SendNode> {
   static at::Tensor forward(AutogradContext* context, const Peer& peer, at::TensorList sent) {
     std::vector<Slot> slots;
     for (const at::Tensor& x : sent) {
-      slots.push_back({TensorForm::of(x, "send"), x.device()});
+      slots.push_back({MessageForm::of(x, "send"), x.device()});
       slots.back().form.dtype = static_cast<std::int64_t>(sent_dtype(x.scalar_type()));
     }
     keep(context, peer, std::move(slots));

@@ -16,15 +16,15 @@ at::Tensor dense_elements(const at::Tensor& tensor, const char* call) {
   return contiguous;
 }
 
-TensorForm message_form(Communicator& comm, const at::Tensor& dense, int dest, int tag, const char* call,
-                        std::int64_t ahead) {
-  TensorForm form = TensorForm::of(dense, call);
+MessageForm message_form(Communicator& comm, const at::Tensor& dense, int dest, int tag, const char* call,
+                         std::int64_t ahead) {
+  MessageForm form = MessageForm::of(dense, call);
   form.by_device = tag == 0 && is_enqueued(comm, dense) ? 1 : 0;
   if (form.by_device != 0) form.number = comm.device_collectives()->messages(/*sent=*/true, dest) + ahead;
   return form;
 }
 
-at::Tensor tensor_for(const TensorForm& form, int source, const Communicator& comm) {
+at::Tensor tensor_for(const MessageForm& form, int source, const Communicator& comm) {
   if (!form.is_valid()) {
     throw CommError("what rank " + std::to_string(source) +
                     " sent is not a tensor: receive with recv what send has sent");
@@ -32,12 +32,12 @@ at::Tensor tensor_for(const TensorForm& form, int source, const Communicator& co
   return form.empty_on(c10::Device(comm.device()));
 }
 
-void send_elements(Communicator& comm, const at::Tensor& dense, const TensorForm& form, int dest, int tag) {
+void send_elements(Communicator& comm, const at::Tensor& dense, const MessageForm& form, int dest, int tag) {
   if (form.by_device != 0) ++comm.device_collectives()->messages(/*sent=*/true, dest);
   ordered_send(comm, dense, dest, tag, form.by_device != 0);
 }
 
-void recv_elements(Communicator& comm, const at::Tensor& into, const TensorForm& form, int source, int tag) {
+void recv_elements(Communicator& comm, const at::Tensor& into, const MessageForm& form, int source, int tag) {
   if (form.by_device != 0) {
     const std::int64_t next = comm.device_collectives()->messages(/*sent=*/false, source)++;
     if (form.number != next) {

@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/tensor_form.hpp>
+#include <mn/tensor/message_form.hpp>
 
 namespace mn {
 
@@ -17,13 +17,13 @@ namespace mn {
 [[nodiscard]] at::Tensor dense_elements(const at::Tensor& tensor, const char* call);
 /// Returns the form of `dense`, a result of dense_elements(). Pass the form to the next send_elements() to rank `dest`.
 /// `ahead` is the number of tensors that the device will send to `dest` before this tensor.
-[[nodiscard]] TensorForm message_form(Communicator& comm, const at::Tensor& dense, int dest, int tag, const char* call,
-                                      std::int64_t ahead = 0);
+[[nodiscard]] MessageForm message_form(Communicator& comm, const at::Tensor& dense, int dest, int tag, const char* call,
+                                       std::int64_t ahead = 0);
 /// Makes a new tensor for the elements that rank `source` sends. Throws CommError if `form` describes no tensor.
-[[nodiscard]] at::Tensor tensor_for(const TensorForm& form, int source, const Communicator& comm);
+[[nodiscard]] at::Tensor tensor_for(const MessageForm& form, int source, const Communicator& comm);
 
-void send_elements(Communicator& comm, const at::Tensor& dense, const TensorForm& form, int dest, int tag);
-void recv_elements(Communicator& comm, const at::Tensor& into, const TensorForm& form, int source, int tag);
+void send_elements(Communicator& comm, const at::Tensor& dense, const MessageForm& form, int dest, int tag);
+void recv_elements(Communicator& comm, const at::Tensor& into, const MessageForm& form, int source, int tag);
 /// Sends and receives elements without a form in a message. Both ranks know the form, and both tensors lie on the
 /// communicators' devices; therefore both ranks make the same choice between the device's collectives and MPI.
 /// @{

@@ -10,25 +10,25 @@
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/element_messages.hpp>
+#include <mn/tensor/message_form.hpp>
 #include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/tensor/tensor_form.hpp>
 
 namespace mn {
 namespace {
 
 constexpr int kTag = Communicator::kMaxTag;
 
-TensorForm form_of(Communicator& comm, const at::Tensor& dense, const char* call) {
-  TensorForm form = TensorForm::of(dense, call);
+MessageForm form_of(Communicator& comm, const at::Tensor& dense, const char* call) {
+  MessageForm form = MessageForm::of(dense, call);
   form.by_device = is_enqueued(comm, dense) ? 1 : 0;
   return form;
 }
 
 /// Receives the form of a tensor from rank `source`. If `source` is kAnySource, it is set to the sender's rank.
-TensorForm recv_form(Communicator& comm, int& source, int tag) {
-  TensorForm form;
-  source = comm.recv(TensorForm::numbers(form), source, tag);
+MessageForm recv_form(Communicator& comm, int& source, int tag) {
+  MessageForm form;
+  source = comm.recv(MessageForm::numbers(form), source, tag);
   return form;
 }
 
@@ -44,9 +44,9 @@ std::vector<at::Tensor> one_for_each(const std::vector<at::Tensor>& tensors, con
 }
 
 /// Collective: returns the forms of all ranks' tensors, rank by rank. Every rank must give the same number of forms.
-std::vector<TensorForm> gather_forms(Communicator& comm, std::vector<TensorForm> own) {
-  std::vector<TensorForm> all(own.size() * static_cast<std::size_t>(comm.size()));
-  comm.allgather(TensorForm::numbers(std::span(own)), TensorForm::numbers(std::span(all)));
+std::vector<MessageForm> gather_forms(Communicator& comm, std::vector<MessageForm> own) {
+  std::vector<MessageForm> all(own.size() * static_cast<std::size_t>(comm.size()));
+  comm.allgather(MessageForm::numbers(std::span(own)), MessageForm::numbers(std::span(all)));
   return all;
 }
 
@@ -54,14 +54,14 @@ std::vector<TensorForm> gather_forms(Communicator& comm, std::vector<TensorForm>
 
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense_elements(tensor, "send_tensor");
-  TensorForm form = message_form(comm, elements, dest, tag, "send_tensor");
+  MessageForm form = message_form(comm, elements, dest, tag, "send_tensor");
   // Form and elements may share one tag, because MPI keeps the order of messages between two ranks.
-  comm.send(TensorForm::numbers(form), dest, tag);
+  comm.send(MessageForm::numbers(form), dest, tag);
   send_elements(comm, elements, form, dest, tag);
 }
 
 at::Tensor recv_tensor(Communicator& comm, int source, int tag) {
-  const TensorForm form = recv_form(comm, source, tag);
+  const MessageForm form = recv_form(comm, source, tag);
   at::Tensor tensor = tensor_for(form, source, comm);
   recv_elements(comm, tensor, form, source, tag);
   return tensor;
@@ -69,8 +69,8 @@ at::Tensor recv_tensor(Communicator& comm, int source, int tag) {
 
 void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag) {
   if (!into.defined()) throw ArgumentError("recv_tensor: there is no tensor to receive into: leave it out to get one");
-  const TensorForm own = TensorForm::of(into, "recv_tensor");
-  const TensorForm form = recv_form(comm, source, tag);
+  const MessageForm own = MessageForm::of(into, "recv_tensor");
+  const MessageForm form = recv_form(comm, source, tag);
   if (!form.same_as(own)) {
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
@@ -88,8 +88,8 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
   // Invariant 3: the root's result is a clone, so it never shares memory with the argument.
   const at::Tensor own = is_root ? dense_elements(tensor, "bcast_tensor").clone() : at::Tensor();
   assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));  // invariant 3: no shared memory
-  TensorForm form = is_root ? form_of(comm, own, "bcast_tensor") : TensorForm();
-  comm.bcast(TensorForm::numbers(form), root);
+  MessageForm form = is_root ? form_of(comm, own, "bcast_tensor") : MessageForm();
+  comm.bcast(MessageForm::numbers(form), root);
   at::Tensor result = is_root ? own : tensor_for(form, root, comm);
   form.by_device != 0 ? ordered_bcast(comm, result, root) : comm.bcast(result, root);
   return result;
@@ -98,9 +98,9 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
 std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root) {
   const at::Tensor own = dense_elements(tensor, "gather_tensors");
   const bool is_root = comm.rank() == root;
-  TensorForm form = message_form(comm, own, root, 0, "gather_tensors");
-  std::vector<TensorForm> forms(is_root ? static_cast<std::size_t>(comm.size()) : 0);
-  comm.gather(TensorForm::numbers(form), TensorForm::numbers(std::span(forms)), root);
+  MessageForm form = message_form(comm, own, root, 0, "gather_tensors");
+  std::vector<MessageForm> forms(is_root ? static_cast<std::size_t>(comm.size()) : 0);
+  comm.gather(MessageForm::numbers(form), MessageForm::numbers(std::span(forms)), root);
   // Every rank sends its tensor in a message, because gatherv would need equal dtypes on all ranks.
   if (!is_root) {
     send_elements(comm, own, form, root, kTag);
@@ -108,7 +108,7 @@ std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& ten
   }
   std::vector<at::Tensor> all;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const TensorForm& theirs = forms[static_cast<std::size_t>(rank)];
+    const MessageForm& theirs = forms[static_cast<std::size_t>(rank)];
     all.push_back(rank == root ? own.clone() : tensor_for(theirs, rank, comm));
     if (rank != root) recv_elements(comm, all.back(), theirs, rank, kTag);
   }
@@ -117,10 +117,10 @@ std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& ten
 
 std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& tensor) {
   const at::Tensor own = dense_elements(tensor, "allgather_tensors");
-  const std::vector<TensorForm> forms = gather_forms(comm, {form_of(comm, own, "allgather_tensors")});
+  const std::vector<MessageForm> forms = gather_forms(comm, {form_of(comm, own, "allgather_tensors")});
   std::vector<at::Tensor> all;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const TensorForm& form = forms[static_cast<std::size_t>(rank)];
+    const MessageForm& form = forms[static_cast<std::size_t>(rank)];
     all.push_back(rank == comm.rank() ? own.clone() : tensor_for(form, rank, comm));
     // Each rank broadcasts its tensor, because allgatherv would need equal dtypes on all ranks.
     form.by_device != 0 ? ordered_bcast(comm, all.back(), rank) : comm.bcast(all.back(), rank);
@@ -132,12 +132,12 @@ at::Tensor scatter_tensors(Communicator& comm, const std::vector<at::Tensor>& te
   const bool is_root = comm.rank() == root;
   const std::vector<at::Tensor> all =
       is_root ? one_for_each(tensors, comm, "scatter_tensors") : std::vector<at::Tensor>();
-  std::vector<TensorForm> forms;
+  std::vector<MessageForm> forms;
   for (std::size_t r = 0; r < all.size(); ++r) {
     forms.push_back(message_form(comm, all[r], static_cast<int>(r), 0, "scatter_tensors"));
   }
-  TensorForm form;
-  comm.scatter(TensorForm::numbers(std::span(forms)), TensorForm::numbers(form), root);
+  MessageForm form;
+  comm.scatter(MessageForm::numbers(std::span(forms)), MessageForm::numbers(form), root);
   if (!is_root) {
     at::Tensor own = tensor_for(form, root, comm);
     recv_elements(comm, own, form, root, kTag);
@@ -152,14 +152,14 @@ at::Tensor scatter_tensors(Communicator& comm, const std::vector<at::Tensor>& te
 
 std::vector<at::Tensor> alltoall_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   const std::vector<at::Tensor> own = one_for_each(tensors, comm, "alltoall_tensors");
-  std::vector<TensorForm> sent;
+  std::vector<MessageForm> sent;
   for (const at::Tensor& each : own) sent.push_back(form_of(comm, each, "alltoall_tensors"));
-  const std::vector<TensorForm> forms = gather_forms(comm, std::move(sent));  // forms[source × ranks + dest]
+  const std::vector<MessageForm> forms = gather_forms(comm, std::move(sent));  // forms[source × ranks + dest]
   std::vector<at::Tensor> result;
   for (int source = 0; source < comm.size(); ++source) {
     result.push_back(tensor_for(forms[static_cast<std::size_t>(source * comm.size() + comm.rank())], source, comm));
   }
-  const bool enqueued = std::ranges::all_of(forms, [](const TensorForm& form) { return form.by_device != 0; });
+  const bool enqueued = std::ranges::all_of(forms, [](const MessageForm& form) { return form.by_device != 0; });
   ordered_exchange(comm, own, result, enqueued);
   return result;
 }

@@ -12,7 +12,7 @@
 
 namespace mn {
 
-struct TensorForm {
+struct MessageForm {
   static constexpr std::size_t kMaxDims = 16;
 
   std::int64_t dtype = -1;  ///< at::ScalarType; -1: an undefined tensor
@@ -23,10 +23,10 @@ struct TensorForm {
 
   /// Returns the form of the tensor, which may be undefined. Throws an ArgumentError that begins with `call` if the
   /// tensor has more than kMaxDims dimensions.
-  [[nodiscard]] static TensorForm of(const at::Tensor& tensor, const char* call);
+  [[nodiscard]] static MessageForm of(const at::Tensor& tensor, const char* call);
   /// True if the numbers, which another process sent, describe a tensor.
   [[nodiscard]] bool is_valid() const noexcept;
-  [[nodiscard]] bool same_as(const TensorForm& other) const noexcept {
+  [[nodiscard]] bool same_as(const MessageForm& other) const noexcept {
     return dtype == other.dtype && dims == other.dims && sizes == other.sizes;
   }
   [[nodiscard]] std::vector<std::int64_t> shape() const { return {sizes.begin(), sizes.begin() + dims}; }
@@ -37,12 +37,12 @@ struct TensorForm {
 
   /// Returns the integers of one form, or of a list of forms, as a buffer for calls of a Communicator.
   /// @{
-  [[nodiscard]] static std::span<std::int64_t> numbers(TensorForm& form) noexcept { return numbers({&form, 1}); }
-  [[nodiscard]] static std::span<std::int64_t> numbers(std::span<TensorForm> forms) noexcept {
+  [[nodiscard]] static std::span<std::int64_t> numbers(MessageForm& form) noexcept { return numbers({&form, 1}); }
+  [[nodiscard]] static std::span<std::int64_t> numbers(std::span<MessageForm> forms) noexcept {
     return {reinterpret_cast<std::int64_t*>(forms.data()), forms.size_bytes() / sizeof(std::int64_t)};
   }
   /// @}
 };
-static_assert(sizeof(TensorForm) == (TensorForm::kMaxDims + 4) * sizeof(std::int64_t));
+static_assert(sizeof(MessageForm) == (MessageForm::kMaxDims + 4) * sizeof(std::int64_t));
 
 }  // namespace mn
