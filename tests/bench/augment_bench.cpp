@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+
 #include <mn/image/mix.hpp>
 #include <mn/image/resize.hpp>
+#include <mn/loader/mix_images.hpp>
 
 #include "tests/image/augment_cases.hpp"
 
@@ -39,23 +43,20 @@ void measure(std::string_view name, int rounds, Totals& totals, const Step& step
   total.seconds += (thread_seconds() - begin) / rounds;
 }
 
-/// Pixels of minibatches as a training has them: too large for a cache.
+/// A minibatch as a training has it: too large for a cache.
 void measure_floats(int rounds, Totals& totals) {
   constexpr std::size_t kImages = 64, kValues = std::size_t{3} * 224 * 224;
-  const FloatShape shape = {224, 224, PixelLayout::kNchw};
-  const auto cases = float_cases(224, 3);
-  std::vector<float> images(kImages * kValues, 0.5F);
-  std::vector<float> mixed(kImages * kValues);
-  for (const FloatCase& one : cases) {
+  at::set_num_threads(1);
+  at::Tensor images = at::full({kImages, 3, 224, 224}, 0.5F);
+  const std::span<float> values(images.mutable_data_ptr<float>(), kImages * kValues);
+  for (const FloatCase& one : float_cases(224, 3)) {
     const bool erases = one.erased.width > 0;
     const std::string_view name = erases ? "erase" : one.mix.pasted.width > 0 ? "cutmix" : "mixup";
     Totals batches;
     measure(name, rounds, batches, [&] {
-      for (std::size_t i = 0; i < kImages; ++i) {
-        float* own = images.data() + i * kValues;
-        const float* partner = images.data() + (i + kImages / 2) % kImages * kValues;
-        erases ? erase_part(one.erased, 224, shape.layout, {own, kValues})
-               : mix_image(one.mix, shape, own, partner, mixed.data() + i * kValues);
+      if (!erases) (void)mn::mix_images(images, std::vector<Mix>(kImages, one.mix));
+      for (std::size_t i = 0; i < kImages && erases; ++i) {
+        erase_part(one.erased, 224, PixelLayout::kNchw, values.subspan(i * kValues, kValues));
       }
     });
     totals[std::string(name)] = {1, batches.begin()->second.seconds / kImages};

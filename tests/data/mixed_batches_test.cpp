@@ -87,18 +87,26 @@ TEST(MixedBatches, WorkersChangeNothingAndAResumeGoesOn) {
   EXPECT_NO_THROW(from_plain.load_state(make_loader()->state()));
 }
 
-TEST(MixedBatches, DevicesComputeWhatTheHostComputes) {
-  const at::Tensor images = torch::rand({6, 3, 9, 12});
-  std::vector<data::Mix> mixes;
-  for (int i = 0; i < 6; ++i) mixes.push_back(data::choose_mix(kBoth, 12, 9, 1, 0, i));
+TEST(MixedBatches, BlendOrPasteInEveryLayout) {
+  const at::Tensor images = torch::rand({4, 3, 5, 7});
+  const std::vector<data::Mix> mixes = {{0.25, {}}, {0.8, {2, 1, 4, 3}}, {}, {0.5, {0, 0, 7, 5}}};
   for (const at::Tensor& from : {images, images.contiguous(at::MemoryFormat::ChannelsLast)}) {
-    const at::Tensor host = mix_images(from, mixes);
-    const at::Tensor operators = mix_images_by_operators(from, mixes);
-    EXPECT_TRUE(host.allclose(operators, 1e-6, 1e-6));
-    EXPECT_EQ(host.strides(), from.strides());
-    EXPECT_EQ(operators.strides(), from.strides());
+    const at::Tensor result = mix_images(from, mixes);
+    EXPECT_EQ(result.strides(), from.strides());
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const data::Mix& mix = mixes[static_cast<std::size_t>(i)];
+      const at::Tensor own = images[i], partner = images[(i + 2) % 4];
+      at::Tensor expected = mix.share * own + (1 - mix.share) * partner;
+      if (mix.pasted.width > 0) {
+        expected = own.clone();
+        const auto cut = [&](const at::Tensor& image) {
+          return image.narrow(1, mix.pasted.y, mix.pasted.height).narrow(2, mix.pasted.x, mix.pasted.width);
+        };
+        cut(expected).copy_(cut(partner));
+      }
+      EXPECT_TRUE(result[i].allclose(expected, 1e-6, 1e-6)) << i;
+    }
   }
-  EXPECT_EQ(mix_images_by_operators(images.slice(0, 0, 0), {}).size(0), 0);
   EXPECT_EQ(mix_images(images.slice(0, 0, 0), {}).size(0), 0);
   EXPECT_EQ(mix_labels(torch::zeros({0}, torch::kLong), {}, 4).sizes(), (std::vector<std::int64_t>{0, 4}));
 }

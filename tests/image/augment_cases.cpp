@@ -2,8 +2,11 @@
 
 #include <array>
 
+#include <ATen/ops/tensor.h>
+
 #include <mn/image/augment_choices.hpp>
 #include <mn/image/mix.hpp>
+#include <mn/loader/mix_images.hpp>
 
 #include "tests/support/textured_image.hpp"
 
@@ -82,15 +85,17 @@ std::vector<ResizeCase> resize_cases(int width, int height, int count) {
 }
 
 std::vector<float> FloatCase::result() const {
-  const FloatShape shape = {own.width, own.height, PixelLayout::kNchw};
-  std::vector<float> first = to_planes(own);
+  std::vector<float> values = to_planes(own);
   if (erased.width > 0) {
-    erase_part(erased, own.width, shape.layout, first);
-    return first;
+    erase_part(erased, own.width, PixelLayout::kNchw, values);
+    return values;
   }
-  std::vector<float> out(first.size());
-  mix_image(mix, shape, first.data(), to_planes(partner).data(), out.data());
-  return out;
+  const auto image = static_cast<std::ptrdiff_t>(values.size());
+  const std::vector<float> other = to_planes(partner);
+  values.insert(values.end(), other.begin(), other.end());
+  const at::Tensor mixed = mix_images(at::tensor(values).view({2, 3, own.height, own.width}), std::vector{mix, mix});
+  values.assign(mixed.const_data_ptr<float>(), mixed.const_data_ptr<float>() + image);
+  return values;
 }
 
 std::vector<FloatCase> float_cases(int size, int count) {

@@ -65,31 +65,5 @@ TEST(Mix, BothTakeTurnsAndNeitherChangesNothing) {
   EXPECT_NEAR(drawn({.mixup = 1e4}, 0).share, 0.5, 0.05);
 }
 
-TEST(Mix, LayoutsHoldTheSameResult) {
-  constexpr int kWidth = 7, kHeight = 5, kPixels = kWidth * kHeight;
-  std::vector<float> own(3 * kPixels), partner(3 * kPixels), out(3 * kPixels), turned(3 * kPixels);
-  for (int i = 0; i < 3 * kPixels; ++i) {
-    own[i] = static_cast<float>(i);
-    partner[i] = static_cast<float>(1000 + 2 * i);
-  }
-  const auto as_pixels = [](const std::vector<float>& planes) {
-    std::vector<float> pixels(planes.size());
-    for (int i = 0; i < 3 * kPixels; ++i) pixels[i % kPixels * 3 + i / kPixels] = planes[i];
-    return pixels;
-  };
-  for (const Mix& mix : {Mix{0.25, {}}, Mix{0.8, {2, 1, 4, 3}}, Mix{}}) {
-    mix_image(mix, {kWidth, kHeight, PixelLayout::kNchw}, own.data(), partner.data(), out.data());
-    mix_image(mix, {kWidth, kHeight, PixelLayout::kNhwc}, as_pixels(own).data(), as_pixels(partner).data(),
-              turned.data());
-    EXPECT_EQ(turned, as_pixels(out));
-    for (int i = 0; i < 3 * kPixels; ++i) {
-      const int x = i % kWidth, y = i % kPixels / kWidth;
-      const bool pasted = mix.pasted.width > 0 && x >= 2 && x < 6 && y >= 1 && y < 4;
-      const double blended = mix.share * own[i] + (1 - mix.share) * partner[i];
-      EXPECT_FLOAT_EQ(out[i], mix.pasted.width == 0 ? static_cast<float>(blended) : pasted ? partner[i] : own[i]);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-/// Chooses how the samples of a minibatch are mixed with partners, mixes them, and erases parts of normalized images.
+/// Chooses how the samples of a minibatch are mixed with partners, and erases parts of normalized images.
 ///
 /// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
 /// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
@@ -33,16 +33,5 @@ struct Mix {
 
 /// Sets a region of an image of size × size pixels to 0 (random erasing).
 void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image);
-
-/// The shape of an image in memory, with three values for each pixel.
-struct FloatShape {
-  int width;
-  int height;
-  PixelLayout layout;
-};
-
-/// Applies mixup or CutMix: writes the image `own`, mixed with the image `partner`, to `out`. `out` must be neither
-/// `own` nor `partner`.
-void mix_image(const Mix& mix, const FloatShape& shape, const float* own, const float* partner, float* out);
 
 }  // namespace mn::data

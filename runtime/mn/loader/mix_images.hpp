@@ -14,10 +14,6 @@ namespace mn {
 /// has the same strides.
 [[nodiscard]] at::Tensor mix_images(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// Does the same as mix_images() by libtorch's operators, on any device. mix_images() calls this function for images on
-/// a GPU.
-[[nodiscard]] at::Tensor mix_images_by_operators(const at::Tensor& images, std::span<const data::Mix> mixes);
-
 /// Turns labels, int64 {N}, into float32 {N, num_classes}. A row has the share of the sample's own label and the share
 /// of its partner's label.
 [[nodiscard]] at::Tensor mix_labels(const at::Tensor& labels, std::span<const data::Mix> mixes,
