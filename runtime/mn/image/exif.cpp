@@ -52,16 +52,4 @@ int read_tiff_orientation(std::span<const std::uint8_t> tiff) noexcept {
   return 1;
 }
 
-Orientation orientation_of(int value) noexcept {
-  constexpr std::array<Orientation, 8> kOrientations = {{{false, false, false},
-                                                         {false, true, false},
-                                                         {false, true, true},
-                                                         {false, false, true},
-                                                         {true, false, false},
-                                                         {true, false, true},
-                                                         {true, true, true},
-                                                         {true, true, false}}};
-  return kOrientations[value - 1];
-}
-
 }  // namespace mn::data

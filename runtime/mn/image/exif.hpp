@@ -6,21 +6,11 @@
 
 namespace mn::data {
 
-/// Steps that turn the upright image into the stored image: transpose first, then mirror.
-struct Orientation {
-  bool transposed = false;  ///< rows become columns
-  bool mirrored_x = false;  ///< whether the stored image is mirrored
-  bool mirrored_y = false;
-};
-
 /// Reads the orientation, 1 to 8, from the payload of a JPEG's APP1 marker. Returns 1 (the stored image is upright) if
 /// the orientation is missing or malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
 /// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk. Returns 1 if the orientation is missing or
 /// malformed.
 [[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
-
-/// The steps for an orientation `value` of 1 to 8.
-[[nodiscard]] Orientation orientation_of(int value) noexcept;
 
 }  // namespace mn::data

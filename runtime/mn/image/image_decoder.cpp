@@ -7,8 +7,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
-#include <mn/image/exif.hpp>
 #include <mn/image/format_decoder.hpp>
+#include <mn/image/orientation.hpp>
 
 namespace mn::data {
 namespace {
@@ -85,43 +85,6 @@ void check_inside(const Region& region, const ImageHeader& header) {
   if (region.x < 0 || region.y < 0 || region.width < 1 || region.height < 1 || region.x + region.width > header.width ||
       region.y + region.height > header.height) {
     throw ArgumentError("a region outside of the image");
-  }
-}
-
-/// Converts a region of the upright image to the region of the stored image that has the same pixels. The stored image
-/// has `width` × `height` pixels.
-Region stored_region(Region region, const Orientation& how, int width, int height) {
-  if (how.transposed) {
-    std::swap(region.x, region.y);
-    std::swap(region.width, region.height);
-  }
-  if (how.mirrored_x) region.x = width - region.x - region.width;
-  if (how.mirrored_y) region.y = height - region.y - region.height;
-  return region;
-}
-
-/// The inverse of stored_region(), for a box in a decoded image.
-Box upright_box(Box box, const Orientation& how, int width, int height) {
-  if (how.mirrored_x) box.x = width - box.x - box.width;
-  if (how.mirrored_y) box.y = height - box.y - box.height;
-  if (how.transposed) {
-    std::swap(box.x, box.y);
-    std::swap(box.width, box.height);
-  }
-  return box;
-}
-
-void make_upright(const Image& stored, const Orientation& how, Image& out) {
-  out.resize(how.transposed ? stored.height : stored.width, how.transposed ? stored.width : stored.height);
-  for (int y = 0; y < out.height; ++y) {
-    std::uint8_t* to = out.row(y);
-    for (int x = 0; x < out.width; ++x, to += 3) {
-      const int column = how.transposed ? y : x;
-      const int line = how.transposed ? x : y;
-      const int from_x = how.mirrored_x ? stored.width - 1 - column : column;
-      const int from_y = how.mirrored_y ? stored.height - 1 - line : line;
-      std::copy_n(stored.row(from_y) + std::ptrdiff_t{3} * from_x, 3, to);
-    }
   }
 }
 
