@@ -105,12 +105,10 @@ class Footprint : public testing::Test {
 
   /// An order in which each rank owns lanes, if the number of ranks divides the number of lanes.
   GlobalSampler sampler(const SubDataset& part) const {
-    return {part.global_size(),
-            part.fingerprint(),
-            {.batchsize = 8,
-             .rank = comm_->rank(),
-             .ranks = comm_->size(),
-             .order = {.shuffle = true, .sticky = true, .lanes = kLanes}}};
+    return {
+        part.global_size(),
+        part.fingerprint(),
+        {.batchsize = 8, .rank = comm_->rank(), .ranks = comm_->size(), .order = {.shuffle = true, .lanes = kLanes}}};
   }
 
   /// A dataset on the storage alone: encoded samples of this length, or fields of equal shape.

@@ -59,7 +59,7 @@ std::vector<OrderOptions> lane_options() {
   for (const auto& [lanes, adjacent] : {std::pair(3, 1), {4, 4}, {12, 2}, {96, 8}, {1, 1}}) {
     for (const std::int64_t windows : {1, 2, 7}) {
       for (const bool other : {false, true}) {
-        all.push_back({.shuffle = true, .sticky = other, .lanes = lanes, .adjacent = adjacent, .windows = windows});
+        all.push_back({.shuffle = true, .lanes = lanes, .adjacent = adjacent, .windows = windows});
         all.back().mixed = other;
         all.back().aligned = other ? 1 : 5;
       }
@@ -112,14 +112,11 @@ TEST(EpochOrder, IsTheSameInEveryVersion) {
   const OrderOptions lanes{.shuffle = true, .lanes = 12, .adjacent = 2, .windows = 3};
   OrderOptions mixed = lanes;
   mixed.mixed = true;
-  OrderOptions sticky = lanes;
-  sticky.sticky = true;
   using Samples = std::vector<std::int64_t>;
   for (const auto& [options, expected] :
        {std::pair(OrderOptions{.shuffle = true}, Samples{311, 522, 841, 109, 331, 858}),
         {lanes, {116, 778, 676, 869, 194, 544}},
-        {mixed, {133, 736, 696, 872, 196, 519}},
-        {sticky, {180, 778, 448, 237, 157, 378}}}) {
+        {mixed, {133, 736, 696, 872, 196, 519}}}) {
     const EpochOrder order(1000, options, 5, 2);
     Samples found;
     for (const std::int64_t position : {0, 1, 2, 3, 500, 999}) found.push_back(order(position));
@@ -141,31 +138,6 @@ TEST(EpochOrder, DependsOnSeedAndEpoch) {
     EXPECT_NE(first, all_of(EpochOrder(5000, options, 1, 1), 5000));
     EXPECT_NE(first, all_of(EpochOrder(5000, options, 2, 0), 5000));
   }
-}
-
-TEST(EpochOrder, StickyLanesKeepTheirSamples) {
-  const std::int64_t n = 10007;
-  const OrderOptions options{.shuffle = true, .sticky = true, .lanes = 12, .windows = 4};
-  const auto samples_by_lane = [&](std::int64_t epoch) {
-    const EpochOrder order(n, options, 3, epoch);
-    std::vector<std::vector<std::int64_t>> lanes(12);
-    for (const auto& stretch : order.stretches(0, n)) {
-      const OrderWindow window(order, stretch.window);
-      const auto rounds = window.rounds(stretch.first, stretch.last);
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        for (std::int64_t r = rounds[lane].first; r < rounds[lane].last; ++r) {
-          lanes[lane].push_back(window.sample(static_cast<std::int64_t>(lane), r));
-        }
-      }
-    }
-    return lanes;
-  };
-  auto before = samples_by_lane(0), after = samples_by_lane(1);
-  EXPECT_NE(before, after) << "in another order";
-  for (auto* lanes : {&before, &after}) {
-    for (auto& lane : *lanes) std::sort(lane.begin(), lane.end());
-  }
-  EXPECT_EQ(before, after);
 }
 
 TEST(EpochOrder, NeighborsInALaneAreNeighborsInStorage) {

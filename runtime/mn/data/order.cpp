@@ -51,7 +51,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
 // The purpose of a permutation. Permutations for different purposes have unrelated keys (invariant 4).
-enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
+enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane };
 
 // The number of lanes is 3 · 2^k, because the usual numbers of ranks, 2^i and 3 · 2^i, divide this number.
 constexpr std::int64_t kMaxLanes = 3072;
@@ -191,7 +191,7 @@ EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_
   longer_chunks_ = n % chunks;
   phase_key_ = mix(epoch_key, kPhase);
   lane_key_ = mix(epoch_key, kLane);
-  permutation_ = Permutation(chunks, options.sticky ? mix(seed, kFixedChunks) : mix(epoch_key, kChunks));
+  permutation_ = Permutation(chunks, mix(epoch_key, kChunks));
   window_firsts_ = {0};
   for (std::int64_t window = 0; window < options.windows; ++window) {
     std::int64_t samples = chunks_per_window() * chunk_samples_;

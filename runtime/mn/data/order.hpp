@@ -33,7 +33,6 @@ class Permutation {
 /// sampler's state holds them.
 struct OrderOptions {
   bool shuffle = false;  ///< false: the stored order; the other options are ignored
-  bool sticky = false;   ///< a lane gets the same chunks in every epoch, which are then still in page caches
   /// Number of lanes. A lane is a run of neighboring samples; consecutive positions take one sample from each lane in
   /// turn. With 1 lane and 1 window, the order is a shuffle of all samples at once.
   std::int64_t lanes = 1;

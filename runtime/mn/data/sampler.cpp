@@ -82,7 +82,6 @@ nlohmann::json Sampler::state(const EpochPosition& position) const {
           {"ranks", options_.ranks},
           {"batchsize", options_.batchsize},
           {"shuffle", order.shuffle},
-          {"sticky", order.sticky},
           {"lanes", order.lanes},
           {"adjacent", order.adjacent},
           {"windows", order.windows},
@@ -92,9 +91,7 @@ nlohmann::json Sampler::state(const EpochPosition& position) const {
 }
 
 data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
-  data::OrderOptions order{.shuffle = state.at("shuffle"),
-                           .sticky = state.at("sticky"),
-                           .lanes = whole_number<std::int64_t>(state.at("lanes"))};
+  data::OrderOptions order{.shuffle = state.at("shuffle"), .lanes = whole_number<std::int64_t>(state.at("lanes"))};
   order.adjacent = whole_number<std::int64_t>(state.at("adjacent"));
   order.windows = whole_number<std::int64_t>(state.at("windows"));
   order.mixed = state.at("mixed");

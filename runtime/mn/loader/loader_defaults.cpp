@@ -45,7 +45,6 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
   }
   if (dataset.shared() && !options.by_part) {
     sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle, dataset.ranks());
-    sampling.order.sticky = options.sticky;
     return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
   }
   sampling.order.shuffle = shuffle;

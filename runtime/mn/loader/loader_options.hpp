@@ -101,7 +101,6 @@ struct LoaderOptions {
   /// Has an effect if an epoch does not divide evenly into steps and drop_last is false. True: the last two steps share
   /// the remaining samples evenly. False: the last step is short.
   bool even_last = true;
-  bool sticky = false;  ///< a rank reads about the same shards in every epoch, so the node's page cache has them
   /// True: each rank reads its own part from beginning to end. This order is the cheapest, and suits evaluation. The
   /// samples of a step then depend on the number of ranks. Cannot be combined with `shuffle`.
   bool by_part = false;
