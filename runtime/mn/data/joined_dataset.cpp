@@ -57,45 +57,40 @@ std::pair<std::size_t, std::int64_t> JoinedDataset::locate(std::int64_t index) c
   return {part, index - firsts()[part]};
 }
 
-std::vector<JoinedDataset::Wanted> JoinedDataset::wanted(std::span<const std::int64_t> indices) const {
-  std::vector<Wanted> parts(parts_.size());
+void JoinedDataset::read_parts(std::span<const std::int64_t> indices, const SampleSpec& spec, RawSamples& out,
+                               const ReadPart& read) const {
+  std::vector<Wanted> wanted(parts_.size());
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const auto [part, number] = locate(indices[k]);
-    parts[part].numbers.push_back(number);
-    parts[part].positions.push_back(static_cast<std::int64_t>(k));
+    wanted[part].numbers.push_back(number);
+    wanted[part].positions.push_back(static_cast<std::int64_t>(k));
   }
-  return parts;
+  std::vector<RawSamples> pieces(parts_.size());
+  std::vector<SamplePlace> places(indices.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const std::vector<std::int64_t>& positions = wanted[part].positions;
+    if (positions.empty()) continue;
+    read(*parts_[part], wanted[part], pieces[part]);
+    for (std::int64_t i = 0; i < std::ssize(positions); ++i) places[positions[i]] = {&pieces[part], i};
+  }
+  copy_samples(spec, places, out);
 }
 
 void JoinedDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out,
                             std::vector<SampleError>* damaged) const {
-  const auto wanted = this->wanted(indices);
-  std::vector<RawSamples> read(parts_.size());
-  std::vector<SamplePlace> places(indices.size());
-  for (std::size_t part = 0; part < parts_.size(); ++part) {
-    const auto& [numbers, positions] = wanted[part];
-    if (numbers.empty()) continue;
+  read_parts(indices, do_spec(), out, [&](const Dataset& part, const Wanted& wanted, RawSamples& piece) {
     std::vector<SampleError> errors;
-    parts_[part]->read(numbers, read[part], damaged != nullptr ? &errors : nullptr);
-    for (SampleError& error : errors) damaged->push_back({positions[error.position], std::move(error.what)});
-    for (std::int64_t i = 0; i < std::ssize(positions); ++i) places[positions[i]] = {&read[part], i};
-  }
-  copy_samples(do_spec(), places, out);
+    part.read(wanted.numbers, piece, damaged != nullptr ? &errors : nullptr);
+    for (SampleError& error : errors) damaged->push_back({wanted.positions[error.position], std::move(error.what)});
+  });
 }
 
 RawColumn JoinedDataset::do_read_field(std::span<const std::int64_t> indices, std::size_t field) const {
-  const auto wanted = this->wanted(indices);
-  const SampleSpec only{.fields = {do_spec()[field]}};
-  std::vector<RawSamples> read(parts_.size());
-  std::vector<SamplePlace> places(indices.size());
-  for (std::size_t part = 0; part < parts_.size(); ++part) {
-    const auto& [numbers, positions] = wanted[part];
-    if (numbers.empty()) continue;
-    read[part].columns.push_back(parts_[part]->read_field(numbers, field));
-    for (std::int64_t i = 0; i < std::ssize(positions); ++i) places[positions[i]] = {&read[part], i};
-  }
   RawSamples out;
-  copy_samples(only, places, out);
+  const SampleSpec only{.fields = {do_spec()[field]}};
+  read_parts(indices, only, out, [&](const Dataset& part, const Wanted& wanted, RawSamples& piece) {
+    piece.columns.push_back(part.read_field(wanted.numbers, field));
+  });
   return std::move(out.columns.front());
 }
 

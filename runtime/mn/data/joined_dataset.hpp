@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -49,7 +50,12 @@ class JoinedDataset final : public Dataset {
     std::vector<std::int64_t> numbers;    ///< number of each sample in the part
     std::vector<std::int64_t> positions;  ///< position of each sample in `indices`
   };
-  [[nodiscard]] std::vector<Wanted> wanted(std::span<const std::int64_t> indices) const;
+  /// Reads the wanted samples of a part, in their order, into `piece`.
+  using ReadPart = std::function<void(const Dataset& part, const Wanted& wanted, RawSamples& piece)>;
+  /// Calls read() for each part that has samples of `indices`, and copies the samples to `out` in the order of
+  /// `indices`. `spec` describes the fields that read() delivers.
+  void read_parts(std::span<const std::int64_t> indices, const SampleSpec& spec, RawSamples& out,
+                  const ReadPart& read) const;
 
   std::vector<std::shared_ptr<Dataset>> parts_;
   std::vector<double> shares_;
