@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <boost/locale/utf.hpp>
+
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
@@ -68,33 +70,14 @@ std::size_t first_word(std::string_view text) noexcept {
   return gives ? end - 1 : end;
 }
 
-namespace {
-
-/// False if the two bytes begin an overlong UTF-8 sequence, an encoded surrogate, or a number above U+10FFFF.
-bool may_follow(unsigned char lead, unsigned char second) noexcept {
-  if (lead == 0xE0) return second >= 0xA0;
-  if (lead == 0xED) return second < 0xA0;
-  if (lead == 0xF0) return second >= 0x90;
-  return lead != 0xF4 || second < 0x90;
-}
-
-}  // namespace
-
 int first_character(std::string_view text) noexcept {
+  namespace utf = boost::locale::utf;
   if (text.empty()) return 0;
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const int length = lead < 0x80                   ? 1
-                     : lead >= 0xC2 && lead < 0xE0 ? 2
-                     : lead >= 0xE0 && lead < 0xF0 ? 3
-                     : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                   : -1;
-  if (length < 0) return -1;
-  for (int i = 1; i < length; ++i) {
-    if (static_cast<std::size_t>(i) >= text.size()) return -2;
-    const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(i)]);
-    if ((byte & 0xC0) != 0x80 || (i == 1 && !may_follow(lead, byte))) return -1;
-  }
-  return length;
+  const char* end = text.data();
+  const utf::code_point character = utf::utf_traits<char>::decode(end, text.data() + text.size());
+  if (character == utf::illegal) return -1;
+  if (character == utf::incomplete) return -2;
+  return static_cast<int>(end - text.data());
 }
 
 std::size_t complete_characters(std::string_view text) noexcept {
