@@ -57,7 +57,7 @@ class StageNodesTest : public Shards {
 
   /// `count` nodes that know each other.
   void make_nodes(std::uint32_t count) {
-    StageNodes nodes{.key = {std::byte{7}, std::byte{1}}};
+    StageNodes nodes{.key = {7, 1}};
     std::vector<std::shared_ptr<StageNode>> made;
     for (std::uint32_t n = 0; n < count; ++n) {
       made.push_back(std::make_shared<StageNode>(StageFile::make(folder_.path() / std::to_string(n))));
@@ -167,7 +167,7 @@ TEST_F(StageNodesTest, WithoutTheJobsKeyNothingIsGiven) {
     const Fd stranger =
         connect_until("127.0.0.1", port_of(nodes_[0]->listener), Clock::now() + std::chrono::seconds(9));
     ASSERT_TRUE(stranger);
-    const StageRequest request{.key = {std::byte{7}}, .kind = kind};
+    const StageRequest request{.key = {7}, .kind = kind};
     EXPECT_TRUE(send_bytes(stranger, std::as_bytes(std::span(&request, 1))));
     std::byte answer{};
     EXPECT_FALSE(receive_until(stranger, {&answer, 1}, Clock::now() + std::chrono::seconds(9)));

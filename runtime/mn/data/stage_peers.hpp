@@ -1,7 +1,6 @@
 /// Asks other nodes of the job for their copies of dataset files.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -13,16 +12,14 @@
 #include <vector>
 
 #include <mn/core/fd.hpp>
+#include <mn/core/net/key.hpp>
 #include <mn/core/net/socket.hpp>
 
 namespace mn::data {
 
-/// A secret that the job's processes share. A StageServer does not answer requests without the key.
-using StageKey = std::array<std::byte, 16>;
-
 /// The nodes of a job. `key` and `servers` are equal in all processes.
 struct StageNodes {
-  StageKey key = {};
+  Key key = {};            ///< a secret; a StageServer does not answer requests without the key
   std::uint32_t self = 0;  ///< number of this process's node
   /// [nodes] the addresses of each node's StageServer; empty for a node without a server
   std::vector<std::vector<Endpoint>> servers = {};
@@ -43,7 +40,7 @@ struct StageSource {
 /// The message that opens a connection. Each connection has one request.
 struct StageRequest {
   enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
-  StageKey key = {};
+  Key key = {};
   Kind kind = Kind::kAsk;
   std::uint32_t node = 0;
   std::uint64_t file = 0;

@@ -19,14 +19,6 @@ bool reply(const Fd& to, const Value& value) {
   return send_until(to, std::as_bytes(std::span(&value, 1)), Clock::now() + kRequestTime);
 }
 
-/// Compares two keys. The time for this does not depend on the keys, so it tells a stranger nothing about the right
-/// key.
-bool is_same(const StageKey& a, const StageKey& b) {
-  std::byte difference{};
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-  return difference == std::byte{};
-}
-
 }  // namespace
 
 StageSource StageDirectory::ask(std::uint64_t file, std::uint32_t node, Time now) {
@@ -50,7 +42,7 @@ void StageDirectory::remove(std::uint64_t file, std::uint32_t node) {
   if (entry.copier == node) entry.until = {};
 }
 
-StageServer::StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy)
+StageServer::StageServer(const Fd& listener, const Key& key, ReadCopy read_copy)
     : listener_(listener), key_(key), read_copy_(std::move(read_copy)) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
@@ -75,7 +67,8 @@ void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
   StageRequest request;
   const auto bytes = std::as_writable_bytes(std::span(&request, 1));
   // Invariant 1: a request without the job's key gets no answer.
-  if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;
+  if (!receive_until(connection, bytes, Clock::now() + kRequestTime)) return;
+  if (!is_same_code(to_hex(request.key), to_hex(key_))) return;
   if (request.kind == StageRequest::Kind::kGet) return give(request.file, connection, stop);
   std::unique_lock lock(mutex_);
   if (request.kind == StageRequest::Kind::kAsk) {

@@ -59,7 +59,7 @@ class StageServer {
   using ReadCopy = std::function<bool(std::uint64_t file, const Send& send)>;
 
   /// `listener` and the captures of `read_copy` must outlive the server.
-  StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
+  StageServer(const Fd& listener, const Key& key, ReadCopy read_copy);
   /// Each transfer ends after its next 256 KiB, or after kStagePieceTime if the receiver takes no data. Then joins the
   /// threads.
   ~StageServer();
@@ -70,7 +70,7 @@ class StageServer {
   void give(std::uint64_t file, const Fd& connection, const std::stop_token& stop);
 
   const Fd& listener_;
-  StageKey key_;
+  Key key_;
   ReadCopy read_copy_;
   std::atomic<int> given_ = 0;
   std::mutex mutex_;

@@ -1,7 +1,5 @@
 #include <mn/loader/share_stage.hpp>
 
-#include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,10 +7,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/kernel_random.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/net/interfaces.hpp>
-#include <mn/core/text.hpp>
+#include <mn/core/net/key.hpp>
 
 namespace mn {
 namespace {
@@ -42,18 +39,10 @@ Fd listen_for_nodes() {
   return {};
 }
 
-std::string random_key() {
-  data::StageKey key;
-  std::byte half[sizeof key / 2];  // half as many bytes as `key`: to_hex() makes two digits of each byte
-  draw_random(half);
-  return to_hex(half);
-}
-
 /// Collects, from the messages `all` of all ranks, the addresses at which each node of the job offers its copies.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
-  data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
-  const auto key = all.front().at("key").get<std::string>();
-  std::memcpy(nodes.key.data(), key.data(), std::min(key.size(), nodes.key.size()));
+  data::StageNodes nodes{.key = key_of_hex(all.front().at("key").get<std::string>()).value(),
+                         .self = static_cast<std::uint32_t>(comm.inter_rank())};
   nodes.servers.resize(comm.inter_size());
   for (const json& each : all) {
     const auto port = whole_number<std::uint16_t>(each.at("port"));
@@ -78,7 +67,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
                               {"file", file ? json(file->handle()) : json()},
                               {"port", listener ? port_of(listener) : 0},
                               {"addresses", listener ? json(local_addresses()) : json::array()},
-                              {"key", comm.rank() == 0 ? random_key() : ""}});
+                              {"key", comm.rank() == 0 ? to_hex(random_key()) : ""}});
   for (const json& each : all) {
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
