@@ -36,29 +36,7 @@ __attribute__((target("avx2,f16c"))) void narrow_f16c(Float16* out, const float*
   narrow_portably(out + i, in + i, count - i);
 }
 
-constexpr __mmask16 kAll = 0xffff;  // a mask of all elements, because GCC 12 warns of the intrinsics without a mask
-
-__attribute__((target("avx512f"))) void widen_avx512(float* out, const Float16* in, std::size_t count) {
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    _mm512_storeu_ps(out + i,
-                     _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i))));
-  }
-  widen_portably(out + i, in + i, count - i);
-}
-
-__attribute__((target("avx512f"))) void narrow_avx512(Float16* out, const float* in, std::size_t count) {
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    _mm256_storeu_si256(
-        reinterpret_cast<__m256i*>(out + i),
-        _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-  narrow_portably(out + i, in + i, count - i);
-}
-
 void add_those_of_the_cpu(std::vector<HalfConversion>& all) {
-  if (__builtin_cpu_supports("avx512f")) all.push_back({"AVX-512", widen_avx512, narrow_avx512});
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
     all.push_back({"F16C", widen_f16c, narrow_f16c});
 }

@@ -1,4 +1,4 @@
-/// Converts many Float16 to float32 and back, with the CPU's own instructions if the CPU has them (F16C, AVX-512).
+/// Converts many Float16 to float32 and back, with the CPU's own instructions if the CPU has them (F16C).
 ///
 /// Invariant: on every CPU the results have the same bits as those of to_float() and to_float16(), even for NaNs.
 #pragma once
