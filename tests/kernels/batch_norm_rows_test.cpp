@@ -1,5 +1,5 @@
-// Compares the CPU's loops of batch normalization with libtorch in float64. The GPU's kernels, too: they run on the
-// host here, one thread after the other.
+// Compares the operators of batch normalization on a CPU with libtorch in float64. The GPU's kernels, too: they run on
+// the host here, one thread after the other.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -33,20 +33,12 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const BatchNormCall 
   batch_norm_backward_strip<T>(team, call, part_of_block(call));
 }
 
-bool is_aligned(const BatchNormCall& call) {
-  std::uintptr_t bits = 0;
-  for (const void* pointer : {call.x, call.added, static_cast<const void*>(call.y), call.mask, call.d_y,
-                              static_cast<const void*>(call.d_added), static_cast<const void*>(call.d_x)}) {
-    bits |= reinterpret_cast<std::uintptr_t>(pointer);
-  }
-  return bits % kVectorBytes == 0 && (call.inner > 1 ? call.inner : call.channels) % kSome == 0;
-}
-
 /// If the call has elements, calls launch(element, grid, call) with an element of the call's type.
 template <class Launch>
 void for_type(BatchNormCall call, const Launch& launch) {
   if (call.outer == 0) return;
-  call.aligned = is_aligned(call);
+  call.aligned = are_aligned({call.x, call.added, call.y, call.mask, call.d_y, call.d_added, call.d_x},
+                             call.inner > 1 ? call.inner : call.channels);
   const dim3 grid(blocks_for(strips_of(call)), blocks_for(batch_norm_parts_on_device(call)));
   for_float_type(call.dtype, [&](auto element) {
     launch(element, grid, call);

@@ -1,5 +1,5 @@
-/// Batch normalization by given moments, with a sum and ReLU in the same pass. This file holds the arguments that the
-/// CPU's loops and the GPU's kernels take.
+/// Batch normalization by given moments, with a sum and ReLU in the same pass. This file holds the arguments of the
+/// GPU's kernels; a CPU uses libtorch's operators.
 ///
 /// For a value x of a channel with mean m, r = 1/√(variance + eps), weight w and bias b, and with an added value a:
 ///   y = relu((x − m) r w + b + a)
@@ -22,7 +22,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of forward, sums and backward. Memory is the CPU's or one GPU's, and is contiguous. "Real" means
+/// The arguments of forward, sums and backward. Memory is one GPU's, and is contiguous. "Real" means
 /// double for float64, and float otherwise.
 struct BatchNormCall {
   DType dtype = DType::kFloat32;  ///< type of x, y, the added values and their gradients

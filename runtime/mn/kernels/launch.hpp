@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 
 #include <mn/comm/device/cuda_check.hpp>
+#include <mn/kernels/row.hpp>
 
 namespace mn::kernels {
 
@@ -21,6 +23,13 @@ inline int attribute_of_device(cudaDeviceAttr attribute) {
 /// Returns the most shared memory, in bytes, that a block may use besides the `reserved` bytes of the kernel.
 inline std::size_t max_shared_bytes(std::size_t reserved) {
   return static_cast<std::size_t>(attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - reserved;
+}
+
+/// True if rows of `width` elements at these addresses can be loaded as vectors of kSome elements (row.hpp).
+inline bool are_aligned(std::initializer_list<const void*> pointers, std::int64_t width) {
+  std::uintptr_t bits = 0;
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return bits % kVectorBytes == 0 && width % kSome == 0;
 }
 
 /// Returns the number of threads for `work` pieces of work: a multiple of 32, at most `max`.

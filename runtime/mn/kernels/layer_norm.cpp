@@ -1,18 +1,23 @@
 #include <mn/kernels/layer_norm.hpp>
 
 #include <string>
+#include <tuple>
 
-#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm_call.hpp>
-#include <mn/kernels/layer_norm_loops.hpp>
 #include <mn/kernels/operators.hpp>
 #include <mn/tensor/autocast.hpp>
 
@@ -34,6 +39,35 @@ NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, b
           .weight = weight.const_data_ptr()};
 }
 
+/// Normalizes the rows of `sum` on a CPU. Returns the result in the type of the weight, and mean and scale of each row.
+std::tuple<at::Tensor, at::Tensor> normalize_on_host(const at::Tensor& sum, const at::Tensor& weight,
+                                                     const std::optional<at::Tensor>& bias, double eps, bool centered) {
+  const at::Tensor x = sum.to(weight.scalar_type());
+  if (centered) {
+    const auto [normalized, mean, scale] = at::native_layer_norm(x, {x.size(1)}, weight, bias, eps);
+    return {normalized, at::cat({mean, scale}, 1)};
+  }
+  const at::Tensor scale = at::rsqrt(x.square().mean(1, /*keepdim=*/true) + eps);
+  return {x * scale * weight, at::cat({at::zeros_like(scale), scale}, 1)};
+}
+
+/// Computes, on a CPU, the gradient of the stream without d_sum, and the gradients of weight and bias as (2, width).
+std::tuple<at::Tensor, at::Tensor> backward_on_host(const at::Tensor& d_normalized, const at::Tensor& sum,
+                                                    const at::Tensor& statistics, const at::Tensor& weight,
+                                                    bool centered) {
+  const at::Tensor x = sum.to(weight.scalar_type()), dn = d_normalized.to(weight.scalar_type());
+  const at::Tensor scale = statistics.narrow(1, 1, 1).contiguous();
+  if (centered) {
+    const at::Tensor mean = statistics.narrow(1, 0, 1).contiguous();
+    const auto [d_x, d_weight, d_bias] = at::native_layer_norm_backward(
+        dn, x, {x.size(1)}, mean, scale, weight, /*bias, for its shape=*/weight, {true, true, true});
+    return {d_x, at::stack({d_weight, d_bias})};
+  }
+  const at::Tensor n = x * scale, dng = dn * weight;
+  const at::Tensor d_x = scale * (dng - n * (dng * n).mean(1, /*keepdim=*/true));
+  return {d_x, at::stack({(dn * n).sum(0), dn.sum(0)})};
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_forward_operator(const at::Tensor& x,
@@ -42,6 +76,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_forward_operator(const at::T
                                                                      const std::optional<at::Tensor>& bias, double eps,
                                                                      bool centered, at::ScalarType type) {
   const c10::DeviceGuard on_device(x.device());
+  if (x.is_cpu()) {
+    const at::Tensor sum = branch ? (x + *branch).to(x.scalar_type()) : at::empty({0}, x.options());
+    const auto [normalized, statistics] = normalize_on_host(branch ? sum : x, weight, bias, eps, centered);
+    return {sum, normalized.to(type), statistics};
+  }
   const at::Tensor sum = branch ? at::empty_like(x) : at::empty({0}, x.options());
   const at::Tensor normalized = at::empty_like(x, x.options().dtype(type));
   const at::Tensor statistics = at::empty({x.size(0), 2}, x.options().dtype(real_type(x.scalar_type())));
@@ -51,12 +90,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_forward_operator(const at::T
   call.sum = sum.data_ptr();
   call.normalized = normalized.data_ptr();
   call.statistics = statistics.data_ptr();
-  if (x.is_cpu()) {
-    at::parallel_for(0, call.rows, kRowsOfPart,
-                     [&](std::int64_t first, std::int64_t last) { norm_forward_on_host(call, first, last); });
-  } else {
-    norm_forward_on_device(call, stream_of(x));
-  }
+  norm_forward_on_device(call, stream_of(x));
   return {sum, normalized, statistics};
 }
 
@@ -64,6 +98,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_backward_operator(
     const at::Tensor& d_normalized, const std::optional<at::Tensor>& d_sum, const at::Tensor& sum,
     const at::Tensor& statistics, const at::Tensor& weight, bool centered, bool with_branch) {
   const c10::DeviceGuard on_device(sum.device());
+  if (sum.is_cpu()) {
+    auto [d_x, of_parameters] = backward_on_host(d_normalized, sum, statistics, weight, centered);
+    if (d_sum) d_x.add_(*d_sum);
+    const at::Tensor d_branch =
+        with_branch ? d_x.to(d_normalized.scalar_type()) : at::empty({0}, d_normalized.options());
+    return {d_x.to(sum.scalar_type()), d_branch, of_parameters.unsqueeze(0)};
+  }
   const at::Tensor d_x = at::empty_like(sum);
   const at::Tensor d_branch = with_branch ? at::empty_like(d_normalized) : at::empty({0}, d_normalized.options());
   NormCall call = call_for(sum, float_dtype(d_normalized, kName), weight, centered, 0);
@@ -72,17 +113,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_backward_operator(
   call.d_sum = data_of(d_sum);
   call.d_x = d_x.data_ptr();
   call.d_added = with_branch ? d_branch.data_ptr() : nullptr;
-  const std::int64_t parts = sum.is_cpu() ? parts_on_host(call.rows) : norm_partials_on_device(call);
-  const at::Tensor partials = at::zeros({parts, 2, call.width}, statistics.options());
+  const at::Tensor partials = at::empty({norm_partials_on_device(call), 2, call.width}, statistics.options());
   call.partials = partials.data_ptr();
-  if (!sum.is_cpu()) {
-    norm_backward_on_device(call, stream_of(sum));
-    return {d_x, d_branch, partials};
-  }
-  at::parallel_for(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t part = begin; part < end; ++part)
-      norm_backward_on_host(call, part * call.rows / parts, (part + 1) * call.rows / parts, part);
-  });
+  norm_backward_on_device(call, stream_of(sum));
   return {d_x, d_branch, partials};
 }
 

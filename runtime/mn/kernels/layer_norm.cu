@@ -57,13 +57,9 @@ __global__ void __launch_bounds__(Team::kThreads) backward_kernel(const NormCall
 }
 
 NormCall with_alignment(NormCall call) {
-  std::uintptr_t bits = 0;
-  for (const void* pointer : {call.x, call.added, call.weight, call.bias, static_cast<const void*>(call.sum),
-                              static_cast<const void*>(call.normalized), call.d_normalized, call.d_sum,
-                              static_cast<const void*>(call.d_x), static_cast<const void*>(call.d_added)}) {
-    bits |= reinterpret_cast<std::uintptr_t>(pointer);
-  }
-  call.aligned = bits % kVectorBytes == 0 && call.width % kSome == 0;
+  call.aligned = are_aligned({call.x, call.added, call.weight, call.bias, call.sum, call.normalized, call.d_normalized,
+                              call.d_sum, call.d_x, call.d_added},
+                             call.width);
   return call;
 }
 

@@ -17,7 +17,7 @@ struct ResidualNorm {
 /// (C); the bias may be undefined. Tensors are float32, bfloat16, float16 or float64.
 ///
 /// The result equals torch's x + branch followed by layer_norm, both in float32 (in float64 for a float64 stream).
-/// Forward is one pass over memory. Backward is one pass, too, which also adds the gradient of `sum`. On a GPU, a
+/// On a GPU forward is one pass over memory. Backward is one pass, too, which also adds the gradient of `sum`. A
 /// float32 stream with a bfloat16 branch costs 12 bytes of memory traffic an element forward and 16 backward. The
 /// gradients can't be differentiated. Throws ArgumentError for wrong shapes and types. Local: sends nothing to other
 /// ranks.

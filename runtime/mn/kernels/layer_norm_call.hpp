@@ -1,5 +1,5 @@
-/// The sum of a residual stream and a branch, and its normalization, in one pass. This file holds the arguments that
-/// the CPU's loops and the GPU's kernels take.
+/// The sum of a residual stream and a branch, and its normalization, in one pass. This file holds the arguments of the
+/// GPU's kernels; a CPU uses libtorch's operators.
 ///
 /// For a row x of C numbers, a branch b, a weight g and a bias h:
 ///   sum = x + b
@@ -23,7 +23,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of forward and of backward. Memory is the CPU's or one GPU's; matrices are contiguous.
+/// The arguments of forward and of backward. Memory is one GPU's; matrices are contiguous.
 struct NormCall {
   DType stream = DType::kFloat32;      ///< type of x, sum and their gradients
   DType branch = DType::kFloat32;      ///< type of the branch, normalized and their gradients
@@ -43,7 +43,7 @@ struct NormCall {
   const void* d_sum = nullptr;         ///< ds; null: 0
   void* d_x = nullptr;                 ///< written by backward
   void* d_added = nullptr;             ///< written by backward unless null: d_x in the branch's type
-  void* partials = nullptr;            ///< (partials, 2, width): dg and dh; added to by backward, and 0 before
+  void* partials = nullptr;            ///< (partials, 2, width): dg and dh; written by backward
 };
 
 /// True if kernels take this pair of types: both are the same, or the stream is float32 and the branch has 16 bits.

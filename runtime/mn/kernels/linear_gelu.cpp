@@ -1,9 +1,10 @@
 #include <mn/kernels/linear_gelu.hpp>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -11,49 +12,31 @@
 
 #include <mn/core/error.hpp>
 #include <mn/kernels/linear_gelu_call.hpp>
-#include <mn/kernels/linear_gelu_loops.hpp>
 #include <mn/kernels/operators.hpp>
-#include <mn/kernels/row.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace kernels {
-namespace {
-
-/// True if the elements of each row can be loaded and stored as vectors of kSome elements (row.hpp).
-bool is_aligned(const GeluCall& call) {
-  std::uintptr_t bits = 0;
-  for (const void* pointer : {call.x, call.d_y, static_cast<const void*>(call.d_x)})
-    bits |= reinterpret_cast<std::uintptr_t>(pointer);
-  return bits % kVectorBytes == 0 && call.width % kSome == 0;
-}
-
-}  // namespace
 
 std::tuple<at::Tensor, at::Tensor> gelu_backward_operator(const at::Tensor& d_y, const at::Tensor& x) {
   const c10::DeviceGuard on_device(x.device());
-  const at::Tensor d_x = at::empty_like(x);
   const std::int64_t width = x.size(-1);
-  const auto numbers = x.options().dtype(real_type(x.scalar_type()));
-  if (x.numel() == 0) return {d_x, at::zeros({0, width}, numbers)};
+  const at::ScalarType real = real_type(x.scalar_type());
+  if (x.numel() == 0) return {at::empty_like(x), at::zeros({0, width}, x.options().dtype(real))};
+  if (x.is_cpu()) {
+    const at::Tensor d_x = at::gelu_backward(d_y.to(real), x.to(real), "tanh");
+    return {d_x.to(x.scalar_type()), d_x.view({-1, width}).sum(0, /*keepdim=*/true)};
+  }
+  const at::Tensor d_x = at::empty_like(x);
   GeluCall call = {.dtype = float_dtype(x, "linear_gelu()"),
                    .rows = x.numel() / width,
                    .width = width,
                    .x = x.const_data_ptr(),
                    .d_y = d_y.const_data_ptr(),
                    .d_x = d_x.data_ptr()};
-  call.aligned = is_aligned(call);
-  call.parts = x.is_cpu() ? parts_on_host(call.rows) : gelu_partials_on_device(call);
-  const at::Tensor partials = at::zeros({call.parts, width}, numbers);
+  call.parts = gelu_partials_on_device(call);
+  const at::Tensor partials = at::empty({call.parts, width}, x.options().dtype(real));
   call.partials = partials.data_ptr();
-  if (!x.is_cpu()) {
-    gelu_backward_on_device(call, current_stream(Device{DeviceType::kCuda, x.get_device()}).native_handle());
-    return {d_x, partials};
-  }
-  at::parallel_for(0, call.parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t part = begin; part < end; ++part)
-      gelu_backward_on_host(call, part * call.rows / call.parts, (part + 1) * call.rows / call.parts, part);
-  });
+  gelu_backward_on_device(call, stream_of(x));
   return {d_x, partials};
 }
 

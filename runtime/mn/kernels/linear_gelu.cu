@@ -27,7 +27,9 @@ std::int64_t gelu_partials_on_device(const GeluCall& call) {
   return std::min(std::max<std::int64_t>(blocks / tiles_of(call), 1), most);
 }
 
-void gelu_backward_on_device(const GeluCall& call, void* stream) {
+void gelu_backward_on_device(const GeluCall& given, void* stream) {
+  GeluCall call = given;
+  call.aligned = are_aligned({call.x, call.d_y, call.d_x}, call.width);
   const dim3 blocks(blocks_for(tiles_of(call)), blocks_for(call.parts));
   for_float_type(call.dtype, [&](auto element) {
     backward_kernel<decltype(element)><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(call);

@@ -1,6 +1,6 @@
 /// The backward of GELU behind a linear layer, in one pass: the gradient of GELU's input, and the sums of this
-/// gradient's columns, which are the gradient of the layer's bias. This file holds the arguments that the CPU's loops
-/// and the GPU's kernel take.
+/// gradient's columns, which are the gradient of the layer's bias. This file holds the arguments of the GPU's kernel; a
+/// CPU uses libtorch's operators.
 ///
 /// GELU in its approximation by tanh is x s, with s = 1 / (1 + e^−z) and z = √(8/π) (x + 0.044715 x³). For the gradient
 /// dy of the output:
@@ -17,7 +17,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of the backward. Memory is the CPU's or one GPU's; matrices are contiguous.
+/// The arguments of the backward. Memory is one GPU's; matrices are contiguous.
 struct GeluCall {
   DType dtype = DType::kFloat32;  ///< type of x, dy and dx
   std::int64_t rows = 0;          ///< number of rows
@@ -27,7 +27,7 @@ struct GeluCall {
   const void* d_y = nullptr;      ///< (rows, width)
   void* d_x = nullptr;            ///< (rows, width); written
   std::int64_t parts = 0;         ///< number of partial sums
-  void* partials = nullptr;       ///< (parts, width) float, double if dtype is; on a CPU added to, and 0 before
+  void* partials = nullptr;       ///< (parts, width) float, double if dtype is; written
 };
 
 /// Returns the derivative of GELU at x. `exp` computes the exponential function of numbers that are not positive.

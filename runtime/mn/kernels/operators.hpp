@@ -1,9 +1,8 @@
 /// The fused operators under the names by which libtorch's dispatcher knows them, such as "mn::token_loss". One
-/// function computes an operator on CPUs and GPUs; libtorch's profiler, fake tensors and other devices see the
-/// operators by their names.
+/// function computes an operator: on a GPU by mn's kernel, on a CPU by several of libtorch's operators. libtorch's
+/// profiler, fake tensors and other devices see the operators by their names.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,14 +39,6 @@ auto call_operator(const char* name, Arguments&&... arguments) {
 [[nodiscard]] void* stream_of(const at::Tensor& tensor);
 /// Returns the tensor's memory, or null if there is no tensor.
 [[nodiscard]] const void* data_of(const std::optional<at::Tensor>& tensor);
-
-/// Number of rows that one thread computes at least.
-inline constexpr std::int64_t kRowsOfPart = 64;
-/// Returns how many parts the rows of a matrix on the CPU are cut into. Each part gets a partial sum of its own. The
-/// number does not depend on the number of threads.
-inline std::int64_t parts_on_host(std::int64_t rows) {
-  return std::min<std::int64_t>((rows + kRowsOfPart - 1) / kRowsOfPart, 64);
-}
 
 /// Returns the losses of all rows, and 1/W (token_loss_call.hpp). If `gradient` is true, overwrites the logits (rows,
 /// vocabulary) with the gradient. The logits of a row must be adjacent in memory.

@@ -1,12 +1,14 @@
 #include <mn/kernels/token_loss.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 
-#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/logsumexp.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/variable.h>
@@ -15,28 +17,60 @@
 #include <mn/core/error.hpp>
 #include <mn/kernels/operators.hpp>
 #include <mn/kernels/token_loss_call.hpp>
-#include <mn/kernels/token_loss_loops.hpp>
 
 namespace mn {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kElementsOfThread = std::int64_t{1} << 14;  // fewer are not worth another thread
-
-std::int64_t rows_of_thread(std::int64_t columns) {
-  return std::max<std::int64_t>(kElementsOfThread / std::max<std::int64_t>(columns, 1), 1);
+/// Throws if a row has a weight and a target outside of the vocabulary.
+void check_on_host(const TokenLossCall& call, const at::Tensor& targets, const at::Tensor& weights) {
+  const at::Tensor is_wrong = targets.lt(0).logical_or_(targets.ge(call.vocabulary)).logical_and_(weights.ne(0));
+  if (!is_wrong.any().item<bool>()) return;
+  const auto row = is_wrong.nonzero()[0][0].item<std::int64_t>();
+  throw ArgumentError("token_loss(): target " + std::to_string(call.targets[row]) + " of row " + std::to_string(row) +
+                      " is none of " + std::to_string(call.vocabulary) +
+                      " classes; rows to leave out have the target " + std::to_string(call.ignore_index));
 }
 
-void compute_on_host(const TokenLossCall& call) {
-  weigh_rows_on_host(call);
-  std::atomic<std::int64_t> wrong = -1;
-  at::parallel_for(0, call.rows, rows_of_thread(call.vocabulary), [&](std::int64_t first, std::int64_t last) {
-    if (const std::int64_t row = token_loss_on_host(call, first, last); row >= 0) wrong = row;
-  });
-  if (wrong < 0) return;
-  throw ArgumentError("token_loss(): target " + std::to_string(call.targets[wrong]) + " of row " +
-                      std::to_string(wrong) + " is none of " + std::to_string(call.vocabulary) +
-                      " classes; rows to leave out have the target " + std::to_string(call.ignore_index));
+/// Computes the losses of some rows on a CPU. If the call wants the gradient, overwrites the logits by the gradient.
+/// Targets, weights and losses are (rows, 1).
+void compute_rows_on_host(const TokenLossCall& call, const at::Tensor& logits, const at::Tensor& targets,
+                          const at::Tensor& weights, const at::Tensor& inverse, const at::Tensor& losses) {
+  const at::Tensor x = logits.to(weights.scalar_type()), is_left_out = weights.eq(0);
+  const at::Tensor log_p = at::log_softmax(x, 1);  // logarithms of the classes' probabilities
+  const at::Tensor log_sum = call.z_loss != 0 ? at::logsumexp(x, 1, /*keepdim=*/true) : at::Tensor();
+  const at::Tensor loss = log_p.gather(1, targets).mul_(call.smoothing - 1);
+  if (call.smoothing != 0) loss.sub_(log_p.mean(1, /*keepdim=*/true), call.smoothing);
+  if (call.z_loss != 0) loss.add_(log_sum.square(), call.z_loss);
+  losses.copy_(loss.mul_(weights * inverse).masked_fill_(is_left_out, 0));
+  if (!call.gradient) return;
+  const at::Tensor d_x = log_p.exp_();
+  if (call.z_loss != 0) d_x.mul_(1 + 2 * call.z_loss * log_sum);
+  if (call.smoothing != 0) d_x.sub_(call.smoothing / static_cast<double>(call.vocabulary));
+  d_x.scatter_add_(1, targets, at::full_like(weights, call.smoothing - 1));
+  logits.copy_(d_x.mul_(call.scaled ? weights * inverse : weights).masked_fill_(is_left_out, 0));
+}
+
+/// Computes all rows on a CPU, as many at a time as fit in a cache.
+void compute_on_host(const TokenLossCall& call, const at::Tensor& logits, const at::Tensor& targets,
+                     const std::optional<at::Tensor>& given, const at::Tensor& inverse, const at::Tensor& losses) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 16;
+  const at::Tensor is_left_out = targets.eq(call.ignore_index);
+  const at::Tensor weights =
+      given ? given->masked_fill(is_left_out, 0) : is_left_out.logical_not().to(inverse.scalar_type());
+  check_on_host(call, targets, weights);
+  const auto total = weights.sum().item<double>();
+  inverse.fill_(!call.mean ? 1 : total != 0 ? 1 / total : 0);
+  losses.zero_();
+  const at::Tensor classes = targets.clamp(0, call.vocabulary - 1).unsqueeze(1);
+  const std::int64_t rows = std::max<std::int64_t>(kElements / std::max<std::int64_t>(call.vocabulary, 1), 1);
+  for (std::int64_t first = 0; call.vocabulary > 0 && first < call.rows; first += rows) {
+    const auto part = [first, count = std::min(rows, call.rows - first)](const at::Tensor& all) {
+      return all.narrow(0, first, count);
+    };
+    compute_rows_on_host(call, part(logits), part(classes), part(weights.unsqueeze(1)), inverse,
+                         part(losses.unsqueeze(1)));
+  }
 }
 
 }  // namespace
@@ -65,7 +99,7 @@ std::tuple<at::Tensor, at::Tensor> token_loss_operator(const at::Tensor& logits,
                            .gradient = gradient,
                            .scaled = logits.scalar_type() != at::kHalf};
   if (logits.is_cpu())
-    compute_on_host(call);
+    compute_on_host(call, logits, targets, weights, inverse, losses);
   else
     token_loss_on_device(call, stream_of(logits));
   return {losses, inverse};
@@ -73,6 +107,10 @@ std::tuple<at::Tensor, at::Tensor> token_loss_operator(const at::Tensor& logits,
 
 void scale_rows_operator(const at::Tensor& data, const at::Tensor& factors) {
   const c10::DeviceGuard on_device(data.device());
+  if (data.is_cpu()) {
+    if (!factors.eq(1).all().item<bool>()) data.mul_(factors.view({-1, 1}));
+    return;
+  }
   const ScaleRowsCall call{.data = data.data_ptr(),
                            .dtype = float_dtype(data, "token_loss()"),
                            .rows = data.size(0),
@@ -80,9 +118,7 @@ void scale_rows_operator(const at::Tensor& data, const at::Tensor& factors) {
                            .row_stride = data.stride(0),
                            .factors = factors.const_data_ptr(),
                            .count = factors.numel()};
-  if (!data.is_cpu()) return scale_rows_on_device(call, stream_of(data));
-  at::parallel_for(0, call.rows, rows_of_thread(call.columns),
-                   [&](std::int64_t first, std::int64_t last) { scale_rows_on_host(call, first, last); });
+  scale_rows_on_device(call, stream_of(data));
 }
 
 }  // namespace kernels

@@ -34,10 +34,11 @@ struct TokenLossOptions {
 /// Returns the loss −log softmax(logits)[target] of rows of V logits, as torch's cross_entropy of the logits in float32
 /// does (in float64 for float64 logits). `logits` are (…, V) of any float type, and `targets` (…) integers.
 ///
-/// Loss and gradient are computed in one pass, and the gradient is stored in the logits' type; no float32 copy of the
-/// logits is made. With `overwrite_logits`, the gradient takes the memory of the logits, and on a GPU a 16-bit logit
-/// costs 4 bytes of memory traffic; without it, the logits are copied first. If the loss is multiplied by a factor
-/// other than 1 before backward, the gradient is read and written once more.
+/// The gradient is stored in the logits' type. On a GPU, loss and gradient are computed in one pass, without a float32
+/// copy of the logits; on a CPU, by libtorch's operators, with float32 copies of a few rows at a time. With
+/// `overwrite_logits`, the gradient takes the memory of the logits, and on a GPU a 16-bit logit costs 4 bytes of memory
+/// traffic; without it, the logits are copied first. If the loss is multiplied by a factor other than 1 before
+/// backward, the gradient is read and written once more.
 ///
 /// If no row counts, the loss is 0 (torch's is NaN). The result can be differentiated only once. Throws ArgumentError
 /// for wrong shapes, a label smoothing outside of [0, 1], leaves of autograd's graph to be overwritten, and, on a CPU,

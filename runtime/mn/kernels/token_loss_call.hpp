@@ -1,5 +1,5 @@
-/// The token loss of the rows of a matrix, and its gradient, in one pass. This file holds the arguments that the CPU's
-/// loops and the GPU's kernel take.
+/// The token loss of the rows of a matrix, and its gradient, in one pass. This file holds the arguments of the
+/// GPU's kernel; a CPU uses libtorch's operators.
 ///
 /// For a row x of V logits with target t and weight w, and with L = log Σ exp(x):
 ///   loss = w/W · ((1−ε)(L − x[t]) + ε(L − Σx/V) + z L²)
@@ -20,7 +20,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of a token loss. All memory is the CPU's or one GPU's. "Real" below means double for float64 logits,
+/// The arguments of a token loss. All memory is one GPU's. "Real" below means double for float64 logits,
 /// and float otherwise.
 struct TokenLossCall {
   void* logits = nullptr;                 ///< (rows, vocabulary); with `gradient`, overwritten by the gradient
