@@ -1,4 +1,8 @@
-// Batch normalization as one node of autograd's graph. The kernels are those of batch_norm_kernels.hpp.
+// Batch normalization as one node of autograd's graph: moments (channel_moments.hpp), then mn's fused operators, which
+// also add a shortcut and apply ReLU.
+//
+// Cost on a GPU for a value of a 16-bit dtype: 16 bytes of memory traffic. Forward reads the input twice and writes the
+// output; backward reads input and gradient twice and writes a gradient. A shortcut adds 2 bytes forward, 4 backward.
 //
 // (1) For kRanks, each rank sends the means and standard deviations of its channels, and the number of values of a
 //     channel. Every rank merges what all ranks have sent, in rank order. The ranks do not send sums of squares,
@@ -14,7 +18,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -81,6 +87,19 @@ struct KeptSettings : torch::CustomClassHolder {
   BatchNormSettings settings;
 };
 
+/// Returns mean, invstd, weight and bias of each channel, in the dtype in which operators on x compute. A missing
+/// weight counts as 1, a missing bias as 0.
+std::vector<at::Tensor> channel_numbers(const at::Tensor& x, const ChannelMoments& moments,
+                                        const std::optional<at::Tensor>& weight,
+                                        const std::optional<at::Tensor>& bias) {
+  const at::ScalarType real = kernels::real_type(x.scalar_type());
+  const auto options = moments.mean.options().dtype(real);
+  std::vector<at::Tensor> all = {moments.mean, moments.invstd, weight ? *weight : at::ones({x.size(1)}, options),
+                                 bias ? *bias : at::zeros({x.size(1)}, options)};
+  for (at::Tensor& numbers : all) numbers = numbers.detach().to(real).contiguous();
+  return all;
+}
+
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
   /// A missing argument is an empty std::optional, because an undefined tensor can't be an input of the node. A missing
@@ -88,9 +107,10 @@ class Normalization : public torch::autograd::Function<Normalization> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& added,
                             const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                             const Statistics& all, const BatchNormSettings& settings) {
-    const ChannelTensors channels = channel_numbers(input, all.moments, weight, bias);
-    const at::Tensor output =
-        input.numel() > 0 ? normalize(input, added, channels, settings.relu) : at::empty_like(input);
+    const std::vector<at::Tensor> channels = channel_numbers(input, all.moments, weight, bias);
+    const at::Tensor output = input.numel() > 0 ? kernels::call_operator<kernels::BatchNormForwardSignature>(
+                                                      "mn::batch_norm_forward", input, added, channels, settings.relu)
+                                                : at::empty_like(input);
     variable_list saved = {input, added ? output : at::Tensor(), all.counts};
     saved.insert(saved.end(), channels.begin(), channels.end());
     context->save_for_backward(std::move(saved));
@@ -104,30 +124,32 @@ class Normalization : public torch::autograd::Function<Normalization> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const auto output = saved[1].defined() ? std::optional(saved[1]) : std::nullopt;  // if there was a shortcut
-    const ChannelTensors channels(saved.begin() + 3, saved.end());
+    const std::vector<at::Tensor> channels(saved.begin() + 3, saved.end());
     const auto kept = c10::static_intrusive_pointer_cast<KeptSettings>(context->saved_data["settings"].toCapsule());
     const bool relu = kept->settings.relu, has_values = input.numel() > 0;
     const at::Tensor dy = gradients[0].to(input.scalar_type()).contiguous(input.suggest_memory_format());
-    const GradientSums own = has_values
-                                 ? gradient_sums(dy, input, output, channels, relu)
-                                 : GradientSums{at::zeros({2, input.size(1)}, channels[0].options()), dy};  // (4)
+    at::Tensor own = at::zeros({2, input.size(1)}, channels[0].options()), d_added = dy;  // (4)
+    if (has_values) {
+      std::tie(own, d_added) = kernels::call_operator<kernels::BatchNormSumsSignature>("mn::batch_norm_sums", dy, input,
+                                                                                       output, channels, relu);
+    }
     std::optional<at::Tensor> sums;
     double count = static_cast<double>(input.numel() / input.size(1));
     if (kept->settings.moments == MomentsOf::kRanks) {
-      sums = mean_over_ranks(own.sums, saved[2], input.size(0), kept->settings.comm);
+      sums = mean_over_ranks(own, saved[2], input.size(0), kept->settings.comm);
       count = 1;
     } else if (kept->settings.moments == MomentsOf::kMinibatch) {
-      sums = own.sums;
+      sums = own;
     }
     variable_list all(6);  // of input, added, weight, bias, and two arguments that are not tensors
-    if (!has_values)
-      all[0] = dy;
-    else
-      all[0] = output ? input_gradient(own.d_added, input, channels, sums, count, /*relu=*/false)
-                      : input_gradient(dy, input, channels, sums, count, relu);
-    if (output) all[1] = own.d_added;
-    if (context->saved_data["with_weight"].toBool()) all[2] = own.sums[1];
-    if (context->saved_data["with_bias"].toBool()) all[3] = own.sums[0];
+    all[0] = dy;
+    if (has_values) {
+      all[0] = kernels::call_operator<kernels::BatchNormBackwardSignature>(
+          "mn::batch_norm_backward", output ? d_added : dy, input, channels, sums, count, relu && !output);
+    }
+    if (output) all[1] = d_added;
+    if (context->saved_data["with_weight"].toBool()) all[2] = own[1];
+    if (context->saved_data["with_bias"].toBool()) all[3] = own[0];
     return at::GradMode::is_enabled() ? without_gradients(std::move(all), {input, dy}) : all;
   }
 

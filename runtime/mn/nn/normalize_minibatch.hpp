@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/nn/batch_norm_kernels.hpp>
+#include <mn/nn/channel_moments.hpp>
 
 namespace mn {
 

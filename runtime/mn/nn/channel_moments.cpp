@@ -3,18 +3,17 @@
 // (2) To move the running variance, libtorch's merge divides by the number of all values less 1, and counts with 32
 //     bits. If a rank has at least two values, the divisor is not 0. The number of all values is estimated from the
 //     rank's own number. If libtorch's merge cannot be used, operators merge.
-#include <mn/nn/batch_norm_kernels.hpp>
+#include <mn/nn/channel_moments.hpp>
 
 #include <tuple>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm_gather_stats_with_counts.h>
 #include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/batch_norm_update_stats.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/var_mean.h>
-#include <ATen/ops/zeros.h>
 
 #include <mn/kernels/operators.hpp>
 
@@ -29,9 +28,6 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& x) {
   for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
 }
-
-/// Returns the dtype in which operators on the minibatch compute.
-at::ScalarType compute_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 /// Calls move(moved), where `moved` are the running statistics converted to `type`. If the dtype differs, to() makes a
 /// copy, which is written back afterwards.
@@ -69,7 +65,9 @@ bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
 
 }  // namespace
 
-at::ScalarType moments_type(const at::Tensor& x) { return x.is_cpu() ? at::kDouble : compute_type(x); }
+at::ScalarType moments_type(const at::Tensor& x) {
+  return x.is_cpu() ? at::kDouble : kernels::real_type(x.scalar_type());
+}
 
 ChannelMoments channel_moments(const at::Tensor& x, double eps) {
   ChannelMoments moments;
@@ -77,14 +75,15 @@ ChannelMoments channel_moments(const at::Tensor& x, double eps) {
     std::tie(moments.mean, moments.invstd) = at::batch_norm_stats(x, eps);
     return moments;
   }
-  const auto [variance, mean] = at::var_mean(x.to(compute_type(x)), reduced_dims(x), /*correction=*/0);
+  const auto [variance, mean] =
+      at::var_mean(x.to(kernels::real_type(x.scalar_type())), reduced_dims(x), /*correction=*/0);
   return {mean.to(at::kDouble), at::rsqrt(variance.to(at::kDouble) + eps)};
 }
 
 ChannelMoments own_moments(const at::Tensor& x, double eps, const RunningMoments& running) {
   if (!running.mean.defined()) return channel_moments(x, eps);
   ChannelMoments moments;
-  move_running(running, compute_type(x), [&](const RunningMoments& moved) {
+  move_running(running, kernels::real_type(x.scalar_type()), [&](const RunningMoments& moved) {
     const auto [mean, variance] = at::batch_norm_update_stats(x, moved.mean, moved.variance, moved.momentum);
     moments = {mean, at::rsqrt(variance + eps)};
   });
@@ -104,33 +103,6 @@ ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts
     }
   });
   return merged;
-}
-
-ChannelTensors channel_numbers(const at::Tensor& x, const ChannelMoments& moments,
-                               const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias) {
-  const auto options = moments.mean.options().dtype(compute_type(x));
-  ChannelTensors all = {moments.mean, moments.invstd, weight ? *weight : at::ones({x.size(1)}, options),
-                        bias ? *bias : at::zeros({x.size(1)}, options)};
-  for (at::Tensor& numbers : all) numbers = numbers.detach().to(compute_type(x)).contiguous();
-  return all;
-}
-
-at::Tensor normalize(const at::Tensor& x, const std::optional<at::Tensor>& added, const ChannelTensors& channels,
-                     bool relu) {
-  return kernels::call_operator<kernels::BatchNormForwardSignature>("mn::batch_norm_forward", x, added, channels, relu);
-}
-
-GradientSums gradient_sums(const at::Tensor& dy, const at::Tensor& x, const std::optional<at::Tensor>& y,
-                           const ChannelTensors& channels, bool relu) {
-  const auto [sums, d_added] =
-      kernels::call_operator<kernels::BatchNormSumsSignature>("mn::batch_norm_sums", dy, x, y, channels, relu);
-  return {sums, d_added};
-}
-
-at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& x, const ChannelTensors& channels,
-                          const std::optional<at::Tensor>& sums, double count, bool relu) {
-  return kernels::call_operator<kernels::BatchNormBackwardSignature>("mn::batch_norm_backward", dy, x, channels, sums,
-                                                                     count, relu);
 }
 
 }  // namespace mn
