@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include <c10/core/ScalarType.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace mn::exported {
@@ -18,22 +19,16 @@ struct ValueName {
   std::string name;
 };
 
-/// A constant of one of torch's enumerations. The number in the file differs from libtorch's number.
-struct Enumerator {
-  enum class Kind { kScalarType, kMemoryFormat, kLayout };
-  Kind kind = Kind::kScalarType;
-  std::int64_t number = 0;
-};
-
 /// Stands for any device in the file. The graph runs on the device of its parameters; therefore the file's device does
 /// not matter.
 struct AnyDevice {};
 
-/// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None.
+/// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None. Constants of
+/// enumerations (dtype, memory format, layout) are libtorch's numbers, which differ from the numbers in the file.
 struct Argument {
   /// The kinds of arguments.
   using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
-                             Enumerator, AnyDevice, std::vector<Argument>>;
+                             AnyDevice, std::vector<Argument>>;
   std::string form;  ///< name in the file: "as_ints"
   Value value;
 };
@@ -51,6 +46,10 @@ class UnknownForm : public std::runtime_error {
 /// Returns the form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not
 /// an object with one member.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
+
+/// Returns the dtype for a number that torch.export.save writes. Throws UnknownForm if the number stands for no known
+/// dtype.
+[[nodiscard]] at::ScalarType parse_dtype(const nlohmann::json& number);
 
 /// Parses one argument. Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);

@@ -19,7 +19,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/argument.hpp>
-#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/storages.hpp>
 
@@ -237,7 +236,7 @@ void take_new_values(Program& program, Derivation& derivation) {
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);
-  return stored != tensors.end() && c10::isIntegralType(scalar_type_of(stored->second.dtype), true);
+  return stored != tensors.end() && c10::isIntegralType(stored->second.dtype, true);
 }
 
 }  // namespace

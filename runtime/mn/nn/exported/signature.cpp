@@ -223,7 +223,11 @@ std::vector<Input> read_inputs(const json& document) {
     Input& input = inputs.emplace_back(read_input(spec));
     if (input.kind != Input::Kind::kUser) continue;
     const json& meta = module.at("graph").at("tensor_values").at(input.value);
-    input.dtype = whole_number<std::int64_t>(meta.at("dtype"));
+    try {
+      input.dtype = parse_dtype(meta.at("dtype"));
+    } catch (const UnknownForm& unknown) {
+      throw UnknownForm("an input " + json_quoted(input.value) + " of " + unknown.what());
+    }
     for (const json& size : meta.at("sizes")) {
       input.extents.push_back(parse_extent(size, document.at("range_constraints")));
     }
