@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include <mn/app/common_options.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -42,6 +43,16 @@ void OptionsRecord::finalize(Trainer& trainer) {
   extensions::complete(has_failed_, [&] { write_file(trainer.out() / "config.ini", ini_); });
 }
 
+void OptionsRecord::check_state(const nlohmann::json& state, const std::string& source) const {
+  if (!state.is_object()) return;
+  const auto now = options_.value("precision", std::string());
+  const auto then = state.value("precision", now);
+  if ((now == kNarrowWeights) == (then == kNarrowWeights)) return;
+  throw DataError(source + " was written with --precision " + then + ", but this job has --precision " + now +
+                      ", whose weights have another type: give --precision " + then,
+                  true);
+}
+
 void OptionsRecord::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !earlier_.is_object()) return;
   const auto shown = [](const nlohmann::json& value) {
@@ -58,12 +69,12 @@ void OptionsRecord::initialize(Trainer& trainer) {
   if (!changes.empty()) log_info("resumed with other options than the checkpoint's: " + changes);
 }
 
-void MetadataRecord::load_state(const nlohmann::json& state) {
+void MetadataRecord::check_state(const nlohmann::json& state, const std::string& source) const {
   if (!state.is_object()) return;
   for (const auto& [name, value] : metadata_) {
     if (!state.contains(name) || state[name] == value) continue;
-    throw DataError("the checkpoint to resume is of a network whose " + name + " is " + state[name].dump() +
-                        ", but this one's is \"" + value + "\"",
+    throw DataError(source + " is of a network whose " + name + " is " + state[name].dump() + ", but this one's is \"" +
+                        value + "\"",
                     true);
   }
 }

@@ -24,6 +24,8 @@ class OptionsRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return options_; }
+  /// Throws if --precision gives the weights another type than in the checkpoint.
+  void check_state(const nlohmann::json& state, const std::string& source) const override;
   void load_state(const nlohmann::json& state) override { earlier_ = state; }
   /// Rank 0 logs the options whose values differ from those in the checkpoint.
   void initialize(Trainer& trainer) override;
@@ -45,7 +47,7 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return metadata_; }
   /// Throws DataError if the checkpoint and this training have different values for an entry of the metadata.
-  void load_state(const nlohmann::json& state) override;
+  void check_state(const nlohmann::json& state, const std::string& source) const override;
 
  private:
   Metadata metadata_;

@@ -112,6 +112,9 @@ class Extension {
 
   /// Returns the state of the extension for a checkpoint. The checkpoint stores only rank 0's state.
   [[nodiscard]] virtual nlohmann::json state() const;
+  /// Called on all ranks with rank 0's state() from a checkpoint, before anything is loaded. `source` names the
+  /// checkpoint in errors. Throws a DataError on every rank if the training can't resume from the checkpoint.
+  virtual void check_state(const nlohmann::json& /*state*/, const std::string& /*source*/) const {}
   /// Called on all ranks with rank 0's state() from the checkpoint, after the functions that load tensors.
   virtual void load_state(const nlohmann::json&) {}
   /// Returns the tensors of the extension's state for a checkpoint. The checkpoint stores only rank 0's tensors, under

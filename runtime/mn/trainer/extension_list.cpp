@@ -119,6 +119,14 @@ void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
+void ExtensionList::check(const nlohmann::json& about, const std::string& source) const {
+  const nlohmann::json& states = about.at("extensions");
+  for (const Entry& entry : entries_) {
+    if (!states.contains(entry.name)) continue;
+    entry.extension->check_state(from_storable(states.at(entry.name), source), source);
+  }
+}
+
 /// Gives one extension its state and tensors from the checkpoint. If the checkpoint has no state of the extension, the
 /// extension starts as in a new training.
 void ExtensionList::restore(Entry& entry) const {

@@ -43,6 +43,9 @@ class ExtensionList {
     std::vector<NamedTensors> other_ranks;  ///< tensors of each rank, if the number of ranks has changed
     std::vector<nlohmann::json> observed;   ///< each rank_state() whose observations this rank gets
   };
+  /// Lets each extension check its state in a checkpoint (Extension::check_state()). `about` is the checkpoint's part
+  /// about the training.
+  void check(const nlohmann::json& about, const std::string& source) const;
   /// Gives each extension its state. An extension that is added later, but before initialize(), also gets its state.
   void load(Restored restored);
   /// Returns the tensors() of the extensions for which are_tensors_replicated() equals `replicated`. Each tensor is

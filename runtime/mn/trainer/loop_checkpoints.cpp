@@ -101,7 +101,7 @@ LoopCheckpoints::~LoopCheckpoints() = default;
 bool LoopCheckpoints::resume(const std::string& from) {
   const auto checkpoint = CheckpointReader::open(*impl_->comm, from, impl_->out);
   if (!checkpoint) return false;
-  restore_training(impl_->parts, *checkpoint, "the checkpoint (" + from + ")");
+  restore_training(impl_->parts, *checkpoint);
   const json& saved = checkpoint->about().at("extensions");
   const bool has_own = saved.contains(kOwnValue);  // false for a checkpoint of a Trainer
   impl_->own->value = has_own ? from_storable(saved.at(kOwnValue), "the checkpoint's value of the program") : json();

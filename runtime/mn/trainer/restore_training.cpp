@@ -225,8 +225,10 @@ class Restore {
 
 }  // namespace
 
-void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source) {
+void restore_training(TrainingParts& parts, CheckpointReader& checkpoint) {
+  const std::string source = "the checkpoint " + checkpoint.path().string();
   try {
+    parts.extensions.check(checkpoint.about(), source);
     Restore restore(parts, checkpoint);
     restore.model(source);
     restore.optimizers();

@@ -216,7 +216,7 @@ bool Trainer::is_pending(const Extension& extension) const { return extensions_-
 bool Trainer::resume(const std::string& from) {
   const auto checkpoint = CheckpointReader::open(*comm_, from, out());
   if (!checkpoint) return false;
-  restore_training(*parts_, *checkpoint, "the checkpoint (" + from + ")");
+  restore_training(*parts_, *checkpoint);
   resumed_from_ = from == "auto" ? std::filesystem::path() : std::filesystem::absolute(from);
   checkpointer_->note_resume(checkpoint->path());
   if (is_root()) {

@@ -65,8 +65,8 @@ class TrainingState {
   bool has_checked_optimizers_ = false;  // warn_of_unsaved_state() was called
 };
 
-/// Collective: restores a training from `checkpoint`. `source` names the checkpoint in errors. Throws the same
-/// DataError on every rank if the model or the optimizer does not match.
-void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
+/// Collective: restores a training from `checkpoint`. Throws the same DataError on every rank if the model, the
+/// optimizer or an extension does not match.
+void restore_training(TrainingParts& parts, CheckpointReader& checkpoint);
 
 }  // namespace mn
