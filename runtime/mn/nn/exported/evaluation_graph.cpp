@@ -18,9 +18,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/aliases.hpp>
 #include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/operators.hpp>
-#include <mn/nn/exported/storages.hpp>
 
 namespace mn::exported {
 namespace {
@@ -61,12 +61,12 @@ void switch_off(Node& node) {
 class Derivation {
  public:
   /// state[i] is the name of input i for error messages. The name is empty if a node may write to input i.
-  Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
-      : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
+  Derivation(Graph& graph, Aliases aliases, std::vector<std::string> state)
+      : graph_(graph), state_(std::move(state)), aliases_(std::move(aliases)) {}
 
   /// Notes that `value` becomes the new value of the input `input` at the end of forward().
   void set_new_value(const std::string& value, const std::string& input) {
-    new_values_[value] = storages_.of(input);
+    new_values_[value] = aliases_.of(input);
     const bool is_input = std::ranges::find(graph_.inputs, value) != graph_.inputs.end();
     if (is_input) stale_[value] = "the input " + json_quoted(value) + objection_to_new(value);
   }
@@ -76,9 +76,9 @@ class Derivation {
     for (Node& node : graph_.nodes) {
       switch_off(node);
       const std::string objection = objection_to(node);
-      const std::vector<std::size_t> written = storages_.written_by(node);
+      const std::vector<std::size_t> written = aliases_.written_by(node);
       Effect& effect = effects_.emplace_back(Effect{storages_of(values_read(node)), written, objection.empty()});
-      storages_.define_results(node);
+      aliases_.define_results(node);
       const std::vector<std::size_t> made = storages_of(values_returned(node));
       effect.makes.insert(effect.makes.end(), made.begin(), made.end());
       if (objection.empty()) {
@@ -110,7 +110,7 @@ class Derivation {
   /// Returns the reason why evaluation can't use the value `value`, or an empty text if evaluation can use it.
   [[nodiscard]] std::string objection_to(const std::string& value) const {
     if (const auto found = stale_.find(value); found != stale_.end()) return found->second;
-    const auto found = left_out_.find(storages_.of(value));
+    const auto found = left_out_.find(aliases_.of(value));
     return found == left_out_.end() ? "" : found->second;
   }
 
@@ -124,7 +124,7 @@ class Derivation {
 
   [[nodiscard]] std::vector<std::size_t> storages_of(const std::vector<std::string>& values) const {
     std::vector<std::size_t> storages;
-    for (const std::string& value : values) storages.push_back(storages_.of(value));
+    for (const std::string& value : values) storages.push_back(aliases_.of(value));
     return storages;
   }
 
@@ -140,7 +140,7 @@ class Derivation {
         }
       }
       for (const auto& [value, storage] : new_values_) {
-        if (all && is_needed(storage)) storages.insert(storages_.of(value));
+        if (all && is_needed(storage)) storages.insert(aliases_.of(value));
       }
     }
   }
@@ -150,7 +150,7 @@ class Derivation {
       if (std::string objection = objection_to(value); !objection.empty()) return objection;
     }
     if (is_random(node)) return node.what + " has random numbers that can't be turned off for evaluation";
-    for (const std::size_t storage : storages_.written_by(node)) {
+    for (const std::size_t storage : aliases_.written_by(node)) {
       if (storage >= state_.size() || state_[storage].empty() || is_meant(node)) continue;
       return node.what + " changes " + state_[storage] +
              ", which an output depends on, and the graph does not say whether evaluation changes it, too";
@@ -163,7 +163,7 @@ class Derivation {
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
-      Derivation inner(graph, Storages(graph.inputs), around);
+      Derivation inner(graph, Aliases(graph.inputs), around);
       inner.run();
       for (const Argument& output : graph.outputs) {
         std::vector<std::string> values;
@@ -198,7 +198,7 @@ class Derivation {
 
   Graph& graph_;
   std::vector<std::string> state_;
-  Storages storages_;
+  Aliases aliases_;
   std::vector<Effect> effects_;                    // [nodes]
   std::map<std::string, std::size_t> new_values_;  // value → the input that it becomes
   std::map<std::string, std::string> stale_;       // value → the reason why nodes that read it are left out (2)
@@ -247,7 +247,7 @@ Program derive_evaluation(Program program, const std::string& source) {
   };
   std::vector<std::string> state;
   for (const Input& input : program.inputs) state.push_back(is_kept(input) ? name_of(input) : "");
-  Derivation derivation(program.graph, Storages(program), state);
+  Derivation derivation(program.graph, Aliases(program), state);
   take_new_values(program, derivation);
   derivation.run();
   std::vector<std::string> outputs;
@@ -263,15 +263,15 @@ Program derive_evaluation(Program program, const std::string& source) {
 }
 
 std::vector<bool> written_inputs(const Program& program) {
-  Storages storages(program);
+  Aliases aliases(program);
   std::set<std::size_t> changed;
   for (const Node& node : program.graph.nodes) {
-    for (const std::size_t storage : storages.written_by(node)) changed.insert(storage);
-    storages.define_results(node);
+    for (const std::size_t storage : aliases.written_by(node)) changed.insert(storage);
+    aliases.define_results(node);
   }
   std::vector<bool> written;
   for (const Input& input : program.inputs) {
-    written.push_back(is_kept(input) && changed.contains(storages.of(input.value)));
+    written.push_back(is_kept(input) && changed.contains(aliases.of(input.value)));
   }
   return written;
 }

@@ -10,14 +10,14 @@
 
 namespace mn::exported {
 
-/// Numbers the memory (storage) of each value of a graph. Two values that share memory, such as a view and its base,
-/// have one number.
-class Storages {
+/// Numbers the storage (the memory) of each value of a graph. Aliases, which are values that share memory, such as a
+/// view and its base, have one storage.
+class Aliases {
  public:
   /// The storage of input i has number i.
-  explicit Storages(const std::vector<std::string>& inputs);
+  explicit Aliases(const std::vector<std::string>& inputs);
   /// Input i of the program has storage i. If several inputs are tied (one tensor), all have the number of the first.
-  explicit Storages(const Program& program);
+  explicit Aliases(const Program& program);
 
   [[nodiscard]] std::size_t of(const std::string& value) const;
   /// Returns the storages that the node's operator writes to.

@@ -1,4 +1,4 @@
-#include <mn/nn/exported/storages.hpp>
+#include <mn/nn/exported/aliases.hpp>
 
 #include <algorithm>
 
@@ -34,11 +34,11 @@ bool moves_statistics(const Node& node, const std::string& argument) {
 
 }  // namespace
 
-Storages::Storages(const std::vector<std::string>& inputs) : count_(inputs.size()) {
+Aliases::Aliases(const std::vector<std::string>& inputs) : count_(inputs.size()) {
   for (std::size_t i = 0; i < inputs.size(); ++i) storages_[inputs[i]] = i;
 }
 
-Storages::Storages(const Program& program) : Storages(program.graph.inputs) {
+Aliases::Aliases(const Program& program) : Aliases(program.graph.inputs) {
   std::map<std::string, std::size_t> by_record;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Input& input = program.inputs[i];
@@ -49,13 +49,13 @@ Storages::Storages(const Program& program) : Storages(program.graph.inputs) {
   }
 }
 
-std::size_t Storages::of(const std::string& value) const {
+std::size_t Aliases::of(const std::string& value) const {
   const auto found = storages_.find(value);
   if (found == storages_.end()) throw UnknownForm("the value " + value + ", which nothing before it makes");
   return found->second;
 }
 
-std::vector<std::size_t> Storages::written_by(const Node& node) const {
+std::vector<std::size_t> Aliases::written_by(const Node& node) const {
   std::vector<std::size_t> written;
   const auto found = find_operator(node.target);
   if (!found) return written;
@@ -70,7 +70,7 @@ std::vector<std::size_t> Storages::written_by(const Node& node) const {
   return written;
 }
 
-void Storages::define_results(const Node& node) {
+void Aliases::define_results(const Node& node) {
   const auto found = find_operator(node.target);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     std::size_t storage = count_++;
