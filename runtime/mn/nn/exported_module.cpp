@@ -14,7 +14,7 @@
 #include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/program.hpp>
-#include <mn/nn/exported/stored_tensor.hpp>
+#include <mn/nn/exported/read_tensor.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {

@@ -1,4 +1,4 @@
-#include <mn/nn/exported/stored_tensor.hpp>
+#include <mn/nn/exported/read_tensor.hpp>
 
 #include <cstring>
 #include <optional>
