@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/kernels/linear_gelu_row.hpp>
+#include <mn/kernels/gelu_backward_tile.hpp>
 #include <mn/tensor/autocast.hpp>
 
 #include "tests/kernels/reference_gelu.hpp"
