@@ -11,12 +11,12 @@
 #include <dlfcn.h>
 #include <mpi.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <mn/comm/device/cuda.hpp>
 #include <mn/comm/device/device_conflict.hpp>
+#include <mn/core/child_process.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
@@ -55,20 +55,9 @@ int wait_for(pid_t child) {
 
 /// Runs run_cuda_probe() in a child process. Returns the child's wait status; -1 if it could not be started.
 int run_probe() {
-  std::string program = executable_path().string();
-  std::string option = "--cuda-probe";
-  std::vector<std::string> variables = environment_of_singleton();
-  char* argv[] = {program.data(), option.data(), nullptr};
-  std::vector<char*> envp;
-  for (auto& variable : variables) envp.push_back(variable.data());
-  envp.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
-  pid_t child = -1;
-  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv, envp.data());
-  posix_spawn_file_actions_destroy(&actions);
-  return failed == 0 ? wait_for(child) : -1;
+  const pid_t child =
+      start_process({executable_path().string(), "--cuda-probe"}, {.environment = environment_of_singleton()});
+  return child > 0 ? wait_for(child) : -1;
 }
 
 template <typename Function>

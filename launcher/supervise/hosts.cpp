@@ -5,11 +5,9 @@
 #include <sstream>
 #include <thread>
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include <mn/core/child_process.hpp>
 #include <mn/core/command_output.hpp>
 #include <mn/core/net/interfaces.hpp>
 
@@ -21,26 +19,6 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
 constexpr int kPatienceFactor = 4;  // patience = this factor * the slowest answer so far
-
-/// Starts the command in a process group of its own, without input and output. Returns -1 if it can't be started.
-pid_t spawn_silently(const Words& command) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> arguments;
-  for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t process = -1;
-  const int error = posix_spawnp(&process, arguments.front(), &files, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return error == 0 ? process : -1;
-}
 
 /// Tests whether `host` can start a process. The program timeout ends the test even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
@@ -59,7 +37,7 @@ Words probe_of(const std::string& host, bool by_srun) {
 
 HostProbes::HostProbes(Words hosts, bool by_srun) {
   for (const auto& host : hosts) {
-    const pid_t process = spawn_silently(probe_of(host, by_srun));
+    const pid_t process = start_process(probe_of(host, by_srun), {.own_group = true});
     probes_.push_back({host, process, process > 0 ? State::kPending : State::kLost});
   }
 }

@@ -7,35 +7,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/core/child_process.hpp>
 #include <mn/core/fd.hpp>
 
 namespace mn {
-namespace {
-
-bool spawn(const std::vector<std::string>& command, const std::string& setting, int output, pid_t& process) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> argv;
-  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  std::vector<char*> envp;
-  if (!setting.empty()) envp.push_back(const_cast<char*>(setting.c_str()));
-  for (char** entry = environ; *entry != nullptr; ++entry) envp.push_back(*entry);
-  envp.push_back(nullptr);
-  const int error = posix_spawnp(&process, argv.front(), &files, nullptr, argv.data(), envp.data());
-  posix_spawn_file_actions_destroy(&files);
-  return error == 0;
-}
-
-}  // namespace
-
 std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
                            const std::string& setting) {
   using std::chrono::milliseconds;
@@ -44,8 +22,13 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
   if (pipe2(ends, O_CLOEXEC) != 0) return "";
   const Fd output(ends[0]);
   Fd input(ends[1]);
-  pid_t process = -1;
-  if (!spawn(command, setting, input.get(), process)) return "";
+  ChildSetup setup{.output = input.get()};
+  if (!setting.empty()) {
+    setup.environment.push_back(setting);  // the first of two equal names counts
+    for (char** entry = environ; *entry != nullptr; ++entry) setup.environment.emplace_back(*entry);
+  }
+  const pid_t process = start_process(command, setup);
+  if (process < 0) return "";
   input.reset();  // closes this end of the pipe; otherwise read() would never find the end
   std::string text;
   const auto end = Clock::now() + patience;

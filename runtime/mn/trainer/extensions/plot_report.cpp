@@ -5,12 +5,11 @@
 #include <filesystem>
 #include <thread>
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/core/child_process.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -49,32 +48,6 @@ int memory_file(const std::string& text) {
     return -1;
   }
   return fd;
-}
-
-/// Starts `program` with the file `input` as stdin and with the default actions of signals. The process gets no other
-/// open file, such as MPI's sockets. Returns the id of the process, or a negative errno if the start fails.
-pid_t spawn(const std::string& program, int input) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t signals;
-  sigfillset(&signals);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-
-  pid_t child = -1;
-  char* const arguments[] = {const_cast<char*>(program.c_str()), nullptr};
-  const int error = posix_spawnp(&child, program.c_str(), &files, &attributes, arguments, environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return error == 0 ? child : -error;
 }
 
 }  // namespace
@@ -160,7 +133,7 @@ void PlotReport::draw(const Trainer& trainer) {
   if (commands.empty()) return;
   const int input = memory_file(commands);
   if (input < 0) return give_up(with_errno("making gnuplot's input", errno));
-  const pid_t child = spawn(program_, input);
+  const pid_t child = start_process({program_}, {.input = input});
   close(input);
   if (child < 0) {
     return give_up(with_errno(program_ + " can't be started", -child) + "; install gnuplot to get plots");
