@@ -1,6 +1,6 @@
 #include "cifar/data.hpp"
 
-#include <torch/types.h>
+#include <torch/torch.h>
 
 #include <mn/data/dataset.hpp>
 #include <mn/image/sample_random.hpp>
@@ -13,45 +13,26 @@ constexpr int kSide = 32;
 constexpr int kMargin = 4;  // largest shift of an image, in pixels; uncovered pixels become black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// How an image is varied at random. The default values leave the image unchanged.
-struct Shift {
-  int x = 0;
-  int y = 0;
-  bool mirrored = false;
-};
-
-Shift random_shift(const RawBatch& batch, std::int64_t index) {
-  data::SampleRandom random(batch.seed, batch.epoch, index);
-  const int x = random.below(2 * kMargin + 1) - kMargin;
-  const int y = random.below(2 * kMargin + 1) - kMargin;
-  return {x, y, random.below(2) == 1};
+/// Shifts an image by a random distance, and mirrors it at random. `wide` is the image with a margin of kMargin pixels
+/// on all sides.
+at::Tensor varied(const at::Tensor& wide, data::SampleRandom random) {
+  const int x = random.below(2 * kMargin + 1), y = random.below(2 * kMargin + 1);
+  const at::Tensor image = wide.narrow(1, y, kSide).narrow(2, x, kSide);
+  return random.below(2) == 1 ? image.flip(2) : image;
 }
 
-/// Shifts an image of 3 × 32 × 32 bytes, and converts it to normalized floats.
-void copy_shifted(const std::uint8_t* pixels, const Shift& shift, float* out) {
-  for (std::size_t c = 0; c < 3; ++c, pixels += kSide * kSide) {
-    for (int y = 0; y < kSide; ++y) {
-      for (int x = 0; x < kSide; ++x) {
-        const int from_x = (shift.mirrored ? kSide - 1 - x : x) + shift.x;
-        const int from_y = y + shift.y;
-        const bool inside = from_x >= 0 && from_x < kSide && from_y >= 0 && from_y < kSide;
-        const float value = inside ? static_cast<float>(pixels[from_y * kSide + from_x]) / 255 : 0;
-        *out++ = (value - kNormalization.mean[c]) / kNormalization.stddev[c];
+/// Makes a transform for images of 3 × 32 × 32 bytes. If `vary` is true, shifts and mirrors the images at random.
+Transform array_transform(bool vary) {
+  return [vary](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    const at::Tensor images = default_transform(batch, damaged);  // (N, 3, 32, 32), from 0 to 1
+    if (vary) {
+      const at::Tensor wide = torch::constant_pad_nd(images, {kMargin, kMargin, kMargin, kMargin});
+      for (std::int64_t i = 0; i < images.size(0); ++i) {
+        images[i].copy_(varied(wide[i], {batch.seed, batch.epoch, batch.indices[static_cast<std::size_t>(i)]}));
       }
     }
-  }
-}
-
-Transform array_transform(bool vary) {
-  return [vary](const RawBatch& batch, std::vector<SampleError>&) {
-    const std::int64_t n = batch.samples.size();
-    at::Tensor result = torch::empty({n, 3, kSide, kSide}, batch.memory.dtype(torch::kFloat));
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Shift shift = vary ? random_shift(batch, batch.indices[static_cast<std::size_t>(i)]) : Shift{};
-      copy_shifted(reinterpret_cast<const std::uint8_t*>(batch.samples.sample(0, i).data()), shift,
-                   result[i].data_ptr<float>());
-    }
-    return result;
+    const auto of_channels = [](const auto& numbers) { return torch::tensor(at::ArrayRef(numbers)).view({3, 1, 1}); };
+    return images.sub_(of_channels(kNormalization.mean)).div_(of_channels(kNormalization.stddev));
   };
 }
 
