@@ -117,22 +117,18 @@ MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
 ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
   const auto train = open_part("train", options.train, options, comm);
   const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
-  const auto draws_of = [&](const std::shared_ptr<SubDataset>& part) {
-    return part == train ? app::draws_of(*part, options, *comm) : std::nullopt;
-  };
-  const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize,
+  app::CommonOptions for_val = options;
+  for_val.batchsize = options.val_batchsize;
+  const auto loader = [&](const std::shared_ptr<SubDataset>& part, const app::CommonOptions& common,
                           const ImagePipeline& images) {
-    return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
-                                                            .draws = draws_of(part),
-                                                            .by_part = part != train,
-                                                            .workers = app::loader_workers(options.loaderjob),
-                                                            .transform = images.transform,
-                                                            .on_device = images.on_device,
-                                                            .device = comm->device(),
-                                                            .max_corrupt = options.max_corrupt});
+    return app::batches_of(part, common, *comm,
+                           {.workers = app::loader_workers(options.loaderjob),
+                            .transform = images.transform,
+                            .on_device = images.on_device,
+                            .max_corrupt = options.max_corrupt});
   };
   const std::int64_t num_classes = train->spec().num_classes();
-  const auto train_loader = loader(train, options.batchsize, views.train);
+  const auto train_loader = loader(train, options, views.train);
   std::shared_ptr<Iterator> train_batches = train_loader;
   const data::MixOptions mix = {.mixup = options.mixup, .cutmix = options.cutmix};
   if (mix.mixup > 0 || mix.cutmix > 0) {
@@ -143,7 +139,7 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
     const auto val = open_part("val", names, options, comm);
     check_same_classes(train->spec(), val->spec());
     val_samples += val->global_size();
-    return loader(val, options.val_batchsize, views.val);
+    return loader(val, for_val, views.val);
   };
   auto validations = app::validation_sets(options.val.empty() ? "imagenet/val" : options.val, open_val);
   return {train_loader, train_batches, std::move(validations), val_samples, num_classes};
