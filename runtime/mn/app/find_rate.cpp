@@ -1,10 +1,8 @@
 #include <mn/app/find_rate.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <memory>
-#include <string_view>
 
 #include <mn/app/group_schedules.hpp>
 #include <mn/app/record_run.hpp>
@@ -34,15 +32,12 @@ double option_for(double found, Trainer& trainer, const CommonOptions& common) {
 
 ext::RateFinderOptions rate_search_options(const std::string& text) {
   const auto parts = split(text, ',');
-  const auto read = [](std::string_view part, auto& number) {
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    return error == std::errc() && stop == part.data() + part.size();
-  };
-  ext::RateFinderOptions options;
-  if (parts.size() == 3 && read(parts[0], options.first) && read(parts[1], options.last) &&
-      read(parts[2], options.steps) && options.first > 0 && options.last > options.first &&
-      std::isfinite(options.last) && options.steps >= ext::RateFinderOptions::kLeastSteps) {
-    return options;
+  if (parts.size() == 3) {
+    const auto first = parse_number<double>(parts[0]), last = parse_number<double>(parts[1]);
+    const auto steps = parse_number<std::int64_t>(parts[2]);
+    const bool is_rising = first && last && *first > 0 && *last > *first && std::isfinite(*last);
+    if (is_rising && steps && *steps >= ext::RateFinderOptions::kLeastSteps)
+      return {.first = *first, .last = *last, .steps = *steps};
   }
   throw UsageError("--find-lr \"" + text + "\" is not FIRST,LAST,STEPS with 0 < FIRST < LAST and at least " +
                    std::to_string(ext::RateFinderOptions::kLeastSteps) + " steps, such as " + kRateSearch);
