@@ -81,14 +81,7 @@ constexpr R weight_of(const TokenLossCall& call, std::int64_t row) {
   return call.weights == nullptr ? R{1} : static_cast<const R*>(call.weights)[row];
 }
 
-/// Returns 1/W, where W is `total`, the sum of all rows' weights. Returns 1 if the mean is not wanted, and 0 if W is 0.
-template <class R>
-constexpr R inverse_weight(const TokenLossCall& call, R total) {
-  if (!call.mean) return 1;
-  return total != 0 ? 1 / total : R{0};
-}
-
-/// Adds up the weights of all rows, and writes 1/W.
+/// Adds up the weights of all rows, and writes 1/W: 1 if the mean is not wanted, and 0 if W is 0.
 template <class R, class Team>
 constexpr void weigh_rows(Team& team, const TokenLossCall& call) {
   const auto sum_of_thread = [&](unsigned thread) {
@@ -97,7 +90,7 @@ constexpr void weigh_rows(Team& team, const TokenLossCall& call) {
     return sum;
   };
   const R total = team.reduce(R{0}, sum_of_thread, [](R a, R b) { return a + b; });
-  team.once([&] { *static_cast<R*>(call.inverse) = inverse_weight(call, total); });
+  team.once([&] { *static_cast<R*>(call.inverse) = !call.mean ? R{1} : total != 0 ? 1 / total : R{0}; });
 }
 
 template <class R>
