@@ -82,20 +82,10 @@ Cell state_cell(const Run& run, double now) {
     if (finding.cost > 1) return {finding.title, "", "bad"};
   }
   if (run.command.empty()) return {"no run.jsonl"};
-  switch (state_of(run, now)) {
-    case State::kFinished:
-      return {"finished"};
-    case State::kStopped:
-      return {"stopped", "", "warn"};
-    case State::kRunning:
-      return {"running", "", "warn"};
-    case State::kQuiet:
-      return {quiet_text(run, now), "", "warn"};
-    case State::kFailed:
-    case State::kLost:
-      break;
-  }
-  return {"no end", "", "bad"};
+  const State state = state_of(run, now);  // a finding describes kFailed and kLost
+  if (state == State::kFinished) return {"finished"};
+  if (state == State::kQuiet) return {quiet_text(run, now), "", "warn"};
+  return {state == State::kStopped ? "stopped" : "running", "", "warn"};
 }
 
 std::string html_of(const Cell& cell) {
