@@ -16,10 +16,8 @@ namespace {
 
 constexpr const char* kTraining = "main/";
 
-/// Checks whether `monitor`, the value of --monitor, can be one of `names`, the reported values. Throws UsageError if
-/// `monitor` seems to misspell one of the names, or if it has neither the form "main/VALUE" nor
-/// "VALIDATION/main/VALUE". Accepts every other unknown name, because a later minibatch may report a value of this
-/// name.
+/// Checks whether `monitor`, the value of --monitor, can be one of `names`, the reported values. A name is malformed if
+/// it has neither the form "main/VALUE" nor "VALIDATION/main/VALUE".
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);

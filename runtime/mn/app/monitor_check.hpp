@@ -1,4 +1,6 @@
-/// Checks that --monitor names a value which the training reports.
+/// Checks that --monitor names a value which the training reports. If it names none, and is misspelled or malformed,
+/// every rank throws an equal UsageError. Any other name is accepted, because a later minibatch may report a value of
+/// this name.
 #pragma once
 
 #include <string>
@@ -13,15 +15,11 @@
 namespace mn::app {
 
 /// Collective: checks --monitor by evaluating one minibatch of this rank. `evaluator` reports its values under `name`.
-/// Throws an equal UsageError on every rank if --monitor names none of the reported values, and is misspelled or
-/// malformed. Any other name is accepted, because a later minibatch may report a value of this name. Afterwards
-/// restores the state of the random numbers and of `iterator`, from which the evaluator reads.
+/// Afterwards restores the state of the random numbers and of `iterator`, from which the evaluator reads.
 void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
                            Iterator& iterator, Communicator& comm);
 
-/// Checks --monitor after the first iteration. Throws an equal UsageError on every rank if --monitor names none of the
-/// reported values, and is misspelled or malformed. Any other name is accepted, because a later minibatch may report a
-/// value of this name.
+/// Checks --monitor after the first iteration.
 class MonitoredValue final : public Extension {
  public:
   /// `monitor` is the value of --monitor. `validations` has the names of the validations that use the loss function: if
