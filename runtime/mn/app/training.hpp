@@ -77,8 +77,8 @@ using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>
 ///   int main(int argc, char** argv) {
 ///     mn::app::CommonOptions common;
 ///     mn::Options options("usage: job [options]\nTrains a network.");
-///     return mn::app::run_training(argc, argv, options, common, [&](const auto& comm) { return mn::app::Training{…};
-///     });
+///     return mn::app::run_training(argc, argv, options, common,
+///                                  [&](const auto& comm) { return mn::app::Training{…}; });
 ///   }
 [[nodiscard]] int run_training(int argc, char** argv, Options& options, CommonOptions& common, const Build& build);
 

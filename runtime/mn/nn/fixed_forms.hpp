@@ -40,7 +40,7 @@ class FixedForms {
     Pass& operator=(const Pass&) = delete;  ///< not copyable
 
    private:
-    int exceptions_;  // under way at its begin
+    int exceptions_;  // number of uncaught exceptions when the pass began
   };
   /// Begins a pass. Throws ArgumentError if the last pass made fewer calls than the first one.
   [[nodiscard]] Pass pass() { return Pass(*this); }
