@@ -7,6 +7,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/text.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/mixed_batches.hpp>
@@ -100,8 +101,7 @@ MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
   if (header.find("'descr': '<f4'") == std::string::npos ||
       header.find("'fortran_order': False") == std::string::npos || !std::regex_search(header, shape, kShape) ||
       shape[1] != shape[2]) {
-    fail("is not a mean image: float32 of the shape (3, H, H) is wanted, it has " +
-         header.substr(0, header.find('\n')));
+    fail("is not a mean image: float32 of the shape (3, H, H) is wanted, it has " + first_line_of(header));
   }
   MeanImage image;
   image.side = std::stoi(shape[1]);

@@ -61,7 +61,7 @@ std::string why_not(const fs::path& program, int depth) {
     return has_loader ? "" : "its dynamic loader is not on this node; build it for this system";
   }
   if (bytes.starts_with("#!")) {
-    const std::string line = bytes.substr(0, bytes.find('\n'));
+    const std::string line = first_line_of(bytes);
     const fs::path interpreter = interpreter_in(line);
     if (line.ends_with('\r') && !fs::exists(interpreter, error))
       return "its lines end as on Windows; convert it (dos2unix, or sed -i 's/\\r$//')";

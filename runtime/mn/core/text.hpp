@@ -42,6 +42,9 @@ template <class T>
 /// "?".
 [[nodiscard]] std::string one_line(std::string_view text);
 
+/// The text up to its first line end. libtorch, for example, appends a stack trace to its error texts.
+[[nodiscard]] inline std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 /// Replaces the capital letters of ASCII by small letters, whatever the locale. Keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 

@@ -19,6 +19,7 @@
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/job/end_note.hpp>
 #include <mn/job/standard_error.hpp>
 
@@ -49,8 +50,6 @@ struct Outcome {
   bool on_all_ranks = false;
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 Outcome outcome_of(const std::exception_ptr& error) {
   if (!error) return {"std::terminate was called without an exception"};
   try {
@@ -58,12 +57,11 @@ Outcome outcome_of(const std::exception_ptr& error) {
   } catch (const Error& mine) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
-    const std::string what = other.what();  // libtorch appends a stack trace to its error texts
-    return {"uncaught " + boost::core::demangle(typeid(other).name()) + ": " + first_line(what)};
+    return {"uncaught " + boost::core::demangle(typeid(other).name()) + ": " + first_line_of(other.what())};
   } catch (const char* text) {
-    return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
+    return {"uncaught text: " + first_line_of(text == nullptr ? "" : text)};
   } catch (const std::string& text) {
-    return {"uncaught text: " + first_line(text)};
+    return {"uncaught text: " + first_line_of(text)};
   } catch (int number) {
     return {"uncaught number: " + std::to_string(number)};
   } catch (...) {

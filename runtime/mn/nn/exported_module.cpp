@@ -82,9 +82,8 @@ void register_tensor(torch::nn::Module& root, const Input& input, const at::Tens
       module->register_buffer(name, tensor);
     }
   } catch (const c10::Error& error) {
-    const std::string why = error.what_without_backtrace();
     throw DataError(source + ": the name " + json_quoted(input.target) +
-                    " can't be a parameter's or a buffer's: " + why.substr(0, why.find('\n')));
+                    " can't be a parameter's or a buffer's: " + first_line_of(error.what_without_backtrace()));
   }
 }
 

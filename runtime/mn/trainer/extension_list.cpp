@@ -8,6 +8,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -22,8 +23,7 @@ auto name_errors(const std::string& extension, const Member& member) {
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch appends a stack trace, which is cut off below
-    throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
+    throw Error("the extension \"" + extension + "\" failed: " + first_line_of(error.what()));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/optimizers/device_update.hpp>
 #include <mn/tensor/device_graph.hpp>
@@ -39,8 +40,7 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 }
 
 [[noreturn]] void fail(const std::string& why) {
-  throw UsageError("a CUDA graph can't hold this step: " + why.substr(0, why.find('\n')) +
-                   "; train with --cuda-graph off");
+  throw UsageError("a CUDA graph can't hold this step: " + first_line_of(why) + "; train with --cuda-graph off");
 }
 
 }  // namespace

@@ -238,8 +238,7 @@ void restore_training(TrainingParts& parts, CheckpointReader& checkpoint) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch appends a stack trace, which is cut off below
-    throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
+    throw DataError("mismatch between " + source + " and this job: " + first_line_of(error.what()), true);
   }
 }
 

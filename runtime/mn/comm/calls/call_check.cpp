@@ -95,7 +95,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const std::string operation(call.name.operation);
   const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
   std::string text = operation + details;
-  log_debug(number + text.substr(0, text.find('\n')));
+  log_debug(number + first_line_of(text));
   const MPI_Comm comm = comparisons_ ? comparisons_->get() : comm_;
   if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // inv. 3: names itself
   // A time-out cannot end allgather_texts(), but a barrier.

@@ -21,6 +21,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/python_operators.hpp>
 
@@ -32,8 +33,6 @@ using c10::IValue;
 /// True if the parameter switches cuDNN on or off. The file's value of such a parameter is ignored, because it depends
 /// on the exporting machine: it is off if that machine had no GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -164,7 +163,7 @@ std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device dev
     try {
       execute(step, frame, stack);
     } catch (const c10::Error& error) {
-      throw Error(source_ + ": " + step.what + " failed: " + first_line(error.what_without_backtrace()));
+      throw Error(source_ + ": " + step.what + " failed: " + first_line_of(error.what_without_backtrace()));
     } catch (const UnknownForm& unknown) {
       throw Error(source_ + ": " + step.what + " failed: it has " + unknown.what());
     }
