@@ -1,5 +1,4 @@
-// Undoes the filters (compression, shuffling, checksums) that HDF5 applied to a chunk when it was written. The filter
-// that was applied last is undone first.
+// Undoes the filters (compression, shuffling, checksums) that HDF5 applied to a chunk when it was written.
 //
 // (1) No filter writes or reads outside its buffers, for any stored bytes.
 // (2) No buffer grows beyond the chunk's length plus its checksums.
@@ -22,12 +21,11 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
-/// Unpacks data that zlib has compressed. Throws DataError if the data are damaged, or if the unpacked data have more
-/// than `most` bytes.
+/// Throws DataError if the data are damaged, or if the unpacked data have more than `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
-  ByteBuffer out(most + 1);  // a byte more than allowed, to notice data that are too long
+  ByteBuffer out(most + 1);  // one byte more than allowed, to notice data that are too long
   inflate_state state;
   isal_inflate_init(&state);
   state.crc_flag = ISAL_ZLIB;
@@ -42,7 +40,7 @@ ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   return out;
 }
 
-/// Undoes the shuffle filter. In the shuffled bytes `from`, byte b of element i lies at from[b * elements + i].
+/// Byte b of element i lies at from[b * elements + i].
 template <std::size_t kBytes>
 void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -50,9 +48,8 @@ void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elemen
   }
 }
 
-/// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. If less than
-/// an element is left over at the end, these bytes were not shuffled and are copied. Elements must have 0, 1, 2, 4 or 8
-/// bytes.
+/// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. If the last
+/// bytes do not fill an element, they were not shuffled. Elements must have 0, 1, 2, 4 or 8 bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
@@ -92,7 +89,7 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    // The bytes are copied one by one, because the source of the copy may overlap with its target.
+    // The bytes are copied one by one, because source and target may overlap.
     for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);
   }
   return out;
@@ -129,7 +126,7 @@ std::string filter_name(std::int32_t filter) {
 }
 
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t kWords = 360;  // after this many words the 32-bit sums must be reduced, before they overflow
+  constexpr std::size_t kWords = 360;  // after this many words the 32-bit sums are reduced, before they overflow
   const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   std::uint32_t low = 0;
   std::uint32_t high = 0;

@@ -2,11 +2,11 @@
 // a small positive number.
 //
 // The code of a chunk begins with the number 4 · zigzag(bytes − bytes of the last stored chunk) + kind. The kind tells
-// which numbers follow the first number:
+// which numbers follow:
 //
 //   kNext      none: the chunk begins at the end of the last stored chunk
 //   kMoved     zigzag(address − end of the last stored chunk)
-//   kSkipping  the number that also follows kMoved, then StoredChunk::skipped
+//   kSkipping  the number that follows kMoved, then StoredChunk::skipped
 //   kAbsent    none: the chunk was never written; its code is the kind alone
 //
 // Numbers are stored with 7 bits a byte, lowest bits first; the highest bit of a byte is set if another byte follows.

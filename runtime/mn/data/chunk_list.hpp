@@ -7,8 +7,7 @@
 
 namespace mn::data {
 
-/// Stands for the address of a chunk that was never written. Readers get the fill value for the elements of such a
-/// chunk.
+/// The address of a chunk that was never written. Readers get the fill value for its elements.
 inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
 struct StoredChunk {
@@ -18,8 +17,8 @@ struct StoredChunk {
   bool operator==(const StoredChunk&) const = default;
 };
 
-/// A list of chunks that only grows. Each chunk is coded by its difference from the previous chunk, because most chunks
-/// begin where the predecessor ends. Reading one chunk decodes at most 64 chunks.
+/// A list of chunks that only grows. Each chunk is coded by its difference from the previous chunk. Reading one chunk
+/// decodes at most 64 chunks.
 class ChunkList {
  public:
   ChunkList() = default;
@@ -40,7 +39,7 @@ class ChunkList {
   }
 
  private:
-  /// The state of the decoder just before it decodes a chunk. The decoder can start at any such state.
+  /// The state of the decoder just before it decodes a chunk.
   struct At {
     std::uint64_t offset = 0;   // in code_
     std::uint64_t address = 0;  // address in the file of the end of the last stored chunk

@@ -1,4 +1,4 @@
-/// Converts a field's values to integers, and finds their range, to check that all values are class numbers.
+/// Finds the range of a field's values, to check that they are class numbers, and converts them to integers.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,9 @@ struct ClassRange {
   std::int64_t least = 0;
   std::int64_t most = -1;
   std::uint64_t largest = 0;  ///< the largest value, even above int64's maximum; 0 if `most` is negative
-  /// Whether all values are class numbers, 0 … num_classes − 1.
+  /// Whether all values are in 0 … num_classes − 1.
   [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
-  /// One of the values that are not class numbers, as text for an error message. Call outlier() only if is_in() is
-  /// false.
+  /// A value that is not a class number, as text. Call it only if is_in() is false.
   [[nodiscard]] std::string outlier() const { return least < 0 ? std::to_string(least) : std::to_string(largest); }
 };
 

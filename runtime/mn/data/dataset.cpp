@@ -9,7 +9,6 @@
 namespace mn {
 namespace {
 
-/// A dataset of `size` samples that have no bytes.
 class EmptyDataset final : public Dataset {
  public:
   explicit EmptyDataset(std::int64_t size) : size_(size), spec_(labeled({.shape = {0}}, 0)) {}

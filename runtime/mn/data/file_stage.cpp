@@ -19,22 +19,20 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// If another node is copying a file, this node asks again and again whether that copy is finished. These are the first
-// and the longest pause between two questions.
+// Pauses between two questions whether another node's copy of a file is finished.
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-/// Allocates disk space, so that no later write fails for lack of space. If the file system has no fallocate(), nothing
-/// is allocated, and a later write may still fail.
+/// Allocates disk space, so that later writes can't fail for lack of it, if the file system has fallocate().
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
-  // On tmpfs a signal can interrupt fallocate(), so an interrupted call is repeated.
+  // On tmpfs a signal can interrupt fallocate().
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
 
-/// Reads the file in pieces and calls use(offset, piece) for each, in order, until use() returns false.
+/// Calls use(offset, piece) for each piece of the file, in order, until use() returns false.
 template <class Use>
 void for_each_piece(const File& file, const Use& use) {
   const auto bytes = static_cast<std::int64_t>(file.size());
@@ -54,9 +52,9 @@ FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> 
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
   }
-  // The node's file begins with the board (states and checksums of the copies). After the board lie the copy of file 0,
-  // the copy of file 1, and so on. Each copy begins at a multiple of the page size. Disk space is allocated only when a
-  // copy is made; until then the place of the copy is a hole.
+  // The file that the node's processes share begins with the states and checksums of the copies. The copies of files 0,
+  // 1, … follow, each at a multiple of the page size. The disk space for a copy is allocated only when the copy is
+  // made.
   const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -76,8 +74,8 @@ FileStage::~FileStage() {
   ::munmap(claimed_bytes_, static_cast<std::size_t>(offsets_[0]));
 }
 
-/// Maps the board, the beginning of the node's file, into memory. A new file is all zeros, so its board says that no
-/// byte is claimed and that every copy is kAbsent.
+/// Maps the beginning of the shared file, which holds states and checksums, into memory. In a new file all bytes are 0:
+/// no byte is claimed, and every state is kAbsent.
 void FileStage::map_board() {
   reserve(node_->file, 0, offsets_[0]);
   struct stat facts = {};
@@ -100,7 +98,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // Most calls end here without a lock, because the file has been copied or is being copied.
+  // Most calls end here, without a lock.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -159,8 +157,7 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // If several processes try this exchange, it succeeds in only one of them. This one process copies the file for the
-  // node.
+  // If several processes of the node try this exchange, only one succeeds. It copies the file.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
@@ -189,8 +186,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {
-    // The file on storage is checked before and after it is copied: if somebody wrote the file meanwhile, the copy
-    // would be a mixture of old and new bytes.
+    // Also checked after the copy, because a file written meanwhile would give a mixture of old and new bytes.
     table_.check_unchanged(file);
     const bool from_node = source.kind == StageSource::Kind::kNode;
     const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
@@ -203,8 +199,8 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     if (!stop.stop_requested()) peers_.give_up(file);
     throw;
   }
-  assert(state(file) == State::kClaimed);  // invariant 2: this process has claimed the file
-  states_[file] = State::kReady;           // invariant 1: only now is the copy whole and checked
+  assert(state(file) == State::kClaimed);  // this process has claimed the file
+  states_[file] = State::kReady;           // only now is the copy complete and checked
   peers_.add(file);
   return true;
 }
@@ -234,7 +230,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
-        // A stale file handle (ESTALE) stays stale, so the file is closed here, and the next attempt opens it again.
+        // A stale file handle (ESTALE) stays stale, so the next attempt must open the file again.
         [&] { from = File(); });
     checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);
@@ -242,8 +238,8 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
   }
 }
 
-/// Waits as long as the copying of `bytes` bytes should take, at this process's share of the node's rate
-/// (StageOptions::bytes_per_second). Throws Error if the stage is being destroyed.
+/// Waits so long that this process does not exceed its share of StageOptions::bytes_per_second. Throws Error if the
+/// stage is being destroyed.
 void FileStage::keep_rate(std::int64_t bytes, const std::stop_token& stop) {
   const double rate = static_cast<double>(options_.bytes_per_second) / node_->parts;
   const std::chrono::duration<double> pause(rate > 0 ? static_cast<double>(bytes) / rate : 0);

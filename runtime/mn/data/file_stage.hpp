@@ -25,12 +25,12 @@ namespace mn::data {
 /// Copies the files read by this process. A background thread copies each file, from another node that has a copy
 /// (StagePeers), or else from shared storage. The process may end in the middle of a copy. Thread-safe.
 ///
-/// All copies of a node lie in one file, the node's file, which has a fixed place for the copy of every dataset file.
-/// The file begins with a board, which every process of the node maps into memory: it holds the states of the copies
-/// and a checksum of each piece (kStagePieceBytes) of a copy.
+/// All copies of a node lie in one file, which the node's processes share (StageNode::file). It begins with the board,
+/// which every process maps into memory: the states of the copies, and a checksum of each piece (kStagePieceBytes) of a
+/// copy.
 ///
-/// (1) This node and other nodes use a copy only after three checks: the copy is complete, its bytes on disk have the
-///     checksums of the bytes read from storage, and the file on storage was not changed meanwhile.
+/// (1) A copy is used only after three checks: it is complete, its bytes on disk have the checksums of the bytes read
+///     from storage, and the file on storage was not changed meanwhile.
 /// (2) A process claims a file on the board before it copies the file, so a node copies each file only once.
 /// (3) Readers compare a copy with the dataset's table, as they do with a file on storage, and drop() a copy that
 ///     differs.
@@ -41,17 +41,14 @@ class FileStage {
   ~FileStage();
 
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
-  /// Opens the copy of a file; has_copy(file) must be true.
+  /// has_copy(file) must be true.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// Announces that this process reads the file. If there is room for a copy, the background thread makes one. The call
-  /// does not wait for the copy.
+  /// Announces that this process reads the file. Returns at once; the background thread makes a copy if there is room.
   void want(std::size_t file);
-  /// Drops the copy of `file`: no process of the node uses it any more. The first call logs a warning with the reason
-  /// `why`.
+  /// No process of the node uses the copy of `file` any more. The first call logs a warning with the reason `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
-  /// How many bytes this process has copied from shared storage. The next function tells how many bytes it has copied
-  /// from other nodes.
+  /// How many bytes this process has copied from shared storage, and from other nodes.
   [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }
   [[nodiscard]] std::int64_t bytes_from_nodes() const noexcept { return from_nodes_; }
 
@@ -60,17 +57,15 @@ class FileStage {
   using SharedState = std::atomic<State>;
   using SharedBytes = std::atomic<std::int64_t>;
   using Checksum = std::uint32_t;
-  /// A file that the background thread is to copy. If another node is copying the file now, the thread waits for
-  /// `pause` before it asks again whether that copy is finished. The pause grows with each question.
+  /// A file that the background thread is to copy.
   struct Work {
     std::size_t file;
-    std::chrono::milliseconds pause;  // 0: the node has not claimed the file yet
+    std::chrono::milliseconds pause;  // time to wait while another node copies the file; 0: the file is not claimed yet
   };
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// How many bytes the states of all copies take on the board. The number is rounded up to a multiple of
-  /// sizeof(Checksum), because the checksums follow the states.
+  /// Size of all states on the board, rounded up to a multiple of sizeof(Checksum), because the checksums follow.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -79,20 +74,17 @@ class FileStage {
     return checksums_[first_pieces_[file] + at / kStagePieceBytes];
   }
   void work(const std::stop_token& stop);
-  /// Waits for the next file to copy. No value if the stage is being destroyed.
+  /// Waits for the next file to copy. Returns no value if the stage is being destroyed.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
-  /// Claims the file for this process. False if another process of the node has claimed the file, or if the limit for
-  /// the node's copies is reached.
+  /// Returns false if another process of the node has claimed the file, or if the node's copies reach their limit.
   bool claim(std::size_t file);
   void check_room(std::int64_t bytes) const;
-  /// Copies the file and checks the copy. False if another node is copying the file now or is too busy to send its
-  /// copy.
+  /// Copies the file and checks the copy. Returns false if another node is copying the file, or is too busy to send it.
   [[nodiscard]] bool copy(std::size_t file, const std::stop_token& stop);
   void copy_from_storage(std::size_t file, const std::stop_token& stop);
   [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  /// Reads the copy back from disk, and compares the checksum of each piece with the checksum on the board. Throws
-  /// DataError if a checksum differs.
+  /// Compares the copy on disk with the checksums on the board. Throws DataError if a checksum differs.
   void verify(std::size_t file) const;
   bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 

@@ -42,7 +42,7 @@ class FunctionDataset final : public Dataset {
     writer.finish();
   }
 
-  /// Makes the current sample empty, including the fields that the function has set already.
+  /// Makes the current sample empty. Discards fields that the function has set already.
   void add_empty(RawSamples& out) const {
     for (RawColumn& column : out.columns) {
       if (column.offsets.empty()) {

@@ -1,4 +1,4 @@
-/// Reads a file from beginning to end, and unpacks the file if it is in gzip format.
+/// Reads a file from beginning to end. A file in gzip format is unpacked.
 #pragma once
 
 #include <cerrno>
@@ -24,12 +24,12 @@ class GzipFile {
     if (!file_) throw DataError(with_errno("cannot open " + path_, errno));
   }
 
-  /// Fills `out` with the next bytes and returns their number, which is less than out.size() only at the end of the
-  /// file. Throws DataError if the file can't be read or is damaged.
+  /// Fills `out` with the next bytes and returns their number. It is less than out.size() only at the end of the file.
+  /// Throws DataError if the file can't be read or is damaged.
   std::size_t read(std::span<std::byte> out) {
     const int n = gzread(file_.get(), out.data(), static_cast<unsigned>(out.size()));
     int code = Z_OK;
-    const std::string reason = gzerror(file_.get(), &code);  // gzerror() also sets `code` if the stream ends too early
+    const std::string reason = gzerror(file_.get(), &code);  // also sets `code` if the stream ends too early
     if (n >= 0 && code == Z_OK) return static_cast<std::size_t>(n);
     throw DataError(path_ + " is damaged or truncated (" + (code == Z_ERRNO ? with_errno("read", errno) : reason) +
                     "): fetch it again");

@@ -9,14 +9,14 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // a larger count in metadata is damage
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // a larger count can only come from damaged metadata
 
 std::mutex& library_mutex() {
   static std::mutex mutex;
   return mutex;
 }
 
-/// The description of the first error, which lies at the bottom of HDF5's error stack.
+/// The first error lies at the bottom of HDF5's error stack.
 std::string reason() {
   std::string text;
   const auto keep = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
@@ -46,7 +46,7 @@ std::int64_t elements(const H5& space, const std::string& what) {
   return count;
 }
 
-/// Length of a fixed-length string type. Throws DataError for other types.
+/// Throws DataError unless the type is a string type of fixed length.
 std::size_t string_length(const H5& type, const std::string& what) {
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0) {
     throw DataError(what + " does not hold strings of fixed length");
@@ -56,7 +56,7 @@ std::size_t string_length(const H5& type, const std::string& what) {
 
 std::string trimmed(const char* text, std::size_t length) { return {text, strnlen(text, length)}; }
 
-/// Opens a dataset. Throws DataError if its elements lie in other files.
+/// Throws DataError if the dataset's elements lie in other files.
 H5 open_within(hid_t group, const char* name) {
   const std::string what = std::string("cannot read ") + name;
   H5 dataset = h5_open_dataset(group, name, what);
@@ -88,9 +88,9 @@ void h5_check(herr_t status, const std::string& what) {
 
 H5Lock::H5Lock() : lock_(library_mutex()) {
   // HDF5 1.10 has an exit handler that flushes files again, and crashes if a file could not be flushed (full disk). The
-  // handler is not needed: mn closes all files long before exit.
+  // handler is not needed, because mn closes all files before exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
-  // mn throws exceptions for errors, so HDF5 must not print its error stack, too.
+  // HDF5 must not print errors: mn throws them.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);
@@ -131,10 +131,8 @@ H5 h5_element_type(DType dtype) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-// Only newer versions of HDF5 have H5Pset_file_locking(). In older versions only an environment variable can switch
-// file locking off.
+// In older versions of HDF5, only an environment variable can switch file locking off.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
-  // Network file systems often have no locks, and no lock is needed: files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
 #endif
   return access;
@@ -202,7 +200,6 @@ std::int64_t h5_read_number(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
-  // HDF5 is told to record no times in the dataset, so that equal samples give equal files.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
@@ -228,8 +225,7 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
-  // The strings' width comes from the file, so it is checked before memory for `width * count` bytes is allocated.
-  // elements() has checked `count`.
+  // The width comes from the file, so it is checked before memory is allocated; elements() has checked `count`.
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

@@ -19,7 +19,7 @@ namespace mn::data {
 class H5 {
  public:
   H5() noexcept = default;
-  /// Takes ownership of `id`. If `id` is negative, throws a DataError whose text is `what`, a colon, and HDF5's reason.
+  /// Takes ownership of `id`. If `id` is negative, throws a DataError: `what`, a colon, and HDF5's reason.
   H5(hid_t id, const std::string& what);
   ~H5() { reset(); }
   H5(H5&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
@@ -32,20 +32,18 @@ class H5 {
   }
   [[nodiscard]] hid_t get() const noexcept { return id_; }
   void reset() noexcept;
-  /// Closes the object now. If the data can't be written to the file, throws a DataError whose text is `what`, a colon,
-  /// and HDF5's reason.
+  /// Closes the object now. Throws a DataError like the constructor's if the data can't be written to the file.
   void close(const std::string& what);
 
  private:
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// If `status` is negative, throws a DataError whose text is `what`, a colon, and HDF5's reason.
+/// Throws a DataError like the constructor of H5 if `status` is negative.
 void h5_check(herr_t status, const std::string& what);
 
-/// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While a thread
-/// holds the lock, HDF5 prints no errors. It also loads no plug-ins, because a file could make HDF5 run a plug-in's
-/// code.
+/// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While it is
+/// held, HDF5 prints no errors, and loads no plug-ins, because a file could name a plug-in to run.
 class H5Lock {
  public:
   H5Lock();
@@ -53,7 +51,7 @@ class H5Lock {
 
  private:
   std::lock_guard<std::mutex> lock_;
-  unsigned plugins_ = 0;  // the kinds of plug-ins that were permitted before, for ~H5Lock()
+  unsigned plugins_ = 0;  // the kinds of plug-ins that ~H5Lock() permits again
 };
 
 /// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and in memory (mn runs on
@@ -63,40 +61,35 @@ class H5Lock {
 /// uint16 with the same bits.
 [[nodiscard]] H5 h5_element_type(DType dtype);
 
-/// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: each of
-/// mn's files has one writer and gets its name by rename(2) when it is complete.
+/// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: a file
+/// of mn has one writer, and gets its name by rename(2) when it is complete.
 [[nodiscard]] H5 h5_file_access(const std::string& what);
-/// Creates a file that begins with a user block: `user_block` bytes that HDF5 leaves to the program. The file's
-/// datasets begin at multiples of `alignment`.
+/// Creates a file that begins with `user_block` bytes for the program. Datasets begin at multiples of `alignment`.
 [[nodiscard]] H5 h5_create_file(const std::filesystem::path& path, hsize_t user_block, hsize_t alignment = 1);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// Opens a dataset that lies in the same file as `group`; follows no link to another file. If this fails, throws a
-/// DataError whose text is `what`, a colon, and HDF5's reason.
+/// Opens a dataset in the same file as `group`; follows no link to another file. Throws as h5_check() does.
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
 void h5_write_attribute(hid_t object, const char* name, std::int64_t number);
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
-/// Reads an attribute that is one number. Throws DataError for any other attribute.
+/// Throws DataError unless the attribute is one number.
 [[nodiscard]] std::int64_t h5_read_number(hid_t object, const char* name);
 
 /// Settings to create a dataset that records no times, so that equal content gives equal files.
 [[nodiscard]] H5 h5_dataset_creation(const std::string& what);
 
-/// Writes a whole dataset of strings, all padded to the same length, because HDF5's variable-length strings are slow
-/// and unsafe with threads.
+/// Writes a dataset of strings, padded to equal lengths, because HDF5's variable-length strings are not thread-safe.
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
 
-/// Writes a whole dataset of numbers. `shape` has the dataset's extents. If `shape` is empty, the dataset has one
-/// dimension.
+/// Writes a whole dataset of numbers with the extents `shape`; {} means one dimension.
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::vector<hsize_t> shape = {});
-/// Reads a whole dataset of numbers into `data`. Throws DataError unless the dataset has the dtype of `data`, and
-/// `data.count` elements.
+/// Reads a whole dataset of numbers. Throws DataError unless it has the dtype of `data`, and `data.count` elements.
 void h5_read_array(hid_t group, const char* name, BufferView data);
 [[nodiscard]] std::int64_t h5_count(hid_t group, const char* name);
-/// Reads a whole dataset into a vector or string. Throws DataError unless the dataset has the dtype of its elements.
+/// Reads a whole dataset into a vector or string. Throws DataError unless the dtypes of the elements are equal.
 template <class Values>
 [[nodiscard]] Values h5_read_all(hid_t group, const char* name) {
   Values values;

@@ -1,7 +1,7 @@
 // Reads blocks of samples from ordinary HDF5 files. The calling thread reads each chunk of a block by one pread, undoes
-// the chunk's filters, and copies the chunk's part of each sample into the block.
+// the chunk's filters, and copies the samples' elements into the block.
 //
-// (1) All addresses lie inside the file, because Hdf5Table has compared them with the file's recorded length, and
+// (1) All addresses lie inside the file: Hdf5Table has compared them with the file's recorded length, and
 //     check_unchanged() has checked that the file still has this length.
 // (2) Chunks at the border of the grid may reach beyond the samples' shape; elements beyond the shape are not copied.
 #include <mn/data/hdf5_reader.hpp>
@@ -34,8 +34,8 @@ void fill(std::span<std::byte> bytes, std::span<const std::uint8_t> element) {
   }
 }
 
-/// Copies the elements of a chunk, which lie in `from`, to their places in a block, which lies in `to`. `chunk` and
-/// `block` are the shapes of the two. `corner` is the index, within the block, of the chunk's first element.
+/// Copies the elements of the chunk `from`, of the shape `chunk`, into the block `to`, of the shape `block`. `corner`
+/// is the index in the block of the chunk's first element.
 void copy_chunk(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
                 std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
   const std::int64_t extent = std::min(chunk[0], block[0] - corner[0]);

@@ -25,17 +25,15 @@ struct Hdf5Array {
   ChunkList chunks;                    ///< in row-major order of the grid of chunks
   bool operator==(const Hdf5Array&) const = default;
 
-  /// Number of samples in a block. A block of a chunked dataset has the samples of one chunk; a block of a contiguous
-  /// dataset has about 64 KiB.
+  /// Number of samples in a block: the samples of one chunk or, if the dataset is contiguous, about 64 KiB.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const {
     constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
-    constexpr std::int64_t kAloneBytes = 32 << 10;  // least size of a sample that is a block alone
+    constexpr std::int64_t kAloneBytes = 32 << 10;  // a sample of at least this size is a block alone
     if (!chunk.empty()) return chunk[0];
     if (field.sample_bytes() >= kAloneBytes) return 1;
     return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
   }
-  /// The number of chunks along each dimension of a sample, that is, along each dimension of the dataset except the
-  /// first.
+  /// The number of chunks along each dimension of the dataset except the first.
   [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const {
     std::vector<std::int64_t> counts;
     for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
@@ -53,11 +51,10 @@ struct Hdf5File {
   bool operator==(const Hdf5File&) const = default;
 };
 
-/// An open HDF5 file of an Hdf5Table. A block of a chunked field has all chunks with values of the same range of
-/// samples. Thread-safe.
+/// An open HDF5 file. A block of a chunked field has all chunks with values of one range of samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
-  /// `bytes` is the file that `facts` describes, or a copy of the file. `spec` and `facts` must outlive the reader.
+  /// `bytes` is the file that `facts` describes, or a copy of it. `spec` and `facts` must outlive the reader.
   Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }

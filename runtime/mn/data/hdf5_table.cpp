@@ -2,8 +2,8 @@
 //
 // (1) In a parsed table all addresses lie inside the files as they were when they were indexed, the chunks cover
 //     exactly the samples, and mn can undo all filters. So readers need no further checks.
-// (2) hash() is the dataset's fingerprint in checkpoints, so neither the keys nor the encoding of the hashed document
-//     may change.
+// (2) hash() is the dataset's fingerprint in checkpoints, so the keys and the encoding of the hashed document must not
+//     change.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>
@@ -41,13 +41,12 @@ Hdf5Array array_from(json& document) {
                               std::move(document.at("chunks").get_binary()))};
 }
 
-/// Whether the bytes [address, address + bytes) lie in the file.
 bool is_inside(std::uint64_t address, std::uint64_t bytes, const Hdf5File& file) {
   const auto length = static_cast<std::uint64_t>(file.bytes);
   return address <= length && bytes <= length - address;
 }
 
-/// Why the chunks of `array` can't cover the file's samples. Empty if they can.
+/// Why the chunks of `array` can't cover the file's samples; empty if they can.
 std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const Hdf5File& file) {
   if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
   std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
@@ -55,8 +54,7 @@ std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const 
     if (extent < 1 || extent > kMaxChunkBytes / bytes) return "chunks of impossible size";
     bytes *= extent;
   }
-  // No product of these extents overflows, because a chunk has at least one element, and the bytes of a sample are
-  // limited.
+  // No product of these extents overflows: a chunk has at least one element, and the bytes of a sample are limited.
   std::int64_t count = (file.num_samples + array.chunk[0] - 1) / array.chunk[0];
   for (const std::int64_t extent : array.grid(field)) {
     if (__builtin_mul_overflow(count, extent, &count)) return "too many chunks";
@@ -112,15 +110,14 @@ std::filesystem::path Hdf5Table::path(std::size_t file) const {
 
 StorageLayout Hdf5Table::layout() const {
   std::int64_t live_bytes = 0;
-  // The length of a block is that of the large fields. Fields with less than a sixteenth of a sample's bytes do not
-  // count, because their blocks take little memory.
+  // Fields with less than a sixteenth of a sample's bytes do not count for `block`: their blocks take little memory.
   std::int64_t block = 1;
   bool is_packed = false;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {
     std::int64_t longest = 1;
     bool has_chunks = false;
     for (const Hdf5File& file : files_) {
-      // If a chunk has room for more samples than the file has, the block has only the file's samples.
+      // A chunk may have room for more samples than the file has.
       const std::int64_t own = file.arrays[f].block_samples(spec().fields[f]);
       longest = std::max(longest, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
       has_chunks = has_chunks || !file.arrays[f].chunk.empty();

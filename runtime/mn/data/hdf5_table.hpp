@@ -1,6 +1,5 @@
-/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. The table tells the file of each sample, and
-/// the position of the sample's bytes in this file. On disk the table is manifest.h5 (manifest_file.cpp); between ranks
-/// it is sent as a CBOR document.
+/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`: tells the file and position of each sample.
+/// On disk the table is manifest.h5 (manifest_file.cpp); between ranks it is sent as a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +28,13 @@ class Hdf5Table final : public StoredTable {
   [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// A hash of the spec and of the files' names, numbers of samples, and digests. Equal data have equal hashes, in any
-  /// folder.
+  /// A hash of the spec and of the files' names, numbers of samples, and digests; independent of the folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
-  /// True if Hdf5Table::serialize() made `bytes`; false if ShardTable::serialize() made them.
+  /// Tells the results of Hdf5Table::serialize() from the results of ShardTable::serialize().
   [[nodiscard]] static bool is_table(std::string_view bytes);
-  /// Reads a table that serialize() made. If `folder` is not empty, it replaces the folder named in `bytes`. Throws
-  /// DataError if `bytes` is not a table.
+  /// Reads a result of serialize(). If `folder` is not empty, it replaces the folder in `bytes`. Throws DataError if
+  /// `bytes` is not a table.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
   void check_unchanged(std::size_t file) const override;
@@ -48,11 +46,11 @@ class Hdf5Table final : public StoredTable {
   std::vector<Hdf5File> files_;
 };
 
-/// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2).
+/// Writes manifest.h5 in the table's folder, and publishes it by rename(2).
 void write_hdf5_manifest(const Hdf5Table& table);
 /// Whether the folder's manifest lists indexed HDF5 files, not shards. Throws DataError if the manifest can't be read.
 [[nodiscard]] bool has_hdf5_manifest(const std::filesystem::path& folder);
-/// Reads the table in the folder's manifest.h5. Throws a DataError that names the folder if the manifest is damaged.
+/// Reads manifest.h5 in the folder. If it is damaged, throws a DataError that names the folder.
 [[nodiscard]] Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder);
 
 /// Time of a file's last write, in ns since 1970, and its length. Throws FileError.

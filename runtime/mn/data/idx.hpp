@@ -16,8 +16,8 @@ struct IdxArray {
   std::span<const std::byte> bytes;  ///< the elements; points into the parsed bytes
 };
 
-/// Parses the content of a file. Unless `content` is a whole array of unsigned bytes with at least `dims` dimensions
-/// (exactly 1 if `dims` is 1), throws a DataError that begins with `file`.
+/// Parses the content of a file. Throws a DataError that begins with `file` unless the content is an array of unsigned
+/// bytes with at least `dims` dimensions (exactly 1 if `dims` is 1).
 [[nodiscard]] IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file);
 
 /// Reads a whole file and unpacks it if it is gzip. Throws DataError if the file can't be read or is damaged.

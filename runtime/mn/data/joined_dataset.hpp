@@ -14,15 +14,13 @@
 
 namespace mn {
 
-/// The samples of several datasets, one dataset after another (torch's ConcatDataset). If every part is made of shards,
-/// scatter_dataset() sends tables, but no samples.
+/// Datasets, one after another (torch's ConcatDataset). If all are made of shards, scatter_dataset() sends no samples.
 class JoinedDataset final : public Dataset {
  public:
-  /// The constructor reads nothing. The first use opens the parts, and throws UsageError if their specs, class names
-  /// included, differ. `shares` is empty, or has each part's share of a mixture; then weights() gives all samples of a
-  /// part equal weights, whose sum is the part's share. weights() throws UsageError if a part with a share has no
-  /// samples. The constructor throws ArgumentError if there is no part, if a part is null, or if the numbers of shares
-  /// and parts differ.
+  /// The first use opens the parts. It throws UsageError if their specs differ, class names included. `shares` is
+  /// empty, or has the share of each part in a mixture: weights() then gives all samples of a part equal weights, whose
+  /// sum is the part's share. weights() throws UsageError if a part with a share has no samples. The constructor throws
+  /// ArgumentError if there is no part, if a part is null, or if `shares` is neither empty nor as long as `parts`.
   explicit JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares = {});
 
  private:
@@ -43,16 +41,16 @@ class JoinedDataset final : public Dataset {
   void do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) override;
 
   [[nodiscard]] const std::vector<std::int64_t>& firsts() const;
-  /// Returns the number of the part that has the sample `index`, and the sample's number within this part.
+  /// Returns the number of the part that has the sample, and the sample's number in this part.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t index) const;
   /// Those samples of a read that lie in one part.
   struct Wanted {
     std::vector<std::int64_t> numbers;    ///< number of each sample in the part
     std::vector<std::int64_t> positions;  ///< position of each sample in `indices`
   };
-  /// Reads the wanted samples of a part, in their order, into `piece`.
+  /// Reads the wanted samples of a part into `piece`.
   using ReadPart = std::function<void(const Dataset& part, const Wanted& wanted, RawSamples& piece)>;
-  /// Calls read() for each part that has samples of `indices`, and copies the samples to `out` in the order of
+  /// Calls read() for each part that has some of the samples `indices`. Copies the samples to `out` in the order of
   /// `indices`. `spec` describes the fields that read() delivers.
   void read_parts(std::span<const std::int64_t> indices, const SampleSpec& spec, RawSamples& out,
                   const ReadPart& read) const;

@@ -1,10 +1,9 @@
-/// A thread-safe cache that drops the least recently used value: a list in order of use, and an index that finds the
-/// list entry of a key.
+/// A thread-safe cache that drops the least recently used value.
 ///
-/// (1) index_ and entries_ hold the same keys, each once.
-/// (2) used_ is the sum of the entries' costs. used_ is at most capacity_, unless a single entry alone costs more.
+/// (1) index_ and entries_ hold the same keys, each once; entries_ is in order of use.
+/// (2) used_, the sum of the entries' costs, is at most capacity_, unless a single entry alone costs more.
 /// (3) A dropped value stays alive as long as a caller of get() or find() holds it.
-/// (4) A key is in making_ while a thread makes the value; other threads that want the value wait in get().
+/// (4) A key is in making_ while a thread makes its value; other threads that want the value wait in get().
 ///
 /// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
 #pragma once
@@ -28,26 +27,24 @@ class LruCache {
  public:
   static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-  /// A value that make() returns to get(), and how long the cache keeps the value.
   struct NewValue {
     std::shared_ptr<const Value> value;  ///< if null, get() returns null, and the cache keeps nothing
     std::int64_t cost = 0;
-    /// How many times get() and find() return the value, the first get() included. After that the cache drops the
-    /// value.
+    /// After get() and find() have returned the value this many times, the first get() included, the cache drops it.
     std::int64_t uses = kUnlimited;
   };
 
-  /// Keeps values of a total cost up to `capacity`. The most recently used value is kept even if it alone costs more.
+  /// `capacity`: limit for the sum of costs. The most recently used value is kept even if it alone costs more.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// Returns the value of `key`. If the cache has none, calls make(), which returns a NewValue; if another thread is
-  /// making the value, waits for that thread. Throws the errors of make().
+  /// Returns the value of `key`. If the cache has none, calls make(), or waits for another thread that is making the
+  /// value. Throws the errors of make().
   template <class Make>
   [[nodiscard]] std::shared_ptr<const Value> get(std::uint64_t key, const Make& make) {
     std::unique_lock lock(mutex_);
     made_.wait(lock, [&] { return !making_.contains(key); });
     if (auto found = use(key)) return found;
-    assert(!making_.contains(key));  // invariant 4: one thread makes the value
+    assert(!making_.contains(key));  // only one thread makes the value
     making_.insert(key);
     lock.unlock();
     NewValue made;
@@ -81,7 +78,7 @@ class LruCache {
   }
 
   using Time = std::chrono::steady_clock::time_point;
-  /// The time at which the least recently used value was last used; Time::max() if the cache is empty.
+  /// When the least recently used value was last used; Time::max() if the cache is empty.
   [[nodiscard]] Time oldest_use() const {
     const std::lock_guard lock(mutex_);
     return entries_.empty() ? Time::max() : entries_.back().used_at;
@@ -95,7 +92,7 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
   }
-  /// Returns the number of values made so far, and the number of values dropped to make room.
+  /// How many values were made so far, and how many were dropped to make room.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> made_and_dropped() const {
     const std::lock_guard lock(mutex_);
     return {values_made_, values_dropped_};
@@ -137,14 +134,14 @@ class LruCache {
 
   void shrink() {
     for (; used_ > capacity_ && entries_.size() > 1; ++values_dropped_) remove(std::prev(entries_.end()));
-    assert(used_ <= capacity_ || entries_.size() <= 1);  // invariant 2: the cost is limited
+    assert(used_ <= capacity_ || entries_.size() <= 1);  // the cost is limited
   }
 
   void remove(At at) {
     used_ -= at->made.cost;
     index_.erase(at->key);
     entries_.erase(at);
-    assert(index_.size() == entries_.size());  // invariant 1: both hold the same keys
+    assert(index_.size() == entries_.size());  // both hold the same keys
   }
 
   void finish(std::uint64_t key) {

@@ -1,7 +1,7 @@
 // The table of a dataset's shards in memory, and as a message between ranks (a CBOR document).
 //
-// (1) hash() covers everything except the folder. The hash is the dataset's fingerprint in checkpoints, so neither the
-//     keys nor the encoding of the hashed document may change.
+// (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints, so the keys and the
+//     encoding of the hashed document must not change.
 // (2) In a parsed table all columns have the same length, counts can't overflow, and file names have no folder.
 #include <mn/data/manifest.hpp>
 
@@ -48,8 +48,7 @@ ShardTable::ShardTable(std::string folder, std::string split, SampleSpec samples
 }
 
 StorageLayout ShardTable::layout() const {
-  // Counts the bytes of the index that an open shard keeps in memory: each sample's small fields and its offsets in
-  // fields of varying length, and each block's checksums.
+  // An open shard keeps in memory: small fields, offsets of fields of varying length, and checksums of blocks.
   std::int64_t sample = 0;
   std::int64_t block = 0;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {

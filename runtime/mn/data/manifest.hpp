@@ -28,8 +28,7 @@ class ShardTable : public StoredTable {
              std::optional<std::int64_t> block_samples = {});
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// The number of samples in a block, which is equal in all shards. If blocks are cut by bytes (has_block_table()),
-  /// the number is an average.
+  /// Samples in a block, equal in all shards. An average if blocks are cut by bytes (has_block_table()).
   [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
@@ -42,7 +41,7 @@ class ShardTable : public StoredTable {
   [[nodiscard]] std::string serialize() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t shard, File bytes,
                                                        std::shared_ptr<IoCounters> counters) const override;
-  /// Opens all shards, many at a time, and compares their headers and lengths with the table. Reads no samples.
+  /// Opens all shards, many at a time, and compares headers and lengths with the table. Reads no samples.
   void check_all() const override;
   /// Throws DataError if `bytes` is not a table.
   [[nodiscard]] static ShardTable parse(const std::string& bytes);
@@ -53,22 +52,18 @@ class ShardTable : public StoredTable {
 };
 
 struct OpenShard;
-/// Opens a shard of the table. If the shard is missing, truncated, changed or damaged, throws a DataError that names
-/// the shard.
+/// Opens a shard of the table. Throws a DataError that names the shard if it is missing, truncated, changed or damaged.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 
-/// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2). From then on the
-/// dataset is complete.
+/// Writes manifest.h5 in the table's folder, and publishes it by rename(2). Then the dataset is complete.
 void write_manifest(const ShardTable& table);
-/// Reads the table in the folder's manifest.h5. If the manifest is missing or damaged, throws a DataError that names
-/// the folder and advises to use mnshard.
+/// Reads manifest.h5 in the folder. If it is missing or damaged, throws a DataError that names folder and remedy.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
 inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
 inline constexpr const char* kBlockSamples = "block_samples";  // name of an attribute in manifest.h5
 
-/// The shards of a table as columns, each with one value for each shard. manifest.h5 and the messages between ranks
-/// hold a table in this form.
+/// The shards of a table as columns, with one value for each shard, as in manifest.h5 and in messages.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;
@@ -78,13 +73,12 @@ struct Columns {
 };
 
 [[nodiscard]] Columns columns_of(const std::vector<ShardInfo>& shards);
-/// Makes the list of shards from the columns. Throws DataError unless all columns have the same length, and all counts
-/// and names are valid.
+/// Throws DataError unless all columns have the same length, and all counts and names are valid.
 [[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
 
 /// Reads the spec in a table's JSON. Throws DataError if shards can't hold samples of this spec.
 [[nodiscard]] SampleSpec spec_of_table(const nlohmann::json& document);
-/// Returns `block_samples`. Throws DataError if no block can have this number of samples.
+/// Throws DataError if no block can have this number of samples.
 [[nodiscard]] std::int64_t checked_block_samples(std::int64_t block_samples);
 
 }  // namespace mn::data

@@ -1,10 +1,9 @@
 // Writes and reads manifest.h5. The file begins with a seal of 512 bytes: magic number, version, and the CRC32C and
-// length of the bytes after the seal. An HDF5 file follows the seal. In a manifest of shards, the HDF5 file has the
-// dataset kFields with the spec, and one dataset for each column of the table. In a manifest of indexed HDF5 files, it
-// has the dataset kIndex.
+// length of the bytes after the seal. An HDF5 file follows. In a manifest of shards, it has the dataset kFields with
+// the spec, and a dataset for each column of the table. In a manifest of indexed HDF5 files, it has the dataset kIndex.
 //
-// (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal has a checksum of the whole HDF5
-//     file, which is compared first.
+// (1) No damaged byte reaches libhdf5, which is not robust against damage, because the seal's checksum is compared
+//     first.
 // (2) A manifest is published by rename(2) after all shards, so a dataset with a manifest is complete.
 #include <mn/data/manifest.hpp>
 
@@ -31,11 +30,11 @@ constexpr const char* kIndex = "index";      // HDF5 dataset that holds an Hdf5T
 constexpr std::size_t kSealBytes = 512;      // HDF5's smallest user block
 constexpr const char* kFields = "fields";    // HDF5 dataset that holds the spec's JSON
 
-/// The seal: HDF5's user block, which stands before the HDF5 file.
+/// HDF5's user block, which stands before the HDF5 file.
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
   std::uint32_t version = kShardManifest;
-  std::uint32_t crc = 0;  // CRC-32C of all bytes after the block
+  std::uint32_t crc = 0;  // CRC32C of all bytes after the seal
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
 };
@@ -48,7 +47,7 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
   return seal;
 }
 
-/// Throws DataError unless the bytes `file` are a complete, undamaged manifest of the version `version`.
+/// Throws DataError unless `file` has the bytes of a complete, undamaged manifest of this version.
 void check_seal(const std::string& file, std::uint32_t version) {
   Seal seal;
   if (const auto kind = kind_of_file(file)) throw DataError("it is " + kind->name + ": " + kind->remedy);
@@ -87,7 +86,7 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_array(file, "uuid", columns.uuids, {columns.files.size(), sizeof(Uuid)});
 }
 
-/// Makes a manifest and publishes it. Calls write(file) to fill the HDF5 file of the manifest.
+/// Calls write(file) to fill the HDF5 file of the manifest, then publishes the manifest.
 template <class Write>
 void publish_manifest(const std::string& folder, std::uint32_t version, const Write& write) {
   TemporaryFile temporary(std::filesystem::path(folder) / kDatasetManifest);
@@ -102,9 +101,8 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
   temporary.publish();
 }
 
-/// Reads the bytes of the folder's manifest.h5, and returns what read(bytes) makes of them. If the manifest is missing
-/// or damaged, throws a DataError that names the folder or the manifest; if the manifest is damaged, the text ends with
-/// `remedy`.
+/// Calls read() with the bytes of the folder's manifest.h5, and returns the result. If the manifest is missing or
+/// damaged, throws a DataError that names it or the folder. If it is damaged, the text ends with `remedy`.
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kDatasetManifest;

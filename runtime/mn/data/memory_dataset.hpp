@@ -1,4 +1,4 @@
-/// Datasets in this process's memory: either one array for each field, or several pieces of consecutive samples.
+/// Datasets in this process's memory.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace mn {
 /// Samples in this process's memory.
 class MemoryDataset final : public Dataset {
  public:
-  /// Takes ownership of `samples`. If a class field's number of classes is kCountClasses, counts the classes. Throws
-  /// ArgumentError unless check_samples() accepts the samples.
+  /// Takes ownership of `samples`. If a field has kCountClasses classes, counts the classes. Throws ArgumentError
+  /// unless check_samples() accepts the samples.
   MemoryDataset(SampleSpec spec, RawSamples samples);
-  /// Takes ownership of pieces with consecutive samples. Does not join the pieces, because joining needs twice their
+  /// Takes ownership of pieces with consecutive samples. The pieces are not joined, because joining needs twice their
   /// memory. The spec must have the numbers of classes. Throws ArgumentError unless check_samples() accepts each piece.
   MemoryDataset(SampleSpec spec, std::vector<RawSamples> pieces);
 
@@ -35,9 +35,9 @@ class MemoryDataset final : public Dataset {
   std::vector<std::int64_t> firsts_ = {0};  // [pieces + 1]
 };
 
-/// Reads a pair of IDX files (MNIST's format), raw or gzip. The file `images` has N images, or N other arrays of
-/// unsigned bytes; the file `labels` has their N labels. If a file can't be read, is truncated, or has a wrong magic
-/// number or count, throws a DataError that names the file.
+/// Reads a pair of IDX files (MNIST's format), raw or gzip: N images, or other arrays of unsigned bytes, and their N
+/// labels. Throws a DataError that names the file if a file can't be read, is truncated, or has a wrong magic number or
+/// count.
 [[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
                                                               const std::filesystem::path& labels);
 

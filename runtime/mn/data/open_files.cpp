@@ -17,15 +17,14 @@ struct Member {
   std::int64_t wanted;
 };
 
-/// The process's budget of open files, which all caches share, because the system limits the open files of a process.
+/// The process's limit of open files, which all caches share.
 struct Budget {
   std::mutex mutex;
   std::vector<Member> members;
   std::int64_t opening = 0;
   std::int64_t most = 0;  // limit of the files in all caches
 
-  /// Raises the process's limit of open files, so that every cache can hold as many files open as it wants. If the
-  /// system permits less, the caches together get what it permits.
+  /// Raises the process's limit of open files to what all caches want, as far as the system permits.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;
@@ -60,7 +59,7 @@ Budget& budget() {
   return of_process;
 }
 
-/// An object of this class exists while a file is being opened, so that this file counts as open already.
+/// Counts a file as open while it is being opened.
 struct Opening {
   Opening() {
     const std::lock_guard lock(budget().mutex);
@@ -75,11 +74,10 @@ struct Opening {
   Opening& operator=(const Opening&) = delete;
 };
 
-/// Whether the error says that the process or the system has too many open files. If so, nothing is wrong with the
-/// file itself.
+/// Whether the process or the system has too many open files, so that nothing is wrong with this file.
 bool is_exhausted(const FileError& error) { return error.error_number() == EMFILE || error.error_number() == ENFILE; }
 
-/// Closes half of the files in the caches. False if there was no file to close.
+/// Closes half of the files in the caches. Returns false if there was no file to close.
 bool close_half() {
   const std::lock_guard lock(budget().mutex);
   const std::int64_t open = budget().open_files();
@@ -144,8 +142,7 @@ std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t fi
                                                  const std::function<File()>& open_bytes) {
   return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
-    // The cache open_ has a single limit, index_bytes, which limits both memory and the number of files: each file
-    // costs the bytes of its index, but at least index_bytes / open_files.
+    // A file costs at least index_bytes / open_files, so that the cache open_ also limits the number of files.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
   });
@@ -180,7 +177,7 @@ void OpenFiles::drop_copy(std::size_t file, const std::string& why) {
   open_.erase(key_of_copy(file));
 }
 
-/// A block's key in the cache has 6 bits for the field, 24 bits for the file, and 34 bits for the block.
+/// 6 bits for the field, 24 bits for the file, and 34 bits for the block.
 std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_t block) {
   return static_cast<std::uint64_t>(file) << 40 | static_cast<std::uint64_t>(field) << 34 |
          static_cast<std::uint64_t>(block);

@@ -6,14 +6,14 @@
 //
 //   chunk    a run of neighboring samples. The dataset is cut into windows × lanes / adjacent equal chunks (± 1).
 //   window   a part of the epoch. It has lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1).
-//   lane     a run of neighboring samples. Each round takes one of them: the next one or, for large samples, a random
+//   lane     a run of neighboring samples. In each round it gives one sample: the next or, for large samples, a random
 //            one (`mixed`).
 //   round    one sample of each lane, lane 0 first
 //
 // Neighboring lanes of a window lie in different chunks: with V = lanes / adjacent, lane i is part i div V of the
 // window's chunk i mod V. In each epoch, the reading of a chunk begins at another random sample (the phase), goes on to
-// the chunk's end, and continues at the chunk's beginning. If `aligned` is the number of samples in a block, every
-// phase is the beginning of a block.
+// the chunk's end, and continues at the chunk's beginning. The first sample read is a multiple of `aligned`. If
+// `aligned` is the number of samples in a block, reading so begins at the beginning of a block.
 //
 // Blocks of packed data may be so long that R ranks would have to share lanes. Then there are R times as many lanes as
 // one rank has room for, and an epoch reads about one block twice for each lane of each window.
@@ -50,42 +50,35 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// The purpose of a permutation. Permutations for different purposes have unrelated keys (invariant 4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane };
 
-// The number of lanes is 3 · 2^k, because the usual numbers of ranks, 2^i and 3 · 2^i, divide this number.
+// 3 · 2^k lanes, because the usual numbers of ranks, 2^i and 3 · 2^i, divide this number.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
-// Least length of a lane in blocks. A block at the border of two lanes is read twice. With lanes of 16 blocks or more,
-// these repeated reads add at most 1/16 to the bytes read.
+// Least length of a lane in blocks. A block at a border of lanes is read twice: at most 1/16 more bytes are read.
 constexpr std::int64_t kLaneBlocks = 16;
-// Least length of a lane in samples. Even if each lane lies in a different file, a rank opens only one file for every
-// 192 samples that it reads.
+// Least length of a lane in samples. If each lane lies in a different file, a rank opens a file for every 192 samples.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
-// Limit for medium data, in bytes. Medium data are cheap to read again, so they get more and shorter lanes, which mix
-// samples better.
+// Smaller data are cheap to read again, so they get more and shorter lanes, which mix samples better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. With this number,
-// only about one lane of 32 is shared by two ranks.
+// Least lanes for each rank if the ranks do not divide the lanes. Two ranks then share only about one lane of 32.
 constexpr std::int64_t kOwnLanes = 32;
 
-/// The least length of a lane, in samples.
 std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout) {
   if (layout.is_packed) return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
   if (layout.bytes < kMediumBytes && lanes <= kMediumLanes) return std::max<std::int64_t>(4 * layout.block_samples, 8);
   return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
 }
 
-/// Number of files that one rank reads from at a time, approximately. Each chunk needs one file, and one more file for
-/// each border between files within its lanes.
+/// About how many files a rank reads from at a time: one for each chunk, and one for each border of files in the lanes.
 double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
   const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
 }
 
-/// Bytes of memory for the blocks that one lane has in use.
+/// Bytes of the blocks that one lane has in use.
 double live_bytes_of(std::int64_t n, const StorageLayout& layout) {
   const double of_samples =
       static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
@@ -104,8 +97,7 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
-    // The limit for memory counts only if a block has several samples, because a block of one sample is dropped after
-    // its use.
+    // Blocks of several samples stay in memory until all their samples were used.
     if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
@@ -120,15 +112,14 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   return order;
 }
 
-/// Whether `ranks` ranks divide the lanes well: few blocks are read by two ranks, and each rank has memory for the
-/// blocks that it has in use.
+/// Whether few blocks are read by two ranks, and each rank has memory for the blocks that it has in use.
 bool is_divided_well(const OrderOptions& order, double live_bytes, int ranks) {
   const std::int64_t own = (order.lanes + ranks - 1) / ranks;
   return (order.lanes % ranks == 0 || own >= kOwnLanes) &&
          static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks));
 }
 
-/// An order in which each rank has an equal number of lanes: as many lanes as a rank has room for, but at least one.
+/// An order with equally many lanes for each rank: as many as a rank has room for, but at least one.
 OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ranks) {
   OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
   const double live_bytes = live_bytes_of(n, layout);
@@ -200,7 +191,7 @@ EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_
     }
     window_firsts_.push_back(window_firsts_.back() + samples);
   }
-  assert(window_firsts_.back() == n);  // invariant 1: the windows have all samples
+  assert(window_firsts_.back() == n);  // the windows have all samples
 }
 
 EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) const {
@@ -208,8 +199,7 @@ EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) co
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
   const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  // The phase is the beginning of a block (first, first + aligned, …), because an epoch that began in the middle of a
-  // block would read this block twice.
+  // Reading begins at the beginning of a block, because a block would be read twice if reading began in its middle.
   const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
   const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
   const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
@@ -221,7 +211,7 @@ std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::
   std::vector<Stretch> found;
   const auto next = std::upper_bound(window_firsts_.begin(), window_firsts_.end(), first);
   for (auto begin = next - 1; begin + 1 != window_firsts_.end() && *begin < last; ++begin) {
-    if (begin[0] == begin[1]) continue;  // the window has no sample
+    if (begin[0] == begin[1]) continue;
     found.push_back(
         {begin - window_firsts_.begin(), std::max(first - *begin, std::int64_t{0}), std::min(last, begin[1]) - *begin});
   }
@@ -249,7 +239,7 @@ std::int64_t OrderWindow::lane_length(std::int64_t lane) const {
   const std::int64_t length = chunks_[lane % chunks].length;
   const std::int64_t adjacent = order_->options_.adjacent;
   const std::int64_t samples = length / adjacent + (lane / chunks < length % adjacent ? 1 : 0);
-  assert(samples == order_->full_rounds() || samples == order_->full_rounds() + 1);  // invariant 3
+  assert(samples == order_->full_rounds() || samples == order_->full_rounds() + 1);  // lanes have equal lengths (± 1)
   return samples;
 }
 
@@ -257,7 +247,6 @@ std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::in
   const std::int64_t lanes = order_->lanes();
   if (!order_->has_lanes()) return {{first, last}};
   const std::int64_t full = order_->full_rounds();
-  // In the last round only the longer lanes have a sample.
   const std::int64_t regular_first = std::min(first, full * lanes);
   const std::int64_t regular_last = std::min(last, full * lanes);
   std::vector<Rounds> found(lanes);

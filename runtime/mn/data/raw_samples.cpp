@@ -19,18 +19,18 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   T most = std::numeric_limits<T>::min();
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T value;
-    // memcpy() is used, because the bytes of a column need not be aligned for T.
+    // A cast is not possible, because a column's bytes need not be aligned for T.
     std::memcpy(&value, bytes.data() + at, sizeof value);
     least = std::min(least, value);
     most = std::max(most, value);
   }
   constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
-  // A uint64 above int64's maximum is no valid class, so int64's maximum may stand for it.
+  // int64's maximum stands for all larger values: none of these values is a class.
   const auto narrowed = [](T value) { return std::cmp_greater(value, kLargest) ? kLargest : std::int64_t(value); };
   return {narrowed(least), narrowed(most), static_cast<std::uint64_t>(std::max<T>(most, 0))};
 }
 
-/// Calls use(T()) with the element type T of an integer dtype. Throws ArgumentError for all other dtypes.
+/// Calls use(T()) with the element type T. Throws ArgumentError unless the dtype is an integer.
 template <class Use>
 auto for_integer_type(DType dtype, const Use& use) {
   if (dtype == DType::kUInt8) return use(std::uint8_t());
@@ -77,7 +77,6 @@ std::string length_problem(const FieldSpec& field, const ConstBufferView& values
          (field.kind == FieldKind::kFixed ? " bytes, not " : " bytes a row, but these values ") + std::to_string(bytes);
 }
 
-/// Throws ArgumentError unless `values` can be the field's values in sample `number`.
 void check_values(const FieldSpec& field, const ConstBufferView& values, std::int64_t number) {
   const std::string problem = length_problem(field, values);
   if (problem.empty()) return;
@@ -111,9 +110,8 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   if (field.num_classes == kCountClasses)
     field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
-  // The check above covers the column as a whole. The error message is to name the first wrong sample, so this sample
-  // is looked up here.
-  std::int64_t sample = 0;  // becomes the first wrong sample
+  // The error message names the first wrong sample.
+  std::int64_t sample = 0;
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
   throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " + own.outlier() +
@@ -145,8 +143,7 @@ void RawSamples::add(const SampleSpec& spec, std::span<const ConstBufferView> fi
     throw ArgumentError("sample " + std::to_string(count) + " has " + std::to_string(fields.size()) + " fields, not " +
                         std::to_string(spec.fields.size()));
   }
-  // All fields are checked before the first is appended, so that after an error all columns have equal numbers of
-  // samples.
+  // All fields are checked first, so that after an error all columns have equal numbers of samples.
   for (std::size_t f = 0; f < fields.size(); ++f) check_values(spec.fields[f], fields[f], count);
   for (std::size_t f = 0; f < fields.size(); ++f) append(columns[f], fields[f]);
   ++count;

@@ -31,8 +31,7 @@ struct RawColumn {
   }
 };
 
-/// The samples of one read, in the order in which they were asked for. Reuse the object for the next read, because it
-/// keeps its memory.
+/// The samples of one read, in the order of its indices. Reuse the object, because it keeps its memory.
 struct RawSamples {
   std::int64_t count = 0;          ///< samples
   std::vector<RawColumn> columns;  ///< [fields] in the spec's order
@@ -51,13 +50,12 @@ struct RawSamples {
     return columns[field].sample(i);
   }
 
-  /// Makes room for n samples. The columns of fixed fields get their full length. All other columns become empty, with
-  /// offsets {0}.
+  /// Makes room for n samples in the columns of fixed fields. All other columns become empty, with offsets {0}.
   void reset(const SampleSpec& spec, std::int64_t n);
-  /// Adds a sample: the values of each field, in C order and the machine's byte order. If the dtype or length of a
-  /// field mismatches the spec, adds nothing and throws an ArgumentError that names the field.
+  /// Adds a sample: the values of each field, in C order and the machine's byte order. If a field's dtype or length
+  /// mismatches the spec, adds nothing and throws an ArgumentError that names the field.
   void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
-  /// Adds the values of one field. The caller raises `count` after the last field. Throws ArgumentError as add() does.
+  /// Adds the values of one field. After the last field, the caller must raise `count`. Throws as add() does.
   void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
   /// The same as add(spec, fields) for an initializer list.
   void add(const SampleSpec& spec, std::initializer_list<ConstBufferView> fields) {
@@ -65,9 +63,8 @@ struct RawSamples {
   }
 };
 
-/// Makes samples of a labeled() spec. `data` has the data of all samples, back to back; `labels` has their labels.
-/// Unless the data field is fixed, `offsets` has n + 1 numbers: the position of each sample's first byte in `data`, and
-/// the end of `data`.
+/// Makes samples of a labeled() spec. `data` has the data of all samples, back to back. If the data field is not fixed,
+/// `offsets` has n + 1 numbers: the position in `data` of each sample's first byte, and the end of `data`.
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
@@ -80,8 +77,8 @@ struct SamplePlace {
 /// Fills `out` with copies of the samples at `places`. All samples have the spec `spec`.
 void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out);
 
-/// Throws ArgumentError unless `samples` has the columns of `spec`, their lengths match the spec, and the values of
-/// class fields are classes. If a number of classes in `spec` is kCountClasses, sets it to the largest class + 1.
+/// Throws ArgumentError unless the columns of `samples` have the lengths that `spec` demands, and the values of class
+/// fields are classes. If a number of classes in `spec` is kCountClasses, sets it to the largest class + 1.
 void check_samples(const RawSamples& samples, SampleSpec& spec);
 
 }  // namespace mn

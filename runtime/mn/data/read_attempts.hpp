@@ -3,8 +3,7 @@
 ///
 /// (1) If the node's copy of a file can't be read or is damaged, the read uses the file on shared storage.
 /// (2) try_all() drops errors, because attempt() repeats the work and reports the error.
-/// (3) After an error that may be temporary (may_pass()), the read is tried again. Each time the file is opened again,
-///     because a stale handle stays stale.
+/// (3) After an error that may be temporary (may_pass()), the file is opened and read again.
 /// (4) All files of the read share one series of kRetryPauses. After the last pause, a file that failed in try_all() is
 ///     given up without an attempt, because an attempt may take a minute to time out.
 /// (5) A read does not try again a file that it has given up.
@@ -27,8 +26,8 @@ class ReadAttempts {
  public:
   explicit ReadAttempts(OpenFiles& files) : files_(files) {}
 
-  /// Calls task(0) … task(n − 1) on many threads; task(i) reads the file numbered file_of(i). Drops errors, because
-  /// attempt() repeats the task and reports the error. Does nothing if n < 2.
+  /// Calls task(0) … task(n − 1) on many threads; task(i) reads the file numbered file_of(i). Drops errors. Does
+  /// nothing if n < 2: attempt() then does the work.
   template <class FileOf, class Task>
   void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
     if (n < 2) return;
@@ -40,19 +39,19 @@ class ReadAttempts {
       } catch (const FileError& error) {
         const std::lock_guard lock(mutex);
         if (may_pass(error)) failed_.insert_or_assign(file_of(i), error);
-      } catch (...) {  // invariant 2: attempt() repeats the task
+      } catch (...) {  // attempt() repeats the task and reports the error
       }
     });
   }
 
-  /// Opens the file and calls use(opened, is_copy), where `is_copy` tells whether the opened file is the node's copy.
-  /// Repeats this after each error that may be temporary. Returns no value after success, and the last error if the
-  /// file is given up. Throws all other errors of `use`.
+  /// Opens the file and calls use(opened, is_copy); `is_copy` tells whether `opened` is the node's copy. Retries after
+  /// each error that may be temporary. Returns the last error if the file is given up, else no value. Throws all other
+  /// errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
     if (const auto error = failed_.find(file); error != failed_.end() && pauses_ == kRetryPauses.size()) {
-      return given_up_.insert(*error).first->second;  // invariant 4: given up without an attempt
+      return given_up_.insert(*error).first->second;  // an attempt may take a minute to time out
     }
     try {
       with_retries([&] { use_any(file, use); }, [&] { close(file); }, pauses_);
@@ -60,14 +59,14 @@ class ReadAttempts {
       return std::nullopt;
     } catch (const FileError& error) {
       if (!may_pass(error)) throw;
-      assert(pauses_ == kRetryPauses.size());  // invariant 4: given up only after the last pause
+      assert(pauses_ == kRetryPauses.size());  // given up only after the last pause
       return given_up_.emplace(file, error).first->second;
     }
   }
 
  private:
-  /// Calls use() with the node's copy if there is one. Without a copy, or if `use` throws DataError for the copy, calls
-  /// use() with the file on shared storage.
+  /// Calls use() with the node's copy. If there is none, or use() throws DataError, calls use() with the file on
+  /// storage.
   template <class Use>
   void use_any(std::size_t file, const Use& use) {
     const OpenFiles::Opened from = opened(file);
@@ -75,14 +74,13 @@ class ReadAttempts {
       use(*from.file, from.is_copy);
     } catch (const DataError& error) {
       if (!from.is_copy) throw;
-      files_.drop_copy(file, error.what());  // invariant 1: from now on reads use the file on storage
+      files_.drop_copy(file, error.what());  // from now on reads use the file on storage
       last_ = {};
       use(*opened(file).file, false);
     }
   }
 
-  /// Returns the open file. Most samples lie in the file of the previous sample, so the last file is kept here and need
-  /// not be looked up in the cache.
+  /// Returns the open file. Consecutive samples often lie in one file, so the last file is not looked up in the cache.
   OpenFiles::Opened opened(std::size_t file) {
     if (last_.file == nullptr || last_number_ != file) {
       last_ = files_.open(file);

@@ -1,5 +1,4 @@
-/// Plans a read of samples: lists the blocks of the files that the read needs, and joins neighboring blocks into runs,
-/// so that one request reads a run. Planning reads nothing.
+/// Plans a read of samples: lists the blocks to read, and joins neighboring blocks into runs, one request each.
 #pragma once
 
 #include <cstddef>
@@ -11,31 +10,30 @@
 
 namespace mn::data {
 
-/// A run: the samples [first, first + count) of a read. One request reads the whole run, because its samples lie in one
-/// block, or because each sample is alone in its block and these blocks are neighbors.
+/// The samples [first, first + count) of a read, which one request reads: they lie in one block, or each is alone in
+/// its block and these blocks are neighbors.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
 };
 
-/// Where one field of a sample lies in the sample's file.
+/// Where one field of a sample lies in the file.
 struct BlockExtent {
   std::int64_t block = 0;
   std::int64_t offset = 0;  ///< offset of the sample in the block
   std::int64_t bytes = 0;
-  bool is_alone = false;  ///< the block has this sample only and is read straight into the result
+  bool is_alone = false;  ///< the block has only this sample, and is read straight into the result
   bool has_runs = false;  ///< one request can read the block and its neighbors
 };
 
-/// The samples of a read, in the order asked for.
+/// The samples of a read, in the order of the read's indices.
 class ReadPlan {
  public:
-  /// A plan for n samples with `fields` fields. A sample counts as unreadable until locate_fields() is called for it.
+  /// A sample counts as unreadable until locate_fields() is called for it.
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
-  /// Records where the fields of sample k lie. Fields that are in memory are left out. `file` is the sample's open
-  /// file.
+  /// Records where the fields of sample k lie in `file`, its open file. Leaves out fields that are in memory.
   void locate_fields(std::size_t k, const StoredFile& file) {
     const std::int64_t sample = samples_[k].sample;
     for (std::size_t f = 0; f < extents_.size(); ++f) {
@@ -54,18 +52,16 @@ class ReadPlan {
   [[nodiscard]] std::size_t size() const noexcept { return samples_.size(); }
   [[nodiscard]] std::size_t file(std::size_t k) const { return samples_[k].file; }
   [[nodiscard]] std::int64_t sample(std::size_t k) const { return samples_[k].sample; }
-  /// Whether locate_fields() was called for sample k.
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
   [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
-  /// The numbers of the samples' files.
   [[nodiscard]] std::set<std::size_t> files() const {
     std::set<std::size_t> files;
     for (const Sample& sample : samples_) files.insert(sample.file);
     return files;
   }
 
-  /// Where each sample of a field begins in the result, and where the last sample ends (size() + 1 numbers), provided
-  /// that no sample is damaged. A sample that is not readable gets `unreadable_bytes` of room.
+  /// Where each sample of a field begins in the result, then the result's end, if no sample is damaged. A sample that
+  /// is not readable gets `unreadable_bytes`.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const {
     std::vector<std::int64_t> offsets = {0};
     for (std::size_t k = 0; k < size(); ++k) {
@@ -73,7 +69,7 @@ class ReadPlan {
     }
     return offsets;
   }
-  /// The runs that together have the samples k for which is_wanted(k) is true, in ascending order of k.
+  /// Joins the samples k for which is_wanted(k) is true into runs, in ascending order of k.
   template <class IsWanted>
   [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
     std::vector<ReadRun> runs;

@@ -36,8 +36,7 @@ void ReadPool::work(const std::stop_token& stop) {
   }
 }
 
-/// Wakes or starts one more thread, and then calls the job's next task. In this way, tasks that take long soon run on
-/// many threads, while short tasks run on few.
+/// Wakes or starts one more thread, so that long tasks soon run on many threads, then calls the job's next task.
 void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
   assert(job.next < job.count && job.left > 0);
   const std::size_t i = job.next++;

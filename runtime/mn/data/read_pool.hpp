@@ -12,16 +12,15 @@
 
 namespace mn::data {
 
-/// Threads that read many places of files at once, because a distant file server answers each request late, but answers
-/// many requests at a time. Thread-safe.
+/// Threads that read many places at once: a distant file server answers late, but answers many requests at a time.
+/// Thread-safe.
 class ReadPool {
  public:
-  /// Starts no thread. run() starts threads as needed, up to `threads`. The threads end when the pool is destroyed; no
-  /// thread may be in run() then.
+  /// Starts no thread; run() starts up to `threads`. No thread may be in run() when the pool is destroyed.
   explicit ReadPool(int threads) : most_threads_(threads) {}
 
-  /// Calls task(0) … task(n − 1) on this thread and the pool's threads, and returns when all calls have returned.
-  /// `task` must not throw and must not call run().
+  /// Calls task(0) … task(n − 1) on this thread and the pool's threads; returns when all calls have returned. `task`
+  /// must not throw and must not call run().
   void run(std::size_t n, const std::function<void(std::size_t)>& task);
 
  private:

@@ -22,7 +22,7 @@ inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std:
 
 /// Returns the result of read(). After an error for which may_pass() is true, waits for the next of kRetryPauses, calls
 /// recover(), and calls read() again. If read() fails after the last pause, throws its error. `pauses` counts the
-/// pauses taken. Several reads from one server may share the count, so that together they wait at most 2.6 s.
+/// pauses. Reads from one server may share the count; together they then wait at most 2.6 s.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
   while (true) {
@@ -40,7 +40,6 @@ decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_
   }
 }
 
-/// Does the same as the function above for a read that shares its count of pauses with no other read.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover) {
   std::size_t pauses = 0;

@@ -17,8 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// The largest size of a sample in bytes. It is far below 2⁶³, so that products of a size with other numbers do not
-// overflow.
+// Far below 2⁶³, so that products of a sample's size with other numbers do not overflow.
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;
@@ -45,11 +44,11 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
-    // Invariant 1: products of the spec's numbers must not overflow, so the limit is compared by division.
+    // The limit is compared by division, because a product of extents might overflow.
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }
-  // The number of rows is computed from the bytes of a sample, so a row must have bytes.
+  // The number of rows is the sample's bytes divided by the row's bytes, so a row must have bytes.
   if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
   const bool is_bytes = field.dtype == DType::kUInt8 && field.shape.empty();
   return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but not uint8 without a shape" : "";
@@ -163,7 +162,7 @@ SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
     return read;
   });
   if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
-  // kCountClasses (−1) means that the classes were not counted yet, but a document must hold their number.
+  // kCountClasses (−1): the classes were not counted yet.
   for (const FieldSpec& field : spec.fields) {
     if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
   }

@@ -6,13 +6,11 @@
 // (3) With a PositionSampler, step k has equal samples for any number of ranks if batchsize × ranks is equal. A state
 //     in mid-epoch resumes with any number of ranks and any batch size, because (seed, epoch, consumed) is a position
 //     in one order. A DrawSampler resumes in mid-epoch only with equal weights.
-// (4) With a PositionSampler, the number of ranks affects only which rank takes which sample of a step.
-// (5) With a PartSampler, each rank has an order of its own part, so a resume in mid-epoch needs an equal number of
+// (4) With a PartSampler, each rank has an order of its own part, so a resume in mid-epoch needs an equal number of
 //     ranks and batch size.
-// (6) A sampler rejects the state of another dataset, which it recognizes by fingerprint and size.
+// (5) A sampler rejects the state of another dataset, which it recognizes by fingerprint and size.
 //
-// Cost: a step evaluates the order batchsize times, and has StepDivision's cost. No messages are sent, and no table of
-// samples is kept.
+// Cost: a step evaluates the order batchsize times, and has StepDivision's cost. No messages are sent.
 #include <mn/data/sampler.hpp>
 
 #include <algorithm>
@@ -41,7 +39,7 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
                      std::to_string(size) + "): start at most " + std::to_string(size) +
                      (size == 1 ? " rank" : " ranks"));
   }
-  if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has ⌊size / ranks⌋ samples at least
+  if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has at least ⌊size / ranks⌋ samples
     throw UsageError("a step takes " + std::to_string(options.batchsize) + " × " + std::to_string(options.ranks) +
                      " samples, but there are only " + std::to_string(size) +
                      ": dropping the short last step leaves none; use a smaller batch size");
@@ -49,7 +47,6 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   return options;
 }
 
-/// The text in a state that identifies the weights of draws (from Sampler::do_draws()). Empty if the state has none.
 std::string draws_of(const nlohmann::json& state) { return state.value("draws", std::string()); }
 
 }  // namespace
@@ -152,7 +149,7 @@ std::optional<SamplerStep> PositionSampler::do_next() {
   step.consumed = last;
   step.ends_epoch = last == size() || (options().drop_last && size() - last < whole);
   step.indices = do_samples(first, last);
-  assert(std::abs(std::ssize(step.indices) * options().ranks - (last - first)) < options().ranks);  // (1)
+  assert(std::abs(std::ssize(step.indices) * options().ranks - (last - first)) < options().ranks);  // counts: ± 1
   return step;
 }
 
@@ -184,7 +181,7 @@ std::vector<std::int64_t> DrawSampler::do_samples(std::int64_t first, std::int64
   const std::int64_t end = first + draws * (options().rank + 1) / options().ranks;
   std::vector<std::int64_t> samples;
   for (std::int64_t position = begin; position < end; ++position) samples.push_back(draws_(position));
-  std::ranges::sort(samples);  // neighbors are then read together
+  std::ranges::sort(samples);  // so that neighbors are read together
   return samples;
 }
 
@@ -198,7 +195,7 @@ PartSampler::PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fin
     : Sampler(std::accumulate(part_sizes.begin(), part_sizes.end(), std::int64_t{0}), fingerprint, options),
       part_sizes_(std::move(part_sizes)),
       order_(part_sizes_[options.rank], options.order, options.seed, 0) {
-  assert(std::ranges::max(part_sizes_) - std::ranges::min(part_sizes_) <= 1);  // invariant 1: equal counts (± 1)
+  assert(std::ranges::max(part_sizes_) - std::ranges::min(part_sizes_) <= 1);  // equal counts (± 1)
 }
 
 std::int64_t PartSampler::do_steps_per_epoch() const {
@@ -220,8 +217,7 @@ std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
 
 std::optional<SamplerStep> PartSampler::do_next() {
   const std::int64_t whole = options().batchsize * options().ranks;
-  // Every step except the last two takes a whole batch on every rank, so the number of steps taken so far is consumed()
-  // / whole, rounded up.
+  // The number of steps taken so far: every step except the last two takes a whole batch on every rank.
   const std::int64_t k = (consumed() + whole - 1) / whole;
   const std::int64_t steps = do_steps_per_epoch();
   if (k >= steps || consumed() == size()) return std::nullopt;

@@ -1,5 +1,4 @@
-/// Decides which samples each rank takes in each step. The union of all ranks' samples in a step does not depend on the
-/// number of ranks, and training can resume at any step.
+/// Decides which samples each rank takes in each step.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +20,9 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< omit a short last step
-  /// Has an effect only if drop_last is false. True: the last two steps of an epoch share the remaining samples evenly.
-  /// So no step has much less than half of the samples of a full step, and every rank has a sample if batchsize ≥ 2.
-  /// False: the last step is short.
+  /// Used only if drop_last is false. True: the last two steps of an epoch share the remaining samples evenly. So no
+  /// step has much less than half of a full step's samples, and every rank has a sample if batchsize ≥ 2. False: the
+  /// last step is short.
   bool even_last = true;
   data::OrderOptions order;
 };
@@ -36,31 +35,29 @@ struct SamplerStep {
   std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in the last steps
 };
 
-/// How far a loader has handed out its epochs.
 struct EpochPosition {
   std::int64_t epoch = 0;     ///< completed epochs
-  std::int64_t consumed = 0;  ///< samples of the current epoch that all ranks were given
+  std::int64_t consumed = 0;  ///< samples of the current epoch that were handed out to all ranks
 
   void pass(const SamplerStep& step) {
     epoch = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed = step.ends_epoch ? 0 : step.consumed;
   }
-  /// Completed epochs, plus the completed fraction of the current epoch, which has `samples` samples.
+  /// Completed epochs plus the completed fraction of the current epoch. `samples`: samples of an epoch.
   [[nodiscard]] double detail(std::int64_t samples) const {
     return static_cast<double>(epoch) + static_cast<double>(consumed) / static_cast<double>(samples);
   }
 };
 
-/// The samples of this rank, step after step. Every rank has an equal number of steps, and an epoch has each sample
-/// exactly once, except that a DrawSampler draws samples by weight. A sampler reads no data.
+/// The samples of this rank, step after step. Every rank has an equal number of steps. An epoch has each sample exactly
+/// once, unless a DrawSampler draws samples by weight. A sampler reads no data.
 class Sampler {
  public:
   virtual ~Sampler() = default;
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// Returns the next step. At the end of each epoch, one call returns no value, and the next call begins the next
-  /// epoch.
+  /// Returns the next step. At the end of each epoch, one call returns no value; the next call begins the next epoch.
   [[nodiscard]] std::optional<SamplerStep> next();
   void set_epoch(std::int64_t epoch);
 
@@ -73,10 +70,10 @@ class Sampler {
   /// Steps of a whole epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
-  /// Returns a state from which load_state() continues at `position`. The state is equal on all ranks.
+  /// A state, equal on all ranks, from which load_state() continues at `position`.
   [[nodiscard]] nlohmann::json state(const EpochPosition& position) const;
-  /// Continues from a state, with the state's seed and order. Throws DataError if the state belongs to another dataset,
-  /// is malformed, or can't continue with this sampler's options.
+  /// Continues from a state, with its seed and order. Throws DataError if the state belongs to another dataset, is
+  /// malformed, or can't continue with this sampler's options.
   void load_state(const nlohmann::json& state);
 
  protected:
@@ -86,17 +83,15 @@ class Sampler {
   [[nodiscard]] const SamplerOptions& options() const noexcept { return options_; }
 
  private:
-  /// Returns the step that follows after consumed() samples of the current epoch. No value at the epoch's end.
+  /// The step after consumed() samples of the current epoch. No value at the epoch's end.
   [[nodiscard]] virtual std::optional<SamplerStep> do_next() = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   virtual void do_reorder() = 0;
-  /// Throws DataError if this sampler can't resume in mid-epoch from `state` because its number of ranks or batch size
-  /// differs.
+  /// Throws DataError if this sampler can't resume from `state` in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
-  /// Text that identifies the weights of draws; empty for samplers that don't draw.
+  /// Identifies the weights of draws; empty for samplers that don't draw.
   [[nodiscard]] virtual std::string do_draws() const { return {}; }
-  /// Throws DataError if `state` belongs to another dataset. If the state was taken in mid-epoch, also throws if its
-  /// weights of draws differ from this sampler's.
+  /// Throws DataError if `state` belongs to another dataset or, in mid-epoch, to other weights of draws.
   void check_origin(const nlohmann::json& state, bool is_mid_epoch) const;
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
@@ -124,8 +119,7 @@ class PositionSampler : public Sampler {
   [[nodiscard]] virtual std::uint64_t do_step_seed(std::int64_t first) const = 0;
 };
 
-/// A sampler that takes each sample once in an epoch. StepDivision divides a step between ranks, so that each rank gets
-/// the same number of samples (± 1) and reads at few places.
+/// Takes each sample once in an epoch. Each rank gets equally many samples (± 1), and reads at few places.
 class GlobalSampler final : public PositionSampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -138,8 +132,7 @@ class GlobalSampler final : public PositionSampler {
   std::optional<data::StepDivision> division_;
 };
 
-/// A sampler that draws samples by weight. If a later step of the epoch draws a sample again, the sample is augmented
-/// in another way.
+/// Draws samples by weight. A sample drawn again in a later step of the epoch is augmented in another way.
 class DrawSampler final : public PositionSampler {
  public:
   /// `samples`: number of samples in the dataset. Throws UsageError as data::Draws and Sampler do.
@@ -155,9 +148,9 @@ class DrawSampler final : public PositionSampler {
   data::Draws draws_;
 };
 
-/// A sampler for ranks that each take the samples of their own part. Each step takes the next `batchsize` samples in an
-/// order of this rank's part; only the last two steps may differ. A state in mid-epoch resumes only with an equal
-/// number of ranks and batch size.
+/// A sampler for ranks that each take the samples of their own part, in an order of this part. A step takes the next
+/// `batchsize` samples; only the last two steps may differ. A state in mid-epoch resumes only with an equal number of
+/// ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// Rank r has part_sizes[r] samples; the sizes differ by at most one.
@@ -168,8 +161,7 @@ class PartSampler final : public Sampler {
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;
-  /// How many samples a rank whose part has `part` samples has taken after step `step`. Step −1 means before the first
-  /// step.
+  /// How many of the `part` samples of its part a rank has taken after step `step`; −1: before the first step.
   [[nodiscard]] std::int64_t end_of(std::int64_t step, std::int64_t part) const;
 
   std::vector<std::int64_t> part_sizes_;

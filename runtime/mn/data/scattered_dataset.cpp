@@ -52,8 +52,7 @@ SubDataset::SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOpt
 }
 
 std::int64_t SubDataset::unique_size(int rank) const {
-  // Parts of equal length may overlap. Part r begins at ⌊n·r/size⌋. A sample in parts r and r + 1 counts as unique in
-  // part r + 1 only, so the unique samples of part r end where part r + 1 begins.
+  // Parts of equal length may overlap. A sample in parts r and r + 1 counts as unique in part r + 1 only.
   if (options_.force_equal_length) return global_size_ * (rank + 1) / ranks_ - global_size_ * rank / ranks_;
   const auto [first, last] = scatter_index(global_size_, rank, ranks_, false);
   return last - first;

@@ -1,4 +1,4 @@
-/// A scattered dataset: one rank's part of a dataset, and the rule that divides a dataset into parts.
+/// One rank's part of a dataset, and the rule that divides a dataset into parts.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,28 @@ struct ScatterOptions {
   bool shuffle = false;    ///< parts are cut from a random order of the samples, the same order on all ranks
   std::uint64_t seed = 0;  ///< seed of the random order; `seed` and `shuffle` are also the defaults of a DataLoader
   int root = 0;            ///< rank that reads the dataset's metadata, or has the samples in memory
-  /// True: all parts have the same length, so a sample at the border of two parts may be in both parts. False: each
-  /// sample is in one part, and the lengths differ by at most 1.
+  /// True: all parts have the same length, so two parts may share a sample at their border. False: each sample is in
+  /// one part, and the lengths differ by at most 1.
   bool force_equal_length = true;
   StageOptions stage = {};  ///< copies of shards on each node
 };
 
-/// The range [first, last) of samples that are the rank's part of n samples. With equal lengths, the part begins at
-/// ⌊n·rank/size⌋ and has ⌈n/size⌉ samples. Otherwise it has ⌊n/size⌋ samples, and one more on the first n mod size
-/// ranks.
+/// The range [first, last) of n samples that is the rank's part. With equal lengths, the part begins at ⌊n·rank/size⌋
+/// and has ⌈n/size⌉ samples. Otherwise it has ⌊n/size⌋ samples, and one more on the first n mod size ranks.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// Which samples are in the rank's part: their numbers in the whole dataset, in the part's order.
+/// The numbers, in the whole dataset, of the samples in the rank's part, in the part's order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
-/// A rank's part of a dataset that the root has in memory. The root sends each rank its part.
+/// A rank's part of a dataset in the root's memory, as the root sends it.
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the samples of the part, in order
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset
   std::uint64_t fingerprint = 0;           ///< fingerprint of the whole dataset
 };
 
-/// One rank's part of a dataset. Its samples are the part's samples, numbered from 0.
+/// One rank's part of a dataset, with samples numbered from 0.
 class SubDataset final : public Dataset {
  public:
   /// Makes part `rank` of `ranks` of a dataset that every rank can read.
@@ -48,14 +47,14 @@ class SubDataset final : public Dataset {
 
   /// Number of samples of the whole dataset.
   [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
-  /// The number of samples at the beginning of this part that count as unique. The unique samples of all ranks' parts
-  /// together are the whole dataset, each sample once.
+  /// How many samples, the first of this part, count as unique. The unique samples of all ranks' parts are the whole
+  /// dataset, each sample once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
-  /// The unique_size() of the part of rank `rank`.
+  /// The unique_size() of another rank's part.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
-  /// Converts sample numbers within the part to sample numbers within the whole dataset.
+  /// Converts sample numbers in the part to sample numbers in the whole dataset.
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const std::int64_t> indices) const;
-  /// The whole dataset, from which this rank can read any sample; null if the root sent the samples from its memory.
+  /// The whole dataset, if this rank can read any sample of it; null if the root sent the samples from its memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
   /// Number of this part.

@@ -5,11 +5,8 @@
 //
 // (1) A reader sees the whole file or no file: the shard is written under a temporary name and published by rename(2).
 // (2) Equal content gives equal bytes, because a shard has no times and no random numbers.
-// (3) The HDF5 lock is held only while a file is laid out. Without the lock, several threads at once can write
-//     checksums and samples.
+// (3) The HDF5 lock is held only while a file is laid out, so several threads can write samples at once.
 // (4) Any failure removes the temporary file.
-//
-// Cost: each byte is read once for its checksum and written once. Datasets are aligned to 4 KiB.
 #include <mn/data/shard_content.hpp>
 
 #include <algorithm>
@@ -27,7 +24,7 @@ namespace {
 
 constexpr hsize_t kAlignment = 4096;
 
-/// A dataset of the shard: the shape and type for which HDF5 allocates room, and the bytes to write there.
+/// A dataset of the shard: shape and type of the HDF5 dataset, and the bytes to write there.
 struct Part {
   std::vector<hsize_t> shape;
   std::span<const std::byte> bytes;
@@ -39,9 +36,9 @@ Part part_of(const Values& values) {
   return {{values.size()}, std::as_bytes(std::span(values)), dtype_of<typename Values::value_type>()};
 }
 
-/// The parts of a shard that are computed from its samples.
+/// What is computed from a shard's samples.
 struct Derived {
-  // [fields] for each field the row at which each sample begins; empty for fixed fields
+  // [fields] row at which each sample begins; empty for fixed fields
   std::vector<std::vector<std::uint64_t>> offsets;
   std::vector<std::vector<std::uint32_t>> crcs;  // [fields][blocks]
   std::vector<std::uint64_t> block_begins;       // [blocks + 1] in samples
@@ -59,8 +56,8 @@ std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t 
   return begins;
 }
 
-/// Cuts the samples into blocks, and returns the first sample of each block, then the number of samples. A block has
-/// kBlockBytes to 2 · kBlockBytes, or one sample that is longer.
+/// Cuts the samples into blocks of kBlockBytes to 2 · kBlockBytes, or of one longer sample. Returns the first sample of
+/// each block, then the number of samples.
 std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint64_t> begins = {0};
   std::int64_t bytes = 0;
@@ -132,7 +129,7 @@ Part values_of(const ShardContent& content, std::size_t field) {
   return part;
 }
 
-/// The parts of the shard, in the order of data::parts_of().
+/// The parts in the order of data::parts_of().
 std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
   std::vector<Part> parts;
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
@@ -181,7 +178,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 
-/// Makes the HDF5 file with datasets that are still without content, and stores the datasets' positions in `header`.
+/// Makes the HDF5 file with empty datasets, and stores their positions in `header`.
 void lay_out(const std::filesystem::path& path, const ShardContent& content, const std::vector<Part>& parts,
              ShardHeader& header) {
   const H5Lock lock;

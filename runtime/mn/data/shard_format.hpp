@@ -12,8 +12,8 @@
 /// If samples vary in length, blocks are cut by bytes (has_block_table()). There are K blocks, and /data/NAME_crc32c is
 /// u32[K]. The dataset /block_begins, u64[K+1], has the number of the first sample of each block, then N.
 ///
-/// If samples are encoded images with a class label, a block has one sample. The shard also records the sizes of the
-/// images, /data/hwc u16[N, 3], and the names of their source files, /data/key_bytes u8[T] with /data/key_offsets
+/// If samples are encoded images with a class label, a block has one sample. Two more things are recorded: the sizes of
+/// the images, /data/hwc u16[N, 3], and the names of their source files, /data/key_bytes u8[T] with /data/key_offsets
 /// u64[N+1].
 #pragma once
 
@@ -33,39 +33,35 @@ inline constexpr std::uint32_t kShardVersion = 4;      ///< version of the forma
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block; the last block may be shorter
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// The number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample. If samples are
-/// encoded images with a label, a block has one image. `varying_bytes` is the average number of bytes of a sample's
-/// encoded and variable fields.
+/// The number of samples in a block of a new shard: 64 to 128 KiB, one larger sample, or one encoded image with a
+/// label. `varying_bytes` is the average number of bytes of a sample's encoded and variable fields.
 [[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
-/// Whether the spec is one that labeled() makes: a data field with its default name, and a class label.
+/// Whether labeled() makes this spec: a data field with its default name, and a class label.
 [[nodiscard]] bool is_labeled(const SampleSpec& spec);
-/// Whether samples are encoded images with a class. Shards of such samples record sizes and sources of the images.
+/// Whether samples are encoded images with a class. Then shards record sizes and sources of the images.
 [[nodiscard]] bool are_images(const SampleSpec& spec);
 
-/// Text that says why shards can't hold samples of this spec. Empty if they can.
+/// Why shards can't hold samples of this spec; empty if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
-/// Whether a field is small: it is fixed, and its blocks are too short to be read one by one. Opening a shard reads all
-/// of its small fields into memory.
+/// Whether a field is fixed, with blocks so short that opening a shard reads the whole field into memory.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
-/// Whether a shard has a table that tells where its blocks begin. A shard has the table if samples vary in length and a
-/// block may have several samples.
+/// Whether a shard has a table of where blocks begin: samples vary in length, and a block may have several samples.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
-/// The spec without the numbers and names of classes, because shards record neither of them.
+/// Shards do not record numbers and names of classes.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// The position in the file of a part of a shard (an HDF5 dataset). If the shard lacks the part, all members are 0. The
-/// user block holds extents in this form.
+/// The position of a part of a shard (an HDF5 dataset), as stored in the user block. All 0: the shard lacks the part.
 struct Extent {
   std::uint64_t address = 0;  ///< offset from the start of the file
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;       ///< CRC32C of the part; 0 and unused if each block of the part has a checksum
+  std::uint32_t crc = 0;       ///< CRC32C of the part; 0 and unused if each block has a checksum
   std::uint32_t reserved = 0;  ///< always 0
   bool operator==(const Extent&) const = default;
 };
@@ -77,7 +73,6 @@ struct FieldExtents {
   bool operator==(const FieldExtents&) const = default;
 };
 
-/// Sources and sizes of encoded images.
 struct ImageExtents {
   Extent hwc = {};
   Extent key_bytes = {};
@@ -108,22 +103,22 @@ struct NamedExtent {
   std::string name;
   Extent* extent;
   std::uint64_t bytes;         ///< the required length if `multiple_of` is 0
-  std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of `multiple_of`
+  std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of this number
   bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
-/// Lists the parts of the shard that `header` describes: for each field its values, checksums and offsets, then all
-/// further parts. Needs only the header's spec, block_samples and num_samples.
+/// Lists the parts of the shard: for each field its values, checksums and offsets, then all further parts. Uses only
+/// the header's spec, block_samples and num_samples.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 /// The first 4 KiB of a shard. mn reads nothing else to open a shard.
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
-/// Writes the header into a user block. Throws UsageError if the description of the fields does not fit into 4 KiB.
+/// Throws UsageError if the description of the fields does not fit into 4 KiB.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
-/// CRC32C of an encoded header; a manifest records it for each shard.
+/// CRC32C of an encoded header, as recorded in a manifest.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// Reads the header in a user block. If the block is not that of a shard, is damaged, or is inconsistent, throws a
-/// DataError whose text begins with `file`. In the returned header every extent lies inside file_bytes and has the
-/// length that spec, block_samples and num_samples require.
+/// Reads the header in a user block. If the block is not a shard's, is damaged, or is inconsistent, throws a DataError
+/// whose text begins with `file`. In the result every extent lies inside file_bytes and has the length that spec,
+/// block_samples and num_samples require.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 /// A shard's entry in a ShardTable.

@@ -10,9 +10,7 @@
 //     the header's numbers can't overflow, and every extent lies inside the file and has the length that spec,
 //     block_samples and N require.
 // (2) Numbers are little endian and lie at fixed offsets.
-// (3) mn reads the user block, and not HDF5's own structures, which are for other programs.
-//
-// Cost: one pread of 4 KiB opens a shard.
+// (3) mn does not read HDF5's own structures, which are for other programs.
 #include <mn/data/shard_format.hpp>
 
 #include <algorithm>
@@ -47,7 +45,6 @@ struct StoredFields {
 constexpr std::size_t kExtentsAt = sizeof(StoredFields);
 static_assert(kExtentsAt == 88 && sizeof(FieldExtents) == 72 && sizeof(ImageExtents) == 72);
 
-/// Throws a DataError that says that a part of the header, which `what` names, is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
 }

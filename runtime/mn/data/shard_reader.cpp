@@ -7,9 +7,8 @@
 // (4) Offsets begin with 0, never fall, and end with the length of the values. block_begins rises from 0 to the number
 //     of samples. So reads stay inside the values.
 //
-// Cost: opening reads 4 KiB, the small fields (a label has 8 bytes in each sample), 8 bytes for each sample of each
-// field of varying length, and 4 bytes for each block of each field that is not small. Afterwards a run of blocks is
-// read by a single pread.
+// Cost: opening reads 4 KiB, the small fields (a label has 8 bytes), 8 bytes for each sample of each field of varying
+// length, and 4 bytes for each block of each field that is not small. Then a single pread reads a run of blocks.
 #include <mn/data/shard_reader.hpp>
 
 #include <cstring>
@@ -23,8 +22,7 @@ namespace {
 
 OpenShard open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // mn forbids the system to read ahead. Samples are read at many places in turn, so the system would read bytes ahead,
-  // drop them before their use, and read them again.
+  // Samples are read at many places in turn, so the system would drop bytes that it has read ahead before their use.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {
@@ -72,7 +70,6 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
 std::vector<std::uint64_t> ShardReader::read_block_begins() const {
   if (header_.block_begins.bytes == 0) return {};
   auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
-  // Each block has at least one sample, so the numbers in block_begins must rise.
   const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
   if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
   throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");

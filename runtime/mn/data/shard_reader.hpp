@@ -21,16 +21,16 @@ struct OpenShard {
   std::uint32_t header_crc;  ///< checksum in the user block
 };
 
-/// Opens a shard by one pread of 4 KiB. If the shard is truncated or damaged, throws a DataError that names it.
+/// If the shard is truncated or damaged, throws a DataError that names it.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
-/// Opens the shard, or a copy of the shard, that has the entry `expected` in a ShardTable. Throws the errors of
-/// open_shard(path), and DataError if the shard was changed after the manifest was written.
+/// Opens the shard, or a copy of it, that has the entry `expected` in a ShardTable. Throws as open_shard(path) does,
+/// and DataError if the shard was changed after the manifest was written.
 [[nodiscard]] OpenShard open_shard(File bytes, const ShardInfo& expected);
 
-/// Opens a shard and returns its entry for a ShardTable. Throws as open_shard() does.
+/// Returns a shard's entry for a ShardTable. Throws as open_shard() does.
 [[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);
 
-/// An open shard, whose small fields, offsets and checksums are in memory. Thread-safe.
+/// An open shard; its small fields, offsets and checksums are in memory. Thread-safe.
 class ShardReader final : public StoredFile {
  public:
   ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters);
@@ -46,8 +46,8 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// A block is a run of samples with one checksum for each field that is not small; all fields are cut into blocks at
-  /// the same samples. Either blocks are cut by bytes, or all blocks but the last have an equal number of samples.
+  /// A block has one checksum for each field that is not small; all fields are cut into blocks at the same samples.
+  /// Blocks are cut by bytes, or all but the last have an equal number of samples.
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   [[nodiscard]] std::int64_t first_sample(std::size_t, std::int64_t block) const override {
     return block_begins_.empty() ? std::min(block * header_.block_samples, size())
@@ -65,11 +65,11 @@ class ShardReader final : public StoredFile {
   void check_rest() const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
-  /// Reads the names of the sources of all samples; empty unless the samples are images with a class.
+  /// The names of the sources of all samples; empty unless the samples are images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
  private:
-  /// What an open shard holds in memory of a field.
+  /// The part of a field that is in memory.
   struct Field {
     bool is_small = false;
     std::int64_t sample_bytes = 0;      // size of a sample of a fixed field

@@ -33,7 +33,7 @@ SampleSpec checked(SampleSpec spec, const std::string& split) {
   data::ShardHeader header{.block_samples = data::default_block_samples(spec), .spec = data::without_classes(spec)};
   header.fields.resize(spec.fields.size());
   header.has_images = data::are_images(spec);
-  (void)data::encode_header(header);  // throws UsageError if the header has no room for the spec
+  (void)data::encode_header(header);  // throws if the header has no room for the spec
   return spec;
 }
 
@@ -57,8 +57,7 @@ class ShardWriter::Impl {
     check_classes(fields);
     std::int64_t bytes = 0;
     for (const ConstBufferView& field : fields) bytes += static_cast<std::int64_t>(field.bytes());
-    // A full shard is written before the sample is added, so a shard exceeds shard_bytes only if it is a single larger
-    // sample.
+    // A full shard is written before the sample is added, so only a shard of a single sample exceeds shard_bytes.
     if (is_full(bytes)) write();
     try {
       content_.samples.add(spec_, fields);
@@ -92,7 +91,7 @@ class ShardWriter::Impl {
       if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
     }
     if (const std::string problem = problem_of(spec_); !problem.empty()) throw ArgumentError(problem);
-    // The manifest is written last, because shards without a manifest do not count as a dataset.
+    // Last, because shards without a manifest do not count as a dataset.
     data::write_manifest(
         {std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *block_samples_});
     is_finished_ = true;
@@ -127,8 +126,7 @@ class ShardWriter::Impl {
 
   void write() {
     if (!block_samples_) {
-      // All shards of a dataset must have equal numbers of samples in a block. So the first shard decides, by the
-      // average length of its samples.
+      // All shards of a dataset have equally large blocks. The average length of the first shard's samples decides.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
       block_samples_ = data::default_block_samples(spec_, varying);
     }

@@ -18,12 +18,11 @@ namespace mn {
 /// How a ShardWriter divides its samples.
 struct ShardWriterOptions {
   std::string split = "train";  ///< the names of the shards begin with it
-  /// Approximate bytes of a shard's samples. The writer holds the samples of one shard in memory.
+  /// Approximate bytes of the samples of a shard. The writer holds this much in memory.
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
-/// Facts about an encoded image that a shard records for other programs. mn itself reads size and channels from the
-/// image.
+/// Facts about an encoded image that a shard records for other programs; mn reads size and channels from the image.
 struct EncodedInfo {
   std::string_view key = {};   ///< source of the image, for messages
   std::uint16_t height = 0;    ///< pixels
@@ -31,8 +30,8 @@ struct EncodedInfo {
   std::uint16_t channels = 0;  ///< number of channels, as encoded
 };
 
-/// Writes a dataset sample by sample. Whenever enough samples were added, it writes a shard; at the end, it writes the
-/// manifest. Only one thread of one process may write to a folder.
+/// Writes a dataset sample by sample. Writes a shard whenever enough samples were added, and the manifest at the end.
+/// Only one thread of one process may write to a folder.
 ///
 ///     mn::ShardWriter writer("data/mine/train", {{{.name = "tokens", .kind = mn::FieldKind::kVariable,
 ///                                                  .dtype = mn::DType::kInt32},
@@ -41,29 +40,29 @@ struct EncodedInfo {
 ///     writer.finish();
 class ShardWriter {
  public:
-  /// Makes the folder. Throws UsageError if the folder holds shards or a dataset already, or if the spec or the split's
-  /// name is not valid; throws DataError if the folder can't be made.
+  /// Makes the folder. Throws UsageError if the folder already holds shards or a dataset, or if the spec or the split's
+  /// name is not valid. Throws DataError if the folder can't be made.
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
-  /// If finish() was not called, the folder may hold shards, but no manifest, so it holds no dataset.
+  /// Without finish(), the folder may hold shards, but no manifest: these shards are no dataset.
   ~ShardWriter();
   /// Moves a writer. After the move, the source may only be destroyed or assigned to.
   ShardWriter(ShardWriter&&) noexcept;
-  /// Replaces this writer. If finish() of the replaced writer was not called, its shards have no manifest.
+  /// Replaces this writer; if its finish() was not called, its shards have no manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
   /// Adds a sample. `fields` has the values of each field in C order and this machine's byte order. Throws an
-  /// ArgumentError that names the field if dtype or length mismatch the spec, or if a class field has a number that is
-  /// not a class. Throws DataError if a shard can't be written.
+  /// ArgumentError that names the field if dtype or length mismatch the spec, or if a value of a class field is not a
+  /// class. Throws DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
   /// The same as add(fields) for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
   /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. Only shards of
-  /// encoded images record `info`. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.
+  /// encoded images record `info`. Throws as add(fields) does, and ArgumentError if the label exceeds 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Publishes the last shard and the manifest. After that, the dataset is complete, and nothing more can be added.
-  /// Throws DataError if shard or manifest can't be written, or if there are no samples.
+  /// Publishes the last shard and the manifest. Then the dataset is complete, and no more samples can be added. Throws
+  /// DataError if there are no samples, or if shard or manifest can't be written.
   void finish();
 
  private:

@@ -36,9 +36,8 @@ bool receive(const Fd& from, Value& value, Clock::duration time) {
 
 }  // namespace
 
-// O_TMPFILE makes a file that never has a name. On file systems without O_TMPFILE, mkostemp makes a file with a random
-// name (O_EXCL, mode 0600), and the name is removed at once. Other processes of the node open the file through /proc,
-// which only the same user may do.
+// Without O_TMPFILE, mkostemp makes a file with a random name (O_EXCL, mode 0600), and the name is removed at once.
+// Other processes of the node open the file through /proc; only the same user may do this.
 StageFile StageFile::make(const std::filesystem::path& folder) {
   make_folders(folder);
   Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -73,8 +72,7 @@ StageFile StageFile::open(const std::string& handle) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw FileError(with_errno("cannot open the file of process " + std::to_string(process), errno), errno);
   const struct stat facts = facts_of(fd.get(), path);
-  // If the process number in the handle comes from a different PID namespace, /proc leads to another file. So the
-  // file's device and inode are compared with those in the handle.
+  // In another PID namespace, /proc leads to another process's file; device and inode show this.
   if (facts.st_dev != device || facts.st_ino != inode) {
     throw DataError("process " + std::to_string(process) + " has another file: is it in another container?");
   }
@@ -131,7 +129,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  // There is no warning if the node was reached before, because such a node has probably finished its part of the job.
+  // A node that was reached before has probably finished its part of the job: no warning.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");

@@ -19,25 +19,24 @@ namespace mn::data {
 
 /// The nodes of a job. `key` and `servers` are equal in all processes.
 struct StageNodes {
-  Key key = {};            ///< a secret; a StageServer does not answer requests without the key
+  Key key = {};            ///< a secret; a StageServer answers only requests with this key
   std::uint32_t self = 0;  ///< number of this process's node
-  /// [nodes] the addresses of each node's StageServer; empty for a node without a server
+  /// [nodes] addresses of each node's StageServer; empty for a node without a server
   std::vector<std::vector<Endpoint>> servers = {};
 };
 
-/// The length of a piece, in bytes. A copy is sent piece by piece, and each piece has a checksum.
+/// Bytes of a piece. A copy is sent piece by piece, and each piece has a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// If a node takes longer than this time to send a piece, this node sends it no more requests.
+/// A node that takes longer to send a piece gets no more requests from this node.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
-/// From where a node gets a file.
 struct StageSource {
   enum class Kind : std::uint32_t { kStorage, kWait, kNode };
   Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file; ask again later
   std::uint32_t node = 0;      ///< a node with a copy, if kind is kNode
 };
 
-/// The message that opens a connection. Each connection has one request.
+/// A connection begins with this message, its only request.
 struct StageRequest {
   enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
   Key key = {};
@@ -46,20 +45,18 @@ struct StageRequest {
   std::uint64_t file = 0;
 };
 
-/// The answer to a request. If the answer to a kGet request is kYes, the pieces of the copy follow the answer: for each
-/// piece its checksum, then its bytes.
+/// After a kYes to a kGet request, the pieces of the copy follow: for each piece its checksum, then its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
-/// A nameless file on a disk of the node. The job's processes on the node share the file.
+/// A nameless file on a disk of the node, which the job's processes on the node share.
 ///
 /// (1) The file has no name that another user could foresee, replace or follow, and no other user can open it.
 /// (2) When all processes that opened the file have ended, even by a signal, the system frees the disk space.
 class StageFile {
  public:
-  /// Makes a file in `folder`. Makes the folder, too, if it is missing. Throws FileError or DataError.
+  /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
   [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
-  /// Opens a file by its handle(), a text from the process of this node that made the file. That process must still
-  /// have the file open. Throws as make() does.
+  /// `handle`: the handle() of a file that its maker, a process of this node, still has open. Throws as make() does.
   [[nodiscard]] static StageFile open(const std::string& handle);
 
   [[nodiscard]] std::string handle() const;
@@ -80,22 +77,20 @@ struct StageNode {
   StageFile file;         ///< the file that holds all copies of the node
   int parts;              ///< number of processes of the node that share the file
   StageNodes nodes = {};  ///< the nodes of the job
-  Fd listener = {};       ///< listens for requests of other nodes; set only in the process that runs the StageServer
+  Fd listener = {};       ///< listens for requests of other nodes; set only in the process with the StageServer
 };
 
 /// Gets copies of files from other nodes. Each file has a home node, which records the nodes that have a copy
-/// (StageDirectory). This class asks the home node for such a node, and gets the copy from there. Thread-safe.
+/// (StageDirectory). This class asks the home node for a node with a copy, and gets the copy from there. Thread-safe.
 ///
 /// (1) A received copy has the checksums of the bytes that the first node read from shared storage.
-/// (2) A node that can't be reached, or does not answer, is not asked again, and files are read from shared storage
-///     instead.
+/// (2) A node that can't be reached, or does not answer, is not asked again; files are then read from shared storage.
 class StagePeers {
  public:
   explicit StagePeers(StageNodes nodes);
 
   [[nodiscard]] StageSource ask(std::uint64_t file);
-  /// Reports to the file's home node that this node has a copy. Does nothing if this node has no StageServer, which
-  /// could send the copy to other nodes.
+  /// Reports this node's copy to the file's home node. Does nothing without a StageServer, which could send the copy.
   void add(std::uint64_t file) {
     if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
@@ -111,7 +106,7 @@ class StagePeers {
 
  private:
   [[nodiscard]] std::uint32_t home_of(std::uint64_t file) const { return homes_[file % homes_.size()]; }
-  /// Sends a request and receives the answer into `answer`. Returns the connection, or an empty Fd if no answer came.
+  /// Receives the answer into `answer`. Returns the connection, or an empty Fd if no answer came.
   template <class Answer>
   [[nodiscard]] Fd request(std::uint32_t node, StageRequest::Kind kind, std::uint64_t file, std::uint32_t about,
                            Answer& answer);
@@ -119,7 +114,7 @@ class StagePeers {
   void tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
-  std::vector<std::uint32_t> homes_;  // nodes with servers, the home nodes; empty if only one node has a server
+  std::vector<std::uint32_t> homes_;                    // nodes with servers; empty if only one node has a server
   std::vector<std::atomic<std::size_t>> good_address_;  // [nodes] index of the server address that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;

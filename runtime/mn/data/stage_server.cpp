@@ -23,7 +23,7 @@ bool reply(const Fd& to, const Value& value) {
 
 StageSource StageDirectory::ask(std::uint64_t file, std::uint32_t node, Time now) {
   Entry& entry = files_[file];
-  std::erase(entry.nodes, node);  // a node that asks has no copy any more
+  std::erase(entry.nodes, node);  // a node that asks has no copy
   if (!entry.nodes.empty()) return {StageSource::Kind::kNode, entry.nodes[entry.turn++ % entry.nodes.size()]};
   if (entry.copier != node && now < entry.until) return {StageSource::Kind::kWait};
   entry.copier = node;
@@ -66,7 +66,6 @@ void StageServer::work(const std::stop_token& stop) {
 void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
   StageRequest request;
   const auto bytes = std::as_writable_bytes(std::span(&request, 1));
-  // Invariant 1: a request without the job's key gets no answer.
   if (!receive_until(connection, bytes, Clock::now() + kRequestTime)) return;
   if (!is_same_code(to_hex(request.key), to_hex(key_))) return;
   if (request.kind == StageRequest::Kind::kGet) return give(request.file, connection, stop);
@@ -97,7 +96,7 @@ void StageServer::give(std::uint64_t file, const Fd& connection, const std::stop
   const bool has_copy = read_copy_(file, [&](std::uint32_t checksum, std::span<const std::byte> piece) {
     if (!std::exchange(begun, true) && !reply(connection, StageAnswer::kYes)) return false;
     bool sent = send_until(connection, std::as_bytes(std::span(&checksum, 1)), Clock::now() + kStagePieceTime);
-    // Send 256 KiB at a time, because the receiver may be slow, and a stop must not wait for a whole piece.
+    // The receiver may be slow, and a stop must not wait for a whole piece.
     while (sent && !piece.empty() && !stop.stop_requested()) {
       const auto some = piece.first(std::min(kSentBytes, piece.size()));
       sent = send_until(connection, some, Clock::now() + kStagePieceTime);

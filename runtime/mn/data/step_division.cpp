@@ -1,22 +1,18 @@
-// Divides the samples of a step between ranks, so that a rank reads from the same lanes step after step. A lane is a
-// run of neighboring samples (order.cpp).
+// Divides the samples of a step between ranks. A lane is a run of neighboring samples (order.cpp). A rank reads from
+// the same lanes step after step, so that it uses all samples of the blocks that it reads.
 //
-// If a rank reads the same lanes in every step, it uses all samples of the blocks that it reads. But each rank must
-// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. So each rank owns
-// ⌊lanes / R⌋ lanes (this number is called a), and the remaining lanes mod R lanes (this number is called c) are
-// shared.
+// Each rank must take an equal share of each step, but the number of ranks R rarely divides the number of lanes. So
+// each rank owns a = ⌊lanes / R⌋ lanes, and the remaining c = lanes mod R lanes are shared.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j gives samples to the ranks r with r mod c = j whose own lanes do not give enough
 //   leftovers     samples that remain in any lane; they go, lane by lane, to the ranks that need more samples
 //
-// If there are more ranks than lanes (a = 0), all samples are leftovers, which are sorted by lane and cut into equal
-// parts.
+// If there are more ranks than lanes (a = 0), all samples are leftovers.
 //
 // (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G samples. So the ranks with one sample more are spread
 //     evenly over all ranks.
-// (2) The division is a function of the lanes' counts and of R alone: every rank computes the same division, without
-//     messages.
+// (2) The division is a function of the lanes' counts and of R alone: every rank computes it, without messages.
 // (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give more than the
 //     rank's share. Proof: take G neighboring positions, and the residues mod R of the own lanes at these positions.
 //     All residues occur equally often, except for two runs: residues [R − u, R) at the end of a round, and [0, v) at
@@ -36,7 +32,7 @@
 namespace mn::data {
 namespace {
 
-/// Hands the samples of a step's lanes to ranks, and records which pieces of lanes one rank gets.
+/// Hands the samples of a step's lanes to ranks, and records what the rank `rank` gets.
 class Dealer {
  public:
   Dealer(std::span<const std::int64_t> counts, int rank, int ranks)
@@ -46,8 +42,7 @@ class Dealer {
     for (int r = 0; r < ranks; ++r) left_[r] = begin(r + 1) - begin(r);
   }
 
-  /// Hands samples of the lane to the rank: as many as the rank still needs, or all that the lane has left if these are
-  /// fewer.
+  /// Hands samples of the lane to the rank: as many as the rank still needs and the lane still has.
   void deal(std::int64_t lane, std::int64_t rank) {
     const std::int64_t count = std::min(counts_[lane] - taken_[lane], left_[rank]);
     if (count == 0) return;
@@ -64,7 +59,7 @@ class Dealer {
         if (taken_[lane] == counts_[lane]) ++lane;
       }
     }
-    assert(taken_ == std::vector(counts_.begin(), counts_.end()));  // (1): no sample is left over
+    assert(taken_ == std::vector(counts_.begin(), counts_.end()));  // no sample is left over
   }
 
   std::vector<LanePiece> pieces() && { return std::move(pieces_); }

@@ -1,5 +1,4 @@
-/// Divides the samples of a step between ranks, so that all ranks get equal numbers of samples (± 1) and each rank
-/// reads at few places in storage. A lane is a run of neighboring samples (order.cpp).
+/// Divides the samples of a step between ranks. A lane is a run of neighboring samples (order.cpp).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +10,16 @@
 
 namespace mn::data {
 
-/// The samples of a lane that a rank takes in a step. If the samples that the step takes from `lane` are numbered from
-/// 0, the rank takes samples [first, first + count).
+/// A rank's samples in a lane: [first, first + count) of the samples that the step takes from the lane, numbered from
+/// 0.
 struct LanePiece {
   std::int64_t lane;
   std::int64_t first;
   std::int64_t count;
 };
 
-/// The pieces of `rank` in a step that takes counts[l] samples from lane l. Each sample is in exactly one piece of one
-/// rank, and the numbers of samples of two ranks differ by at most one.
+/// The pieces of `rank` in a step that takes counts[l] samples from lane l. Each sample is in one piece of one rank,
+/// and the numbers of samples of two ranks differ by at most one.
 [[nodiscard]] std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int rank, int ranks);
 
 /// Divides the steps of one epoch between ranks.
@@ -30,8 +29,8 @@ class StepDivision {
   StepDivision(const StepDivision&) = delete;
   StepDivision& operator=(const StepDivision&) = delete;
 
-  /// The samples of `rank` in positions [first, last) of the epoch, lane by lane, so that samples that are neighbors in
-  /// storage come one after another.
+  /// The samples of `rank` in positions [first, last) of the epoch, lane by lane; neighbors in a lane are neighbors in
+  /// storage.
   [[nodiscard]] std::vector<std::int64_t> samples(std::int64_t first, std::int64_t last, int rank, int ranks);
 
  private:

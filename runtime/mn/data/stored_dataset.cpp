@@ -20,14 +20,13 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   if (name.is_absolute()) return folders;
   if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
   folders.push_back("data" / name);
-  // Executables lie in BUILD or BUILD/jobs, and installed executables in PREFIX/bin or PREFIX/bin/jobs. So `data` is
-  // looked for in the executable's folder and in two parents.
+  // Executables lie in BUILD, BUILD/jobs, PREFIX/bin or PREFIX/bin/jobs, so `data` may be two folders further up.
   std::filesystem::path beside = executable_path().parent_path();
   for (int up = 0; up < 3; ++up, beside = beside.parent_path()) {
     folders.push_back(beside / "data" / name);
     folders.push_back(beside / "share/mn/data" / name);
   }
-  if (!installed.empty()) folders.push_back(installed / name);  // for a program that lies outside the installation
+  if (!installed.empty()) folders.push_back(installed / name);
   return folders;
 }
 
@@ -82,7 +81,6 @@ std::string StoredDataset::do_where(std::int64_t index) const {
 
 namespace {
 
-/// Opens the joined dataset, or the subset, that a nested_table() describes.
 std::shared_ptr<Dataset> open_nested(const nlohmann::json& nested) {
   return read_json(data::kNestedTableName, [&]() -> std::shared_ptr<Dataset> {
     std::vector<std::shared_ptr<Dataset>> parts;

@@ -16,10 +16,9 @@ namespace mn::data {
 class StoredDataset final : public Dataset {
  public:
   /// The constructor reads nothing. The first use reads the manifest of `name_or_path` (see open_dataset()) and
-  /// compares the files with the manifest.
+  /// compares the files with it.
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
-  /// A dataset with a table of its files.
   explicit StoredDataset(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options = {});
 
   [[nodiscard]] const StoredTable& stored_table() const { return opened().table(); }
@@ -57,13 +56,12 @@ class StoredDataset final : public Dataset {
   mutable std::unique_ptr<OpenFiles> opened_;  // made at first use, never replaced
 };
 
-/// Finds the folder of a dataset, in the folders that open_dataset() lists. If no folder has a manifest, throws a
-/// DataError that lists the folders searched.
+/// Finds a dataset's folder as open_dataset() does. If there is none, throws a DataError that lists the folders
+/// searched.
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 
-/// Reads the table in the folder's manifest, which lists either shards or indexed HDF5 files. Throws DataError as
-/// read_manifest() does.
+/// Reads the folder's manifest, which lists shards or indexed HDF5 files. Throws as read_manifest() does.
 [[nodiscard]] std::shared_ptr<const StoredTable> read_table(const std::filesystem::path& folder);
 
 }  // namespace mn::data

@@ -14,7 +14,6 @@
 
 namespace mn::data {
 
-/// Counts the cost of reading so far. All files of a dataset share one object.
 struct IoCounters {
   std::atomic<std::int64_t> opens = 0;
   std::atomic<std::int64_t> bytes = 0;
@@ -29,16 +28,16 @@ class StoredFile {
   StoredFile& operator=(const StoredFile&) = delete;
 
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
-  /// The offset of a sample among the field's values, in bytes. `sample` may be size(): the end of the last sample.
+  /// Offset in bytes of a sample among the field's values. If `sample` is size(), the end of the last sample.
   [[nodiscard]] virtual std::int64_t begin_of(std::size_t field, std::int64_t sample) const = 0;
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const {
     return begin_of(field, sample + 1) - begin_of(field, sample);
   }
   /// Whether the field is small: it is in memory, and copy_small() copies it.
   [[nodiscard]] virtual bool is_small(std::size_t /*field*/) const noexcept { return false; }
-  /// Copies the value of a small field to `out`: length(field, sample) bytes.
+  /// Writes length(field, sample) bytes.
   virtual void copy_small(std::size_t /*field*/, std::int64_t /*sample*/, std::byte* /*out*/) const {}
-  /// Bytes of memory that the open file takes.
+  /// Memory that the open file takes.
   [[nodiscard]] virtual std::int64_t index_bytes() const noexcept { return 0; }
 
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
@@ -59,34 +58,31 @@ class StoredFile {
   /// Whether one call of read_blocks() can read several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;
 
-  /// Reads blocks [first, first + count) into `out`, which must have as many bytes as these blocks together. `count`
-  /// must be 1 unless has_runs(field). Does not compare checksums. Throws DataError if a block can't be read or
-  /// decoded.
+  /// Reads blocks [first, first + count) into `out`, which must have the size of these blocks. `count` must be 1 unless
+  /// has_runs(field). Does not compare checksums. Throws DataError if a block can't be read or decoded.
   virtual void read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                            std::span<std::byte> out) const = 0;
   /// Whether `bytes` has the block's checksum; true if the file has no checksums.
   [[nodiscard]] virtual bool is_good(std::size_t /*field*/, std::int64_t /*block*/, std::span<const std::byte>) const {
     return true;
   }
-  /// The error text for a damaged block: names the file and the samples, and may add a remedy.
+  /// The error text for a damaged block: file, samples and perhaps a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
-  /// The name of the image file or archive member from which the sample was made. Empty if the file does not record the
-  /// name, or if the name can't be read.
+  /// The image file or archive member from which the sample was made. Empty if it is unknown.
   [[nodiscard]] virtual std::string source_of(std::int64_t /*sample*/) const { return {}; }
-  /// Reads the parts of the file that are not samples, for a check of the whole file. Throws DataError if such a part
-  /// is damaged.
+  /// Checks the parts of the file that are not samples. Throws DataError if one is damaged.
   virtual void check_rest() const {}
-  /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
+  /// Asks the system to read ahead the blocks of [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
-  /// Reads and checks one block. Throws DataError if the block is damaged.
+  /// Reads and checks one block. Throws DataError if it is damaged.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> load_block(std::size_t field, std::int64_t block) const {
     auto bytes = std::make_shared<ByteBuffer>(block_bytes(field, block));
     read_blocks(field, block, 1, *bytes);
     if (!is_good(field, block, *bytes)) throw DataError(damage(field, block));
     return bytes;
   }
-  /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
+  /// Throws DataError if the bytes are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const {
     const auto block = load_block(field, block_of(field, sample));
     const auto begin = block->begin() + offset_in_block(field, sample);

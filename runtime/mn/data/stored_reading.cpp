@@ -2,18 +2,14 @@
 //
 // A read opens the files of its samples, copies the fields that are in memory, and plans which blocks of the other
 // fields to read (ReadPlan). Then it reads field by field. Blocks of several samples go into the cache; blocks of one
-// sample go straight into the result, and one request reads such blocks if they are neighbors. Many files are opened,
-// and many blocks are read, at the same time. Failed reads are repeated one by one, with retries, to report the errors.
+// sample go straight into the result. Many files are opened, and many blocks are read, at the same time. Failed reads
+// are repeated one by one, with retries, to report the errors.
 //
 // (1) A damaged sample does not affect the other samples of the read. In a field of varying length the damaged sample
 //     gets no bytes; in a fixed field it gets zeros.
 // (2) If the file server does not deliver a file, the file's samples count as damaged. All other errors are thrown.
 // (3) Each damaged sample is reported once, for any number of damaged fields.
-// (4) If a sample is damaged in the node's copy of a file, the sample is read from the file on shared storage
-//     (ReadAttempts).
-//
-// Cost: for each sample a binary search and a look into the caches; for each block, or run of neighboring blocks, a
-// pread.
+// (4) If a sample is damaged in the node's copy of a file, it is read from the file on shared storage (ReadAttempts).
 #include <mn/data/open_files.hpp>
 
 #include <algorithm>
@@ -46,7 +42,7 @@ struct FieldRead {
   }
 };
 
-/// The state of a call of read_samples(). Several threads load the runs (ReadRun) of a field at once.
+/// A call of read_samples(). Several threads load the runs (ReadRun) of a field at once.
 class Reading {
  public:
   Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged,
@@ -106,8 +102,7 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    // The column is resized to its whole size at once, because a vector that grows step by step copies itself
-    // repeatedly.
+    // The whole size at once: a vector that grows step by step copies itself repeatedly.
     read.column.bytes.resize(read.offsets.back());
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
@@ -124,8 +119,7 @@ class Reading {
     close_up(read);
   }
 
-  /// Reads a run and sets `good` for its samples that are not damaged. Throws DataError if a block of several samples
-  /// is damaged.
+  /// Reads a run, and sets `good` for its undamaged samples. Throws DataError if a block of several samples is damaged.
   void load(const StoredFile& from, FieldRead& read, const ReadRun& run) const {
     const BlockExtent& first = plan_.at(read.field, run.first);
     const std::size_t end = run.first + run.count;
@@ -136,16 +130,15 @@ class Reading {
       }
       return;
     }
-    // block() is called once for each sample, because the cache counts the uses of a block.
+    // One call of block() for each sample, because the cache counts the uses of a block.
     for (std::size_t k = run.first; k < end; ++k) {
       const auto block = files_.block(from, plan_.file(k), read.field, first.block);
       read.take(k, *block, plan_.at(read.field, k));
     }
   }
 
-  /// Reads a run, and asks the system to read the following block ahead, because orders walk from neighbor to neighbor
-  /// (order.hpp). Large samples are read in random order, so the next block is not known, and nothing is read ahead.
-  /// Several threads call this function, for different runs.
+  /// Reads a run, and reads ahead the following block, because orders walk from neighbor to neighbor (order.hpp). Large
+  /// samples are read in random order, without reading ahead. Thread-safe for different runs.
   void load_with_next(FieldRead& read, const ReadRun& run) const {
     const auto from = files_.open(plan_.file(run.first)).file;
     load(*from, read, run);
@@ -155,7 +148,7 @@ class Reading {
     if (!is_large && files_.reads_ahead()) from->will_read(read.field, at.block + blocks, blocks);
   }
 
-  /// Reads a run with retries, and reports the damaged samples of the run.
+  /// Reads a run with retries, and reports its damaged samples.
   void load_alone(FieldRead& read, const ReadRun& run) {
     (void)attempt(run, [&](const StoredFile& from, bool is_copy) {
       std::string problem;
@@ -169,14 +162,13 @@ class Reading {
       for (std::size_t k = run.first; k < run.first + run.count; ++k) {
         if (read.good[k] != 0) continue;
         const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
-        if (is_copy) throw DataError(own);  // invariant 4: the file on shared storage is tried next
+        if (is_copy) throw DataError(own);  // use_any() tries the file on shared storage next
         report(k, own);
       }
     });
   }
 
-  /// Closes the gaps that damaged samples leave in the column. If the field varies in length, their room is removed; if
-  /// the field is fixed, their room is filled with zeros.
+  /// Removes the gaps of damaged samples from a column; in a fixed field, fills them with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;
@@ -192,9 +184,9 @@ class Reading {
     column.bytes.resize(end);
   }
 
-  /// Opens the run's file and calls use(opened, is_copy), with retries; `is_copy` tells whether the file is the node's
-  /// copy. If the file server stays in trouble, reports the samples of the run as damaged and returns false; if the
-  /// caller of read() accepts no damaged samples, throws FileError instead.
+  /// Opens the run's file and calls use(opened, is_copy), with retries; `is_copy` tells whether `opened` is the node's
+  /// copy. Returns false if the file server stays in trouble, and reports the run's samples as damaged; if the caller
+  /// of read() accepts no damaged samples, throws FileError instead.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
     const auto error = attempts_.attempt(plan_.file(run.first), use);
@@ -216,7 +208,7 @@ class Reading {
   std::optional<std::size_t> only_;  // if set, only this field is read
   ReadPlan plan_;
   ReadAttempts attempts_;
-  std::set<std::size_t> reported_;  // invariant 3: samples reported already, for any field
+  std::set<std::size_t> reported_;  // samples reported already, for any field
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// The table of a dataset's files. One rank reads the table and sends it to all ranks.
+/// The table of a dataset's files, which one rank reads and sends to all ranks.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class StoredTable {
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
-  /// Returns the number of the sample's file, and the sample's number in this file.
+  /// Returns the sample's file, and the sample's number in this file.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
     const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
@@ -46,19 +46,19 @@ class StoredTable {
   [[nodiscard]] virtual std::uint64_t hash() const = 0;
   /// The table as bytes, which parse() of the same class reads.
   [[nodiscard]] virtual std::string serialize() const = 0;
-  /// Throws DataError if the file's length or time of last write shows that the file was changed after the table was
-  /// made. The file's content is not read; open() checks it.
+  /// Throws DataError if the file's length or time of last write has changed since the table was made. Reads no
+  /// content.
   virtual void check_unchanged(std::size_t) const {}
-  /// Opens a file of the table. `bytes` is that file, or a copy of the file. Throws DataError if the content differs
-  /// from the table's description. The table must outlive the result.
+  /// `bytes` is the file, or a copy of it. Throws DataError if the content differs from the table's description. The
+  /// table must outlive the result.
   [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
                                                                std::shared_ptr<IoCounters> counters) const = 0;
-  /// Opens a file of the table to read the file alone. Throws as check_unchanged() and open() do.
+  /// Opens a file for a check of this file alone. Throws as check_unchanged() and open() do.
   [[nodiscard]] std::shared_ptr<const StoredFile> open_alone(std::size_t file) const {
     check_unchanged(file);
     return open(file, File(path(file), File::Mode::kRead), std::make_shared<IoCounters>());
   }
-  /// Checks all files. Throws a DataError that names the first file that is missing or changed.
+  /// Throws a DataError that names the first file that is missing or changed.
   virtual void check_all() const = 0;
 
  protected:

@@ -15,9 +15,8 @@ namespace mn {
 /// Returns the numbers of the chosen samples of `dataset`, in the order of the subset.
 using ChooseSamples = std::function<std::vector<std::int64_t>(const Dataset& dataset)>;
 
-/// Makes a dataset of the samples `indices` of `dataset`, in this order. A sample may come several times. The first use
-/// throws ArgumentError if an index is not the number of a sample of `dataset`. If `dataset` is made of shards,
-/// scatter_dataset() sends tables, but no samples.
+/// Makes a dataset of the samples `indices` of `dataset`, in this order; a sample may come several times. The first use
+/// throws ArgumentError if an index is out of range. From shards, scatter_dataset() sends no samples.
 [[nodiscard]] std::shared_ptr<Dataset> subset(std::shared_ptr<Dataset> dataset, std::vector<std::int64_t> indices);
 
 /// Makes a subset of the samples that `choose` returns. The first use of the subset calls `choose` once; with
@@ -34,9 +33,8 @@ using ChooseSamples = std::function<std::vector<std::int64_t>(const Dataset& dat
 ///   });
 [[nodiscard]] std::shared_ptr<Dataset> choose_subset(std::shared_ptr<Dataset> dataset, ChooseSamples choose);
 
-/// Reads the numbers in a text file. Line ends or blanks separate the numbers, as in a file that numpy.savetxt(FILE,
-/// indices, "%d") writes. If a word is not a whole number of at least 0 and below `samples`, throws a DataError that
-/// names the file and the word.
+/// Reads numbers, separated by blanks or line ends, from a text file, such as numpy.savetxt(FILE, indices, "%d")
+/// writes. If a word is not a whole number below `samples`, throws a DataError that names the file and the word.
 [[nodiscard]] std::vector<std::int64_t> read_indices(const std::filesystem::path& file,
                                                      std::int64_t samples = std::numeric_limits<std::int64_t>::max());
 

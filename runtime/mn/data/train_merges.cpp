@@ -2,6 +2,7 @@
 //
 // Each round merges the pair of tokens that is most frequent in all words; if several pairs are equally frequent, it
 // merges the pair with the smallest tokens.
+//
 // (1) pairs_ holds every pair in the words, with its weight (its count over all words) and a list of the words with the
 //     pair. The list may also name words that no longer have the pair. A merge looks only at the listed words.
 // (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
@@ -20,7 +21,7 @@ namespace {
 using Merge = Vocabulary::Merge;
 
 constexpr std::int32_t kFirstMerged = 256;
-constexpr std::size_t kLongest = 256;  // longest text of a token in bytes, the limit of Vocabulary::of_merges()
+constexpr std::size_t kLongest = 256;  // longest text of a token in bytes, as in Vocabulary::of_merges()
 
 class PairCounts {
  public:
@@ -36,12 +37,12 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// Returns the weight of the pair to merge next, and the pair. The weight is 0 if no pair remains.
+  /// Returns the weight of the pair to merge next (0: no pair remains), and the pair.
   [[nodiscard]] std::pair<std::int64_t, Merge> best() {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
       const auto found = pairs_.find(top.pair);
-      assert(found != pairs_.end() && found->second.weight <= top.weight);  // invariant 2
+      assert(found != pairs_.end() && found->second.weight <= top.weight);  // the queue's weight is at least the pair's
       if (found->second.weight == top.weight) return {top.weight, top.pair};
       queue_.pop();
       if (found->second.weight > 0) {
@@ -75,7 +76,7 @@ class PairCounts {
   struct Entry {
     std::int64_t weight;
     Merge pair;
-    /// Orders the queue, so that the heaviest pair is on top, and of equally heavy pairs the smallest.
+    /// The heaviest pair is on top and, of equally heavy pairs, the smallest.
     bool operator<(const Entry& other) const {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }
@@ -88,7 +89,7 @@ class PairCounts {
         tokens[to] = tokens[from++];
         continue;
       }
-      if (to > 0) {  // the previous token may itself have been merged in this round
+      if (to > 0) {  // the previous token may have been merged in this round
         lose({tokens[to - 1], pair.first}, weight);
         gain({tokens[to - 1], token}, weight, i);
       }

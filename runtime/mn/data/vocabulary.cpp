@@ -7,7 +7,7 @@
 //     kMaxBytes bytes.
 //
 // Cost: a vocabulary of merges encodes each different word of a text once, and passes over the word once for each merge
-// in the word; words are short.
+// in the word.
 #include <mn/data/vocabulary.hpp>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<std::string> byte_texts() {
   return texts;
 }
 
-/// Reads the merges from JSON. Accepts whole numbers only, because the conversion of other numbers may be undefined.
+/// Accepts whole numbers only, because the conversion of other numbers may be undefined.
 std::vector<Vocabulary::Merge> merges_of(const json& list) {
   std::vector<Vocabulary::Merge> merges;
   for (const json& pair : list) {
@@ -64,7 +64,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // If a word follows several blanks, the last blank belongs to that word, so the run of blanks ends before this blank.
+  // The last of several blanks before a word belongs to the word.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;
@@ -198,8 +198,7 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   return tokens;
 }
 
-/// Encodes all words of the text. A word that occurred before is not encoded again: its tokens are copied from the
-/// first occurrence.
+/// A word that occurred before is not encoded again: its tokens are copied from the first occurrence.
 void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& tokens) const {
   struct Run {
     std::size_t begin = 0, size = 0;  // in `tokens`
@@ -252,8 +251,7 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
 std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
   if (kind_ == Kind::kCharacters) return data::complete_characters(text);
-  // The last two words are not complete: text that follows may lengthen the last word, or take away the last blank of
-  // the word before.
+  // Text that follows may lengthen the last word, or take away the last blank of the word before.
   std::size_t end = 0, before = 0;
   for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
     end = std::exchange(before, at);

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// A random number in (0, 1), which is a function of `key` and `position`.
+/// A number in (0, 1) that is a function of `key` and `position`.
 double uniform(std::uint64_t key, std::int64_t position) {
   const std::uint64_t bits = SplitMix64(mix_bits(key + static_cast<std::uint64_t>(position))).next();
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
@@ -91,8 +91,7 @@ void Draws::sort(std::uint64_t key) {
 std::int64_t Draws::operator()(std::int64_t position) const {
   if (!replacement_) return order_[position];
   const double at = uniform(key_, position) * weights_.back();
-  // weights_[i] is the sum of the weights of samples 0 … i. If rounding makes `at` equal to the sum of all weights,
-  // upper_bound() finds no sample; then the last sample with a weight above 0 is taken.
+  // Rounding can make `at` equal to the sum of all weights. Then the last sample with a weight above 0 is taken.
   const auto found =
       std::min(std::ranges::upper_bound(weights_, at), std::ranges::lower_bound(weights_, weights_.back()));
   return found - weights_.begin();

@@ -1,5 +1,4 @@
-/// Draws samples by weight instead of a shuffle, for example to give rare classes the weight of common classes, or
-/// datasets given shares.
+/// Draws samples by weight instead of a shuffle, for example to draw all classes equally often, or to mix datasets.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +7,10 @@
 
 namespace mn {
 
-/// The options that determine which samples an epoch draws (torch's WeightedRandomSampler).
+/// Which samples an epoch draws (torch's WeightedRandomSampler).
 struct DrawOptions {
-  /// A weight for each sample of the dataset. The probability of a sample is its weight divided by the sum of all
-  /// weights. Weights must be at least 0, their sum finite, and all ranks must have equal weights.
+  /// A weight for each sample. The probability of a sample is its weight divided by the sum of all weights. Weights
+  /// must be at least 0, their sum finite, and all ranks must have equal weights.
   std::vector<double> weights = {};
   bool replacement = true;   ///< false: an epoch draws each sample once at most
   std::int64_t samples = 0;  ///< draws of an epoch; 0: as many as the dataset has samples
@@ -39,7 +38,7 @@ class Draws {
 
   /// Number of draws of an epoch.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Begins the epoch `epoch`: after this call, operator() gives the draws of this epoch.
+  /// Begins an epoch: operator() then gives its draws.
   void begin(std::uint64_t seed, std::int64_t epoch);
   /// The sample of draw `position` of the epoch.
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
