@@ -20,15 +20,14 @@ struct BatchBytes {
 /// Decides, by a limit on memory, when a loader may begin one more batch. Counts raw samples, batches in work, ready
 /// batches, the batch that the caller has, and the dataset's blocks. The loader's mutex guards the object.
 ///
-/// (1) A batch in work counts as many bytes as the largest batch so far. Until the first batch is finished, a batch in
-///     work counts the estimated bytes of its samples, and kFirstGuess times as many for its tensors.
+/// (1) A batch in work counts as many bytes as the largest batch so far. Until the first batch is finished, it counts
+///     the estimated bytes of its samples, and kFirstGuess times as many for its tensors.
 /// (2) If there is no room for one more batch, the loader makes a batch only when the caller waits for it.
-/// (3) The memory of a finished batch's raw samples is kept for the next batches. It is freed earlier if the limit
-///     requires this.
+/// (3) The memory of a finished batch's raw samples is kept for the next batches, unless the limit requires to free it.
 class BatchBudget {
  public:
-  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples. If nothing is known,
-  /// `raw_guess` is 0, and no second batch is begun before the first batch is finished.
+  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples. If it is 0 (unknown), no
+  /// second batch is begun before the first batch is finished.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
@@ -40,7 +39,7 @@ class BatchBudget {
     while (spare_.size() > 1 && held + used() + cost() > bytes_) spare_.pop_back();
     return held + used() + cost() <= bytes_;
   }
-  /// Counts one more batch in work. Returns memory for the batch's samples.
+  /// Counts one more batch in work. Returns memory for its samples.
   [[nodiscard]] RawSamples begin() {
     ++in_work_;
     if (spare_.empty()) return {};
@@ -74,13 +73,10 @@ class BatchBudget {
   }
   void take_back() { handed_out_ = 0; }
 
-  /// The limit, in bytes, for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// The part of the limit, in bytes, that is for the dataset's blocks. The blocks exceed it only if a single block is
-  /// larger.
+  /// The part of the limit for the dataset's blocks, which only a single larger block may exceed.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
-  /// How many bytes a loader needs to make one batch ahead: the dataset's blocks, a batch in work, and a finished
-  /// batch.
+  /// Bytes needed to make one batch ahead: the dataset's blocks, a batch in work, and a finished batch.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
   }
@@ -92,7 +88,7 @@ class BatchBudget {
     return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
            static_cast<std::int64_t>(spare_.size()) * largest_.raw;
   }
-  /// How many bytes one more batch in work would add.
+  /// Bytes that one more batch in work would add.
   [[nodiscard]] std::int64_t cost() const { return largest_.made + (spare_.empty() ? largest_.raw : 0); }
 
   std::int64_t bytes_;

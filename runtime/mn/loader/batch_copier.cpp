@@ -9,9 +9,8 @@
 namespace mn {
 namespace {
 
-// Streams and events are c10's device-independent ones, so builds with and without CUDA share this file.
+// c10's streams and events do not depend on the device, so this file needs no CUDA.
 
-/// Calls use(tensor) for each tensor of a minibatch.
 template <class Fields, class Use>
 void for_each_tensor(Fields& fields, const Use& use) {
   for (auto& field : fields) {
@@ -43,9 +42,8 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // pin_memory() copies a tensor only if the tensor is not page-locked yet, for example because a program's transform
-  // did not allocate it with memory(). The page-locked memory is safe until the copy has finished, because libtorch's
-  // host allocator frees it only then.
+  // Tensors that a transform did not allocate with memory() may not be page-locked; pin_memory() copies these.
+  // libtorch's host allocator frees page-locked memory only after the copy to the device has finished.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());

@@ -15,8 +15,7 @@
 
 namespace mn {
 
-/// A copy of a batch to a GPU. The copy may still be under way: a worker starts the copy, and the user of the batch
-/// calls wait().
+/// A copy of a batch to a GPU. A worker starts the copy, and the user of the batch calls wait().
 class CopyTicket {
  public:
   CopyTicket() = default;
@@ -29,15 +28,14 @@ class CopyTicket {
   std::unique_ptr<c10::Event> done_;
 };
 
-/// Copies batches from page-locked memory to a GPU. The copies run on a stream of their own, so the host does not wait.
-/// Thread-safe.
+/// Copies batches from page-locked memory to a GPU, on a separate stream. The host does not wait. Thread-safe.
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
-  /// Where to allocate a batch's tensors on the host: in page-locked memory if the batch goes to a GPU.
+  /// How to allocate tensors on the host: in page-locked memory if the device is a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// If the device is a GPU, starts a copy of all tensors to the GPU. Then calls `finish`, unless it is empty. The host
-  /// does not wait for the copy; `ticket` lets the batch's user wait for it.
+  /// If the device is a GPU, starts a copy of all tensors to it. Then calls `finish`, unless it is empty. The host does
+  /// not wait for the copy; ticket.wait() does.
   void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
             CopyTicket& ticket) const;
 

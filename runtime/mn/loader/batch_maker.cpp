@@ -10,8 +10,8 @@
 namespace mn {
 namespace {
 
-// A damaged sample is replaced by another sample of the dataset, the stand-in. If the stand-in is damaged, too, another
-// stand-in replaces it, up to this number of times.
+// A damaged sample is replaced by another sample, the stand-in. If the stand-in is damaged, too, another stand-in
+// replaces it, up to this number of times.
 constexpr int kMaxStandIns = 16;
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
@@ -19,8 +19,7 @@ std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
                                    static_cast<std::uint64_t>(samples));
 }
 
-/// All fields of the minibatch, with their names. If the transform made only the first field, default_field() makes all
-/// other fields.
+/// If the transform made only the first field, default_field() makes all others.
 std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
   const auto& specs = batch.spec.fields;
   std::vector<BatchField> fields = std::move(made.fields());
@@ -73,16 +72,14 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     const std::size_t unread = damaged.size();
     Transformed transformed = transform(batch, order, damaged);
     made.times.transformed = std::chrono::steady_clock::now();
-    // A transform does not know from which file a sample was read, so the sample's name and file (where()) are added to
-    // the transform's error text here.
+    // A transform knows only samples, not their names and files, so these are added to its error texts.
     for (std::size_t i = unread; i < damaged.size(); ++i) {
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // If too many samples are damaged, the error is thrown before any stand-in is read, because reads take long if a
-    // file server is down.
+    // Thrown before any stand-in is read, because reads take long if a file server is down.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());

@@ -1,5 +1,4 @@
-/// Makes the batch of one training step: reads the samples, transforms them, and lets BatchCopier copy the tensors to
-/// the device.
+/// Makes the batch of one step: reads the samples, transforms them, and copies the tensors to the device.
 #pragma once
 
 #include <atomic>
@@ -18,7 +17,7 @@
 
 namespace mn {
 
-/// The times at which a thread began a batch, had read the batch's samples, and had transformed them.
+/// When a thread began a batch, had read its samples, and had transformed them.
 struct BatchTimes {
   using Time = std::chrono::steady_clock::time_point;
   Time begun = {};
@@ -40,19 +39,17 @@ class BatchMaker {
   /// At most `threads` threads transform at a time. `options` must outlive this object.
   BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// Makes the batch of `step`. Its samples are read into `raw`; pass the same object to the next call, which reuses
-  /// its memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the
-  /// errors of reading and transforming.
+  /// Makes the batch of `step`. Reads its samples into `raw`; pass the same object to the next call, which reuses its
+  /// memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the errors
+  /// of reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
-  /// Ends the work: from now on make() throws before it would transform a batch.
+  /// From now on make() throws before it transforms a batch.
   void end() { ends_ = true; }
-  /// Makes the error for a rank that met more than max_corrupt damaged samples in an epoch. `count` is the number of
-  /// these samples. The error's text names the last element of `damaged`.
+  /// The error for `count` damaged samples in an epoch, more than max_corrupt; names the last element of `damaged`.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:
-  /// Reads and transforms the samples of a batch, again and again until no sample is damaged; stand-ins replace damaged
-  /// ones.
+  /// Reads and transforms the samples of a batch. Repeats this with replacements until no sample is damaged.
   [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
                                              std::vector<std::int64_t>& indices, RawSamples& raw,
                                              LoadedBatch& made) const;

@@ -26,7 +26,7 @@ std::size_t class_field(const SampleSpec& spec) {
   return static_cast<std::size_t>(found - spec.fields.begin());
 }
 
-/// Reads the classes of samples `first` to `last` − 1 into their places in `classes`.
+/// Writes the classes of samples first … last − 1 to classes[first … last − 1].
 void read_part(const Dataset& dataset, std::int64_t first, std::int64_t last, std::vector<std::int64_t>& classes) {
   const std::size_t field = class_field(dataset.spec());
   for (; first < last; first += kSamplesOfARead) {

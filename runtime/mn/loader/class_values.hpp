@@ -9,10 +9,9 @@
 
 namespace mn {
 
-/// Collective over `comm`; blocks. Returns the class of each sample of the whole dataset, in the form that
-/// balanced_weights() takes. Each rank reads the classes of a part of the samples; in shards it reads no other field.
-/// Throws an equal error on every rank: UsageError if no field is a class, or if some rank cannot read every sample;
-/// DataError if a sample cannot be read.
+/// Collective over `comm`; blocks. Returns the class of each sample of the whole dataset, for balanced_weights(). Each
+/// rank reads the classes of a part of the samples; in shards it reads no other field. Throws an equal error on every
+/// rank: UsageError if no field is a class, or if some rank cannot read every sample; DataError if a read fails.
 [[nodiscard]] std::vector<std::int64_t> read_classes(const SubDataset& dataset, Communicator& comm);
 
 }  // namespace mn

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Makes a tensor of the shape `shape`, and fills it with the bytes that a field has in all samples.
+/// Makes a tensor of one field of all samples.
 at::Tensor tensor_of(const RawColumn& column, DType dtype, const std::vector<std::int64_t>& shape,
                      const at::TensorOptions& memory) {
   at::Tensor result = at::empty(shape, memory.dtype(scalar_type(dtype)));

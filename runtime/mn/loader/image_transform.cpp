@@ -19,16 +19,14 @@ namespace {
 
 using MakeAugmenter = std::function<std::unique_ptr<data::ImageAugmenter>()>;
 
-/// Calls make(augmenter, encoded, index, room) for each sample of a batch. `room` is the place of the sample in `out`,
-/// `values` elements long. If a sample cannot be decoded, its place is filled with zeros, and the sample is added to
-/// `damaged`, in order.
+/// Calls make(augmenter, encoded, index, room) for each sample. `room` is the sample's part of `out`, `values` elements
+/// long. If a sample cannot be decoded, fills its part with zeros, and adds the sample to `damaged`, in order.
 template <class Value, class Make>
 void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, const MakeAugmenter& make_augmenter,
                     std::size_t values, Value* out, const Make& make) {
   std::mutex mutex;
   std::map<std::int64_t, std::string> failed;
-  // A thread that has finished an image leaves its augmenter here for a later image, because an augmenter owns memory
-  // that can be reused. There are never more augmenters than threads.
+  // Augmenters of finished images, to be used again, because an augmenter owns memory.
   std::vector<std::unique_ptr<data::ImageAugmenter>> spare;
   batch.for_each(batch.samples.size(), [&](std::int64_t i) {
     const std::span room(out + static_cast<std::size_t>(i) * values, values);
@@ -47,7 +45,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, co
     lock.lock();
     spare.push_back(std::move(augmenter));
     if (error.empty()) return;
-    // True if the sample is in the list already, because it could not be read.
+    // The sample is in the list already if it could not be read.
     const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
     if (!is_listed) failed[i] = error;
   });
@@ -56,8 +54,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, co
 
 constexpr std::int64_t kErasedChannel = 3;  // channel of bytes_transform()'s result: 1 if the pixel is erased
 
-/// A transform that makes bytes: RGB images {N, size, size, 3}. If random erasing is on, there is a fourth channel,
-/// kErasedChannel.
+/// Makes bytes: RGB images {N, size, size, 3}. For random erasing, there is a fourth channel, kErasedChannel.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     const auto make_augmenter = [&] {
@@ -87,15 +84,14 @@ Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOpti
   };
 }
 
-/// Converts the bytes from bytes_transform() to normalized float32 {N, 3, size, size}, on the device of `bytes`.
+/// Converts the result of bytes_transform() to normalized float32 {N, 3, size, size}, on the device of `bytes`.
 at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& normalization,
                            data::PixelLayout layout) {
   const at::Tensor planes = bytes.permute({0, 3, 1, 2});
   at::Tensor result = planes.narrow(1, 0, 3).to(
       at::kFloat, false, true,
       layout == data::PixelLayout::kNchw ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-  // Mean and stddev are passed to the kernels as numbers, one channel after another, because a tensor of them would
-  // have to be copied to the GPU.
+  // Each channel separately, with mean and stddev as numbers: a tensor of them would have to be copied to the GPU.
   for (std::int64_t c = 0; c < 3; ++c) {
     const auto k = static_cast<std::size_t>(c);
     const float stddev = normalization.stddev[k];

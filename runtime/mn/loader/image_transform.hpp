@@ -12,16 +12,15 @@ namespace mn {
 [[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                                         data::PixelLayout layout, const data::AugmentOptions& augment = {});
 
-/// Values for two members of LoaderOptions that together do what image_transform() does.
+/// Values for two members of LoaderOptions. Together they do what image_transform() does.
 struct ImagePipeline {
   Transform transform;      ///< on the CPU: from encoded images to the tensors that are copied to the device
   OnDevice on_device = {};  ///< on the device: from the copied tensors to float32
 };
 
 /// Makes the pipeline for a loader's device. On a GPU, images are copied as bytes, a quarter of the size of floats, and
-/// then normalized and erased by the GPU; the results differ from image_transform()'s only by float32 rounding. The
-/// pipeline is image_transform() in two cases: on the CPU, or if `normalization` has a mean image. Throws as
-/// image_transform() does.
+/// the GPU normalizes and erases. The results differ from image_transform()'s only by float32 rounding. On the CPU, or
+/// if `normalization` has a mean image, it is image_transform() alone. Throws as image_transform() does.
 [[nodiscard]] ImagePipeline image_pipeline(const data::CropOptions& crop, const data::Normalization& normalization,
                                            data::PixelLayout layout, const data::AugmentOptions& augment,
                                            Device device);

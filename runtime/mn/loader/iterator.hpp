@@ -1,4 +1,4 @@
-/// The interface of all sources of minibatches for a training loop.
+/// The interface of all sources of minibatches.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@
 
 namespace mn {
 
-/// Why DataLoader::next() has waited, and what the reading has cost. The waiting time is divided among the four phases
-/// of a minibatch: waiting in the queue, reading, transforming, and copying.
+/// Why next() has waited, by phases of a minibatch (queue, reading, transform, copy), and what the reading has cost.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
   double storage_s = 0;  ///< seconds while the minibatch's samples were read
@@ -21,40 +20,39 @@ struct LoaderStats {
   std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
 
-/// How many samples an epoch and a minibatch have, for reports. 0 means unknown.
+/// Sizes of an epoch and a minibatch, for reports. 0 means unknown.
 struct EpochSize {
   std::int64_t samples = 0;  ///< samples of an epoch, over all ranks
   std::int64_t batch = 0;    ///< samples of a full minibatch on one rank
 };
 
 /// Minibatches, epoch after epoch. All ranks must call next() the same number of times. The minibatches of ranks may
-/// differ in size. To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
+/// differ in size. create_iterator() makes an iterator from a function (function_iterator.hpp).
 class Iterator {
  public:
   /// The destructor is virtual, because programs hold iterators by pointers to this class.
   virtual ~Iterator() = default;
 
-  /// Returns the next minibatch. At the end of each epoch, one call returns no value, and the next call begins a new
-  /// epoch.
+  /// Returns the next minibatch. At the end of each epoch, one call returns no value; the next call begins a new epoch.
   [[nodiscard]] virtual std::optional<Batch> next() = 0;
   /// How many epochs are completed.
   [[nodiscard]] virtual std::int64_t epoch() const = 0;
-  /// How many epochs are completed, plus the completed fraction of the current epoch.
+  /// Completed epochs plus the completed fraction of the current epoch.
   [[nodiscard]] virtual double epoch_detail() const = 0;
-  /// How many steps an epoch has, equal on all ranks.
+  /// Steps of an epoch, equal on all ranks.
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
-  /// How many samples an epoch and a minibatch have. Zeros if the iterator does not know the numbers.
+  /// Sizes of an epoch and a minibatch. Zeros if the iterator does not know them.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
-  /// The iterator's position, and how the iterator orders the samples. load_state() can continue from this state with
-  /// any number of ranks, unless the iterator's own load_state() demands an equal number.
+  /// The iterator's position, and how the iterator orders the samples. load_state() can continue from it with any
+  /// number of ranks, unless the iterator's own load_state() demands an equal number.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position in `state`, a result of state().
   virtual void load_state(const nlohmann::json& state) = 0;
-  /// How many seconds all calls of next() together have waited.
+  /// Seconds that all calls of next() together have waited.
   [[nodiscard]] virtual double data_wait_s() const = 0;
   /// Why next() has waited. Zeros if the iterator does not measure this.
   [[nodiscard]] virtual LoaderStats stats() const { return {}; }
-  /// How many ranks share the samples; 0 means unknown. A Trainer compares this number with its communicator's size.
+  /// How many ranks share the samples; 0 means unknown. A Trainer compares it with its communicator's size.
   [[nodiscard]] virtual int ranks() const { return 0; }
 };
 

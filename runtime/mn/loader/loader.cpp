@@ -1,6 +1,5 @@
-// The calling thread asks the sampler for steps, and queues a slot (the place for the batch of a step) for each.
-// Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_ is
-// ready.
+// The calling thread asks the sampler for steps, and queues a slot (the place for a step's batch) for each step.
+// Workers take slots from todo_ and make their batches with maker_; next() waits for the front slot of queue_.
 //
 // (1) A batch is a function of its step alone, not of the number of workers or of batches made ahead.
 // (2) The sampler runs on the calling thread only, and is ahead of the batches handed out. So state() uses the position
@@ -8,9 +7,9 @@
 // (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_, and
 //     the members `ready` and `wanted` of every slot. Only the slot's worker uses the slot's other members until the
 //     slot is ready; afterwards only the calling thread uses them.
-// (4) A damaged sample's index determines the sample that replaces it, so runs are reproducible. If a rank needs more
-//     than max_corrupt replacements in an epoch, next() throws.
-// (5) If a worker fails to make a batch, the call of next() that should hand out the batch throws the worker's error.
+// (4) The index of a damaged sample determines the sample that replaces it, so runs are reproducible. If a rank needs
+//     more than max_corrupt replacements in an epoch, next() throws.
+// (5) If a worker fails to make a batch, the call of next() for this batch throws the worker's error.
 // (6) Once the destructor has begun, no worker takes a slot.
 // (7) Workers take slots in step order, while budget_ has room, so the front slot is always begun first.
 // (8) A loader that does not shuffle is for evaluation. It makes no batch of an epoch before next() asks for the
@@ -41,7 +40,6 @@
 namespace mn {
 namespace {
 
-/// The batch of one step.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   std::int64_t order = 0;           // number of slots queued before this slot
@@ -92,7 +90,7 @@ class DataLoader::Impl {
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    if (slot->step || is_endless_) fill(prefetch_);  // gives workers work while the caller waits or computes
+    if (slot->step || is_endless_) fill(prefetch_);  // work for the workers while the caller waits or computes
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -110,7 +108,7 @@ class DataLoader::Impl {
     position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
-    for (const auto& slot : queue_) {  // afterwards nothing but workers refers to these slots
+    for (const auto& slot : queue_) {  // from here on, only workers refer to these slots
       slot->wanted = false;
       if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
     }
@@ -139,8 +137,8 @@ class DataLoader::Impl {
     budget_.take_back();
   }
 
-  /// Adds slots to queue_ until it has `count` slots, and gives them to the workers. Invariant 8: a loader that does
-  /// not shuffle makes no batch of the next epoch early, so it adds no slot beyond the end of the epoch.
+  /// Adds slots to queue_ until it has `count` slots, and gives them to the workers. If the loader does not shuffle,
+  /// stops at the end of the epoch, because no batch of the next epoch is made early.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
@@ -166,8 +164,7 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Divides the time for which next() has waited among the phases of the batch. The wait has lasted from `begin` until
-  /// now.
+  /// Divides the time from `begin` until now, for which next() has waited, among the phases of the batch.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;
@@ -205,10 +202,10 @@ class DataLoader::Impl {
         if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && has_room(); })) return;
         slot = std::move(todo_.front());
         todo_.pop_front();
-        assert(todo_.empty() || slot->order < todo_.front()->order);  // invariant 7: slots are taken in order
+        assert(todo_.empty() || slot->order < todo_.front()->order);  // slots are taken in order
         raw = budget_.begin();
       }
-      wake_.notify_one();  // wakes one more worker, because a further batch may have room
+      wake_.notify_one();  // wakes one more worker: a further batch may have room
       make(*slot, raw);
       {
         const std::lock_guard lock(mutex_);
@@ -241,7 +238,7 @@ class DataLoader::Impl {
   std::shared_ptr<const Dataset> source_;  // the dataset that the sampler's indices refer to
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool is_endless_;  // invariant 8: false if batches of the next epoch must wait
+  bool is_endless_;  // false if batches of the next epoch must not be made early
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;

@@ -11,14 +11,14 @@
 
 namespace mn {
 
-// One core is left to the training thread; each other core gets a worker, up to 16 workers.
+// One core is left to the training thread; each other core gets a worker.
 int default_workers() {
   constexpr std::size_t kMaxWorkers = 16;
   return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
 }
 
-// How many batches a loader makes ahead. Each worker needs two: one in work, and one that is ready in case a slow batch
-// delays the next ones. Each of the kReadAhead further reading threads needs one, and one more batch is ready.
+// Each worker needs two batches: one in work, and one that is ready in case a slow batch delays the next ones. Each of
+// the kReadAhead further threads needs one, and one more batch is ready.
 int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
 
 std::int64_t default_prefetch_bytes() { return std::min(std::int64_t{1} << 30, memory_of_rank() / 3); }

@@ -9,17 +9,15 @@
 
 namespace mn {
 
-/// Number of further threads that read the samples of batches, in addition to the workers. Each reads the files of one
-/// batch at a time.
+/// Number of threads that read the samples of batches, in addition to the workers. Each reads one batch at a time.
 inline constexpr int kReadAhead = 7;
 
 [[nodiscard]] int default_workers();
 [[nodiscard]] int default_prefetch(int workers);
 [[nodiscard]] std::int64_t default_prefetch_bytes();
 
-/// Makes the sampler of a loader. The sampler takes samples of the whole dataset, with two exceptions: if
-/// options.by_part is true, or if the root sent parts from its memory, the sampler takes only samples of this rank's
-/// part. Throws UsageError as Sampler does.
+/// Makes the sampler of a loader. It takes samples of the whole dataset; if options.by_part is true, or if the root
+/// sent parts from its memory, it takes only samples of this rank's part. Throws UsageError as Sampler does.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 
 }  // namespace mn

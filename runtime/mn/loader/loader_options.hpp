@@ -33,22 +33,20 @@ struct RawBatch {
   const SampleSpec& spec;  ///< the fields of the dataset's samples
   std::uint64_t seed;      ///< the loader's seed
   std::int64_t epoch;      ///< counted from 0
-  /// How to allocate the result's tensors. If the loader copies the batch to a GPU, the memory is page-locked, so that
-  /// the host need not copy the tensors once more.
+  /// How to allocate the result's tensors: in page-locked memory if the loader copies the batch to a GPU.
   at::TensorOptions memory = {};
-  /// Calls a task for each sample. Idle workers run some of the tasks. A task must not call for_each itself.
+  /// Calls a task for each sample. Idle workers run some of the tasks. A task must not call for_each.
   ForEach for_each = in_turn;
 };
 
-/// The result of a transform: either all fields of the minibatch, or only the first field, as a tensor [samples, …]. In
-/// the second case default_field() makes all other fields.
+/// The result of a transform: all fields of the minibatch, or only the first field, as a tensor [samples, …]. If it is
+/// only the first field, default_field() makes all other fields.
 class Transformed {
  public:
   /// The result has only the first field of the minibatch.
   Transformed(at::Tensor first)  // NOLINT: meant to be implicit
       : fields_{{.name = {}, .values = std::move(first)}} {}
-  /// The result has all fields of the minibatch. A field without a name gets the name that the dataset's spec has at
-  /// the field's position.
+  /// The result has all fields of the minibatch. A field without a name gets its name from the dataset's spec.
   Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
       : fields_(std::move(all)), has_all_(true) {}
 
@@ -64,9 +62,9 @@ class Transformed {
   bool has_all_ = false;
 };
 
-/// A transform: makes tensors on the CPU from the raw samples of a batch. Worker threads call it, several at a time.
-/// The result must depend on `batch` alone. A batch may have 0 samples. If a sample cannot be decoded, the transform
-/// must append it to `damaged`.
+/// A transform makes tensors on the CPU from the raw samples of a batch. Worker threads call it, several at a time. The
+/// result must depend on `batch` alone. A batch may have 0 samples. If a sample cannot be decoded, the transform must
+/// append it to `damaged`.
 using Transform = std::function<Transformed(const RawBatch& batch, std::vector<SampleError>& damaged)>;
 
 /// The second half of a transform, called after the fields were copied to the loader's device; it may replace or add
@@ -75,12 +73,11 @@ using Transform = std::function<Transformed(const RawBatch& batch, std::vector<S
 using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
 
 /// The default transform of the first field. A fixed field becomes {samples, shape…}. Values of uint8, unless they are
-/// classes, become float32 and are divided by 255; all other values stay as default_field() makes them.
+/// classes, become float32 and are divided by 255; all others stay as default_field() makes them.
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
 
 /// Makes a tensor of the field at `position`. Values stay as they are, except that classes become int64. A field whose
-/// samples vary in length also gets offsets. Throws ArgumentError for an encoded field, because only a transform can
-/// decode it.
+/// samples vary in length also gets offsets. Throws ArgumentError for an encoded field: only a transform can decode it.
 [[nodiscard]] BatchField default_field(const RawBatch& batch, std::size_t position);
 
 /// Makes all fields: a fixed first field by default_transform(), all others by default_field().
@@ -93,28 +90,25 @@ struct LoaderOptions {
   /// makes no batch of an epoch before next() is called for the epoch's first batch.
   std::optional<bool> shuffle = {};
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: ScatterOptions::seed
-  /// With a value, samples are drawn by weight, and not shuffled. Give all ranks equal draws: the loader sends no
-  /// message that could find a difference. Cannot be combined with `by_part`, or with a dataset whose root sent samples
-  /// from its memory.
+  /// With a value, samples are drawn by weight, and not shuffled. All ranks must have equal draws; the loader does not
+  /// compare them. Cannot be combined with `by_part`, or with a dataset whose root sent samples from its memory.
   std::optional<DrawOptions> draws = {};
   bool drop_last = false;  ///< omits a short last step
-  /// Has an effect if an epoch does not divide evenly into steps and drop_last is false. True: the last two steps share
-  /// the remaining samples evenly. False: the last step is short.
+  /// Used if drop_last is false. True: the last two steps share the remaining samples evenly. False: a short last step.
   bool even_last = true;
-  /// True: each rank reads its own part from beginning to end. This order is the cheapest, and suits evaluation. The
-  /// samples of a step then depend on the number of ranks. Cannot be combined with `shuffle`.
+  /// True: each rank reads its own part from beginning to end. This is cheapest, and suits evaluation. The samples of a
+  /// step then depend on the number of ranks. Cannot be combined with `shuffle`.
   bool by_part = false;
-  /// Number of threads that transform samples; further threads read files. The batches do not depend on this number. If
-  /// it is 0, the calling thread reads and transforms. Default: one less than the cores of this process, at least 1 and
-  /// at most 16.
+  /// Number of threads that transform samples; further threads read files. Does not affect the batches. 0: the calling
+  /// thread reads and transforms. Default: one less than the cores of this process, at least 1 and at most 16.
   std::optional<int> workers = {};
-  /// Number of batches that the loader makes ahead, ready or in work. The batch that the caller has does not count.
-  /// prefetch_bytes may reduce the number. Default: 8, or 2 for each worker if that is more.
+  /// Number of batches that the loader makes ahead, ready or in work, without the batch that the caller has.
+  /// prefetch_bytes may reduce it. Default: 8, or 2 for each worker if that is more.
   std::optional<int> prefetch = {};
   /// Limit, in bytes, for the loader's memory: samples as read, blocks with unread samples (at most three quarters of
-  /// the limit), tensors on host and device, and the batch that the caller got last. If a batch has no room, it is made
-  /// only when next() is called for it. Default: 1 GiB, or a third of the process's memory if that is less. The
-  /// process's memory is the limit of the machine or the cgroup, divided by the ranks on the node.
+  /// the limit), tensors on host and device, and the caller's last batch. If a batch has no room, it is made only when
+  /// next() is called for it. Default: 1 GiB, or a third of the process's memory if that is less. The process's memory
+  /// is the limit of the machine or the cgroup, divided by the ranks on the node.
   std::optional<std::int64_t> prefetch_bytes = {};
   Transform transform = default_fields;  ///< from raw samples to tensors
   OnDevice on_device = {};               ///< from the transform's tensors to the batch's tensors; default: none

@@ -12,9 +12,8 @@
 namespace mn {
 namespace {
 
-/// The numbers by which mixup and CutMix mix images, as a tensor {N, 6} on the device. Each row has left, top, right
-/// and bottom of the rectangle that CutMix pastes, and in mixup the weights of the image itself and of its partner,
-/// which are 1 and 0 without mixup.
+/// Makes a tensor {N, 6} on the device. A row has left, top, right and bottom of the rectangle that CutMix pastes, then
+/// the weights of the image itself and of its partner in mixup, which are 1 and 0 without mixup.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {

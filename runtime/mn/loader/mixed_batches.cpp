@@ -23,8 +23,7 @@ MixedBatches::MixedBatches(std::shared_ptr<Iterator> batches, const data::MixOpt
 }
 
 std::optional<Batch> MixedBatches::next() {
-  // epoch() is called before next(), because next() counts the epoch as completed when it returns the epoch's last
-  // batch.
+  // Called before next(), which counts the epoch as completed when it returns the epoch's last batch.
   const std::int64_t epoch = batches_->epoch();
   std::optional<Batch> batch = batches_->next();
   if (!batch) return batch;

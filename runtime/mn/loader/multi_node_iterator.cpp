@@ -58,9 +58,8 @@ class MultiNodeIterator final : public Iterator {
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }
 
-  /// Collective. On the root, work(document) fills a document. Invariant 2: the root adds its iterator's position and
-  /// broadcasts the document, so all ranks report the same epoch. Returns the document. If work() throws on the root,
-  /// every rank throws an equal error.
+  /// Collective. On the root, work(document) fills a document; exchange() adds the position of the root's iterator.
+  /// Returns the root's document on every rank. If work() throws on the root, every rank throws an equal error.
   template <class Work>
   json exchange(const Work& work) {
     json document = json::object();
@@ -85,8 +84,8 @@ class MultiNodeIterator final : public Iterator {
 
   static constexpr int kAbsent = -2, kOwn = -1;
 
-  /// Finds the field whose values are `tensor`, so that each tensor is sent only once. Returns its position, kOwn if
-  /// there is no such field, or kAbsent if the tensor is not defined.
+  /// Returns the position of the field whose values are `tensor`, so that each tensor is sent only once; kOwn if there
+  /// is no such field, kAbsent if the tensor is not defined.
   static int source_of(const Batch& batch, const at::Tensor& tensor) {
     if (!tensor.defined()) return kAbsent;
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {

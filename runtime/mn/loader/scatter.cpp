@@ -1,7 +1,7 @@
 // Divides a dataset between ranks. Either the root sends a table, with which each rank opens the dataset, or the root
 // sends samples from its memory.
 //
-// Every rank calls scatter_dataset(). The root broadcasts facts about the dataset, or its error (1 broadcast).
+// The root broadcasts facts about the dataset, or its error (1 broadcast).
 //   table:  the facts include the table and its format. Each rank opens the table; ranks with a user's opener exchange
 //           the outcome (1 allgather). All ranks compare a hash of the data (1 allreduce). No sample is sent.
 //   memory: the facts include the samples' spec; the root sends each rank its part in pieces (a header and one or two
@@ -13,8 +13,7 @@
 //     its part in memory once; the root has one more piece.
 // (4) A CommError is thrown at once, because the communicator can't be used any more.
 //
-// Cost: the table has about 100 bytes for each shard. Samples from the root's memory are sent once, to the rank that
-// uses them.
+// Cost: the table has about 100 bytes for each shard. Each sample from the root's memory is sent once.
 #include <mn/loader/scatter.hpp>
 
 #include <algorithm>
@@ -31,11 +30,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // approximate bytes of the samples in one piece
+constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // approximate bytes of a piece's samples
 constexpr int kTag = 7101;
 
-/// Returns the result of work(). If work() throws, returns the error as JSON; throw_if_failed() throws it on every
-/// rank.
+/// Returns the result of work(), or its error as JSON, which throw_if_failed() throws.
 template <class Work>
 json outcome_of(const Work& work) {
   try {
@@ -57,8 +55,7 @@ void throw_if_failed(const json& message) {
   throw DataError(message.at("error").get<std::string>(), true);
 }
 
-/// Collective. Returns the root's facts about the dataset (size, spec, table) on every rank. If the root has an error,
-/// throws it on every rank.
+/// Collective. Returns the root's facts about the dataset (size, spec, table). Throws the root's error on every rank.
 json agree(const Dataset* dataset, Communicator& comm, int root) {
   json facts;
   if (comm.rank() == root) {
@@ -108,14 +105,13 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Collective. From now on this rank copies the dataset's files to its node. If the node cannot hold copies, logs a
-/// warning, and the rank works without copies.
+/// Collective. Copies the dataset's files to this node from now on. If the node can't hold copies, logs a warning.
 void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
   auto node = share_stage_node(options.folder, comm);
   if (!node) return;
   try {
     dataset.stage(options, std::move(node));
-  } catch (const std::exception& error) {  // the error concerns this rank only: all collective calls are done
+  } catch (const std::exception& error) {  // concerns this rank only: all collective calls are done
     log_warning("files are not copied to " + options.folder.string() + ": " + error.what());
   }
 }
@@ -131,8 +127,8 @@ std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Sends some samples, a piece, to rank `dest`: first a header with the number of samples and the bytes of each field,
-/// then each field's bytes. If a field's samples vary in length, its offsets come before its bytes.
+/// Sends some samples to rank `dest`: first a header with the number of samples and the bytes of each field, then each
+/// field's offsets, if its samples vary in length, and bytes.
 void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   json bytes = json::array();
   for (const RawColumn& column : piece.columns) bytes.push_back(column.bytes.size());
@@ -143,7 +139,7 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   }
 }
 
-/// Reads the samples with the numbers `indices` in pieces of about kPieceBytes, and calls take(piece) for each piece.
+/// Reads the samples `indices` in pieces of about kPieceBytes, and calls take(piece) for each.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
   constexpr std::int64_t kFirst = 16;  // samples in the first piece if sizes vary, to learn the average size
@@ -162,8 +158,7 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Called on the root: sends every other rank its part, and stores the root's part in `own`. Returns success or the
-/// error, as a document that the root then broadcasts.
+/// Root only: sends every other rank its part, and stores the root's part in `own`. Returns success or the error.
 json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
                 std::vector<RawSamples>& own) {
   json outcome = outcome_of([&]() -> json {
@@ -229,8 +224,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
-  // The options must be equal on all ranks. If ranks had different orders, some samples would be in several parts and
-  // others in none.
+  // If ranks had different orders, some samples would be in several parts and others in none.
   prove_equal({{"root", options.root},
                {"shuffle", options.shuffle},
                {"seed", options.seed},

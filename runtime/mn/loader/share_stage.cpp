@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the result of open(). If open() throws a DataError, logs a warning and returns no value.
+/// Returns the result of open(). After a DataError, logs a warning and returns no value.
 template <class Open>
 std::optional<data::StageFile> attempt(const std::filesystem::path& folder, const Open& open) {
   try {
@@ -27,7 +27,7 @@ std::optional<data::StageFile> attempt(const std::filesystem::path& folder, cons
   }
 }
 
-/// Listens on a free port for requests of other nodes. If no port is free, logs a warning and returns an empty Fd.
+/// Listens on a free port. If no port is free, logs a warning and returns an empty Fd.
 Fd listen_for_nodes() {
   std::string why = "no TCP port is free";
   try {
@@ -39,7 +39,7 @@ Fd listen_for_nodes() {
   return {};
 }
 
-/// Collects, from the messages `all` of all ranks, the addresses at which each node of the job offers its copies.
+/// Collects the addresses at which each node offers its copies, from the messages `all` of all ranks.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
   data::StageNodes nodes{.key = key_of_hex(all.front().at("key").get<std::string>()).value(),
                          .self = static_cast<std::uint32_t>(comm.inter_rank())};
@@ -72,7 +72,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // the file has no name: its maker holds it open until all ranks have it
+  comm.barrier();  // the maker of the nameless file holds it open until all ranks have it
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

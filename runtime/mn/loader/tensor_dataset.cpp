@@ -1,5 +1,5 @@
-// For each step, index_select() picks the rows of the samples that the sampler names. The constructor compares the
-// ranks' samples by their hash, or broadcasts rank 0's samples. After that, no messages are sent.
+// For each step, index_select() picks the rows of the samples that the sampler names. Only the constructor sends
+// messages: it compares the ranks' samples by their hash, or broadcasts rank 0's samples.
 #include <mn/loader/tensor_dataset.hpp>
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 namespace mn {
 namespace {
 
-/// Describes the dtypes and shapes of the fields. With the description, a rank allocates tensors for rank 0's samples.
+/// The dtypes and shapes of the fields, so that a rank can allocate tensors for rank 0's samples.
 nlohmann::json forms_of(const TensorDataset& dataset) {
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& field : dataset.fields()) {
@@ -46,8 +46,8 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   return TensorDataset(std::move(fields), std::move(names));
 }
 
-/// Collective: returns samples that are equal on all ranks. These are the given samples if every rank has
-/// them, or rank 0's samples if only rank 0 has some. Throws ArgumentError on every rank if the given samples differ.
+/// Collective. Returns samples that are equal on all ranks: the given samples if every rank has them, or rank 0's
+/// samples if only rank 0 has some. Throws ArgumentError on every rank if the given samples differ.
 TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
   std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
   comm.allreduce(have, ReduceOp::kMin);
@@ -59,7 +59,7 @@ TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
       true);
 }
 
-/// The options that determine which samples a rank gets. The weights are represented by their hash.
+/// The options that determine which samples a rank gets, with a hash of the weights.
 nlohmann::json options_of(const TensorLoaderOptions& options) {
   nlohmann::json all = {{"batchsize", options.batchsize},
                         {"shuffle", options.shuffle},
@@ -110,8 +110,7 @@ struct TensorLoader::Impl {
   std::int64_t batchsize;
   EpochPosition position = {};
 
-  /// Returns the rows `indices` of a field, on the device. If the device is a GPU, the rows are copied from page-locked
-  /// memory, so the host does not wait for the copy.
+  /// Returns the rows `indices` of a field on the device. Copies to a GPU from page-locked memory, without waiting.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
     if (device.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();

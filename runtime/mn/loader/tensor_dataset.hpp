@@ -16,8 +16,7 @@
 
 namespace mn {
 
-/// A dataset of tensors. The first dimension of each tensor counts the samples. Inputs and targets may be of any kind
-/// (regression, sequences, pairs).
+/// A dataset of tensors. The first dimension of each tensor counts the samples.
 class TensorDataset {
  public:
   /// A dataset without samples, for the ranks to which rank 0 sends its samples.
@@ -36,7 +35,7 @@ class TensorDataset {
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
   /// Name of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
-  /// A hash of the tensors' dtypes, shapes and bytes, without the fields' names.
+  /// A hash of the tensors' dtypes, shapes and bytes, but not of the names.
   [[nodiscard]] std::uint64_t fingerprint() const;
 
  private:
@@ -58,14 +57,13 @@ struct TensorLoaderOptions {
 /// drawn by weight. Step k has the same samples for any number of ranks if batchsize × ranks is the same, and a state
 /// can resume with any number of ranks.
 ///
-/// Every rank holds all samples in memory. Batches arrive on the communicator's device, with the fields by position and
-/// by name: field 0 is Batch::data, field 1 is Batch::target. If the data do not fit into a node's memory, make shards
-/// (mnshard).
+/// Every rank holds all samples in memory; if they do not fit, make shards (mnshard). Batches arrive on the
+/// communicator's device, with the fields by position and by name: field 0 is Batch::data, field 1 is Batch::target.
 class TensorLoader final : public Iterator {
  public:
   /// Collective over `comm`; blocks. Either every rank passes equal samples, or only rank 0 passes samples, which are
-  /// then sent to all ranks. If the samples of ranks differ, every rank throws an equal ArgumentError. If their
-  /// options differ, every rank throws an equal UsageError. Throws UsageError as Sampler does.
+  /// then sent to all ranks. If the samples of ranks differ, every rank throws an equal ArgumentError. If their options
+  /// differ, every rank throws an equal UsageError. Throws UsageError as Sampler does.
   TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm, const TensorLoaderOptions& options);
   ~TensorLoader() override;
 
@@ -77,7 +75,7 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// How many samples an epoch has over all ranks, and how many a full minibatch has on one rank.
+  /// Samples of an epoch over all ranks, and of a full minibatch on one rank.
   [[nodiscard]] EpochSize epoch_size() const override;
   /// The loader's state after the last batch, equal on all ranks. load_state() continues from it.
   [[nodiscard]] nlohmann::json state() const override;

@@ -12,7 +12,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     changed_.wait(lock, [&] { return may_begin(order); });
     waiting_.erase(order);
     ++active_;
-    assert(active_ <= threads_);  // invariant 1: at most `threads` threads transform
+    assert(active_ <= threads_);  // at most `threads` threads transform
   }
   changed_.notify_all();  // another waiting thread may now have the lowest order
   const auto leave = [&] {
@@ -55,7 +55,7 @@ void TransformTeam::start_helpers() {
   try {
     while (static_cast<int>(helpers_.size()) < threads_ - 1)
       helpers_.emplace_back([this](const std::stop_token& stop) { help(stop); });
-  } catch (const std::system_error&) {  // invariant 3: no helpers are needed
+  } catch (const std::system_error&) {  // helpers are not needed: the caller of run() can finish the batch
   }
 }
 
@@ -63,7 +63,7 @@ void TransformTeam::help(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return may_help(); })) {
     ++active_;
-    assert(active_ <= threads_);  // invariant 1: at most `threads` threads transform
+    assert(active_ <= threads_);  // at most `threads` threads transform
     do do_next(lock);
     while (!jobs_.empty() && (waiting_.empty() || jobs_.begin()->first < *waiting_.begin()));
     --active_;

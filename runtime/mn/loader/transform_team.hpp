@@ -1,4 +1,4 @@
-/// Threads that transform minibatches. One thread transforms a whole minibatch, or several threads share its samples.
+/// Threads that transform minibatches.
 #pragma once
 
 #include <condition_variable>
@@ -16,23 +16,20 @@
 
 namespace mn {
 
-/// Shares a fixed number of threads among the batches that are to be transformed.
+/// Shares a fixed number of threads among the batches that are to be transformed. One thread transforms a whole batch,
+/// or several threads share its samples.
 ///
 /// (1) At most `threads` threads transform at a time, counting callers of run() and the team's helper threads.
 /// (2) A free thread begins the batch of the lowest order, or helps with it, because the loader's caller needs this
 ///     batch first.
-/// (3) The thread that began a batch works on it until the batch is finished, so batches are finished even without
-///     helpers.
-///
-/// Cost: if a transform shares its batch with other threads, the mutex is taken once for each sample.
+/// (3) The thread that began a batch works on it until it is finished, so batches are finished even without helpers.
 class TransformTeam {
  public:
-  /// The helper threads end when the team is destroyed; no thread may be in run() then.
+  /// When the team is destroyed, no thread may be in run().
   explicit TransformTeam(int threads) : threads_(threads) {}
 
-  /// Calls transform(for_each) on the calling thread, but first waits until fewer than `threads` threads transform, and
-  /// no batch of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
-  /// `transform`.
+  /// Calls transform(for_each) on this thread, once fewer than `threads` threads transform and no batch of a lower
+  /// order waits. Concurrent calls must have different orders. Throws the errors of `transform`.
   void run(std::int64_t order, const std::function<void(const ForEach& for_each)>& transform);
 
  private:
@@ -48,7 +45,7 @@ class TransformTeam {
   void for_each(std::int64_t order, std::int64_t n, const std::function<void(std::int64_t)>& task);
   void start_helpers();
   void help(const std::stop_token& stop);
-  /// Transforms the next sample of the job of the lowest order. The mutex is not held during the transformation.
+  /// Transforms the next sample of the job of the lowest order, without holding the mutex.
   void do_next(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool may_begin(std::int64_t order) const;
   [[nodiscard]] bool may_help() const;

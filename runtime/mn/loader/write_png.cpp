@@ -20,7 +20,6 @@ std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Converts an image to uint8 (H, W, C) on the CPU.
 at::Tensor pixels_of(const at::Tensor& image) {
   const at::Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
   const bool has_type = image.scalar_type() == at::kByte || image.is_floating_point();
@@ -53,7 +52,7 @@ std::string encode_png(const at::Tensor& image) {
   png.height = static_cast<png_uint_32>(pixels.size(0));
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
   std::string bytes(size, '\0');
-  // libpng's simplified interface reports errors in `png`, without a longjmp.
+  // Errors are in `png`: libpng's simplified interface does not use longjmp.
   if (png_image_write_to_memory(&png, bytes.data(), &size, 0, pixels.const_data_ptr(), 0, nullptr) == 0) {
     throw Error(std::string("libpng cannot encode an image: ") + png.message);
   }
