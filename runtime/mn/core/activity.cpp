@@ -33,8 +33,7 @@ Account& account() {
 
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// Records progress. The time since the last progress is counted as time of the innermost state. The caller must hold
-/// the mutex.
+/// The caller must hold the mutex.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {

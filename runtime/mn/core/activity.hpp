@@ -1,7 +1,7 @@
 /// Keeps an account of what the process does outside of communicator calls. The progress watch
 /// (mn/job/progress_watch.hpp) reads the account to notice a hang; its rules are in mn/job/hang_report.hpp.
 ///
-/// The training thread opens and closes scopes (ActivityScope) and counts iterations. Each of these events is progress.
+/// The training thread opens and closes scopes (ActivityScope) and counts iterations; each of these events is progress.
 /// The watch runs on a different thread and asks how long there has been no progress.
 ///
 /// Invariants:
@@ -20,18 +20,17 @@ namespace mn {
 /// Seconds that a rank may wait in a communicator call for missing ranks: the value of MN_HANG_SECONDS, by default 60.
 /// Returns infinity if the value is 0. Throws UsageError if the value is out of range.
 [[nodiscard]] double call_patience_s();
-/// Seconds that may pass without progress while the process reads or writes files, validates, or does a program's own
-/// work.
+/// Seconds without progress that are allowed while the process uses files, validates, or does a program's own work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Seconds that a rank may wait in a call for a rank whose work is unknown, because it is outside of calls and scopes.
+/// Seconds that a rank may wait in a communicator call for a rank that is in no call and in no scope.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
 /// While an ActivityScope lives, the process is in the state `name`, for example "training". Scopes may be nested, and
 /// the innermost scope sets the state. Only one thread may open scopes.
 class ActivityScope {
  public:
-  /// Enters the state. Its limit without progress is the larger of work_patience_s() and five times the longest time
-  /// without progress in this state so far.
+  /// The state may last, without progress, for the larger of work_patience_s() and five times its longest time without
+  /// progress so far.
   explicit ActivityScope(std::string name);
   ~ActivityScope();
   ActivityScope(const ActivityScope&) = delete;
@@ -40,11 +39,10 @@ class ActivityScope {
 
 /// Records a step in the work of the innermost scope, for example a minibatch of a validation.
 void note_progress();
-/// Records the end of an iteration of training.
 void note_iteration(std::int64_t iteration);
 
-/// Records that the whole process stood still (stopped, swapped out) for the time `time`, which must not count as time
-/// without progress. Any thread may call the function.
+/// Records that the process stood still (stopped, swapped out) for `time`, which does not count as time without
+/// progress. Any thread may call the function.
 void discount_standstill(std::chrono::duration<double> time);
 
 struct Activity {
@@ -53,7 +51,6 @@ struct Activity {
   double silent_s = 0;         ///< seconds without progress
   double limit_s = 0;          ///< seconds allowed without progress outside of calls; infinite without a scope
 };
-/// Returns the account as it is now. Any thread may call the function.
 [[nodiscard]] Activity activity_now();
 
 enum class HangAction {
@@ -61,7 +58,7 @@ enum class HangAction {
   kReport,  ///< report the hang
   kOff,     ///< ignore the hang
 };
-/// Sets what happens if a process hangs; by default kAbort. Any thread may call the function.
+/// Sets what happens if the process hangs; by default kAbort. Any thread may call the function.
 void set_hang_action(HangAction action) noexcept;
 [[nodiscard]] HangAction hang_action() noexcept;
 

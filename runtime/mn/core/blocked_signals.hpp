@@ -9,8 +9,7 @@
 namespace mn {
 
 /// While a BlockedSignals lives, the thread that made it takes no signals except faults like SIGSEGV. Threads started
-/// meanwhile block these signals for their whole life. Therefore the program's signal handlers run in the program's own
-/// threads.
+/// meanwhile block these signals for their whole life.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// The type of an element. kBool is one byte and cannot be reduced. Shards store the numbers of the enumeration.
-/// Therefore add new types at the end, and count new types in kDTypeCount.
+/// The type of an element. kBool is one byte and cannot be reduced. Shards store these numbers, so add new types at the
+/// end, and count them in kDTypeCount.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt32,
@@ -30,7 +30,7 @@ enum class DType : std::uint8_t {
   kUInt16,
   kUInt32
 };
-/// Number of types in DType, and so the length of tables that have the order of DType.
+/// Number of types in DType: the length of tables that have the order of DType.
 inline constexpr std::size_t kDTypeCount = 13;
 static_assert(static_cast<std::size_t>(DType::kUInt32) + 1 == kDTypeCount);
 
@@ -76,8 +76,7 @@ struct Device {
   DeviceType type = DeviceType::kCpu;  ///< the CPU or a GPU
   int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
-  /// Parses "cpu", "cuda" or "cuda:K", where K is the number of a GPU. For a different text throws a UsageError with
-  /// the list of forms.
+  /// Parses "cpu", "cuda" or "cuda:K", where K is the number of a GPU. Throws a UsageError for any other text.
   [[nodiscard]] static Device parse(std::string_view text);
   /// Returns the device as a text that parse() can read, for example "cuda:0".
   [[nodiscard]] std::string str() const;
@@ -179,7 +178,7 @@ struct BasicBufferView {
       BasicBufferView(R&& range)  // NOLINT: meant to be implicit
       : BasicBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
-  /// A view of a tensor, or of a different type with BufferTraits.
+  /// A view of a tensor, or of a different type for which BufferTraits is specialized.
   template <BufferSource T>
   BasicBufferView(T&& value)  // NOLINT: meant to be implicit
       : BasicBufferView(BasicBufferView<void>(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}

@@ -14,8 +14,8 @@
 namespace mn {
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) {
-  // The library isal takes lengths of type int, so the bytes are passed in pieces. isal also leaves it to the caller to
-  // invert the CRC at the beginning and at the end.
+  // isal takes lengths of type int, so the bytes are passed in pieces. The caller of isal must invert the CRC at the
+  // beginning and at the end.
   std::uint32_t crc = ~seed;
   constexpr std::size_t kPiece = std::size_t{1} << 30;
   for (std::size_t done = 0; done < bytes.size(); done += kPiece) {

@@ -18,7 +18,7 @@ namespace mn {
 /// crc32_gzip("123456789") is 0xCBF43926.
 [[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
-/// The 64-bit hash XXH3 of the data, for comparisons of data between ranks. Do not store the hash in files.
+/// The 64-bit hash XXH3 of the data, to compare data between ranks. Do not store the hash in files.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 

@@ -10,7 +10,6 @@
 
 namespace mn {
 
-/// A stream of the standard library with the classic locale.
 template <class Stream>
 class ClassicStream : public Stream {
  public:

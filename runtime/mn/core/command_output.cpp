@@ -36,7 +36,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     pollfd readable{output.get(), POLLIN, 0};
     const int ready = left > milliseconds(0) ? poll(&readable, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;  // this process has received a signal
+    if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       kill(process, SIGKILL);
       text.clear();
@@ -49,7 +49,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
     else if (bytes > 0)
       text.append(piece.data(), static_cast<std::size_t>(bytes));
   }
-  // A program may close the output and continue to run. Therefore wait for the program's end, too.
+  // A program may close its output and continue to run, so wait for the program's end, too.
   while (waitpid(process, nullptr, WNOHANG) == 0) {
     if (Clock::now() >= end) kill(process, SIGKILL);
     std::this_thread::sleep_for(milliseconds(1));

@@ -1,4 +1,4 @@
-/// Tells which CPUs and how much CPU time this process may use. Containers and Slurm set the limits as cgroups.
+/// The CPUs and the CPU time that this process may use. Containers and Slurm set the limits as cgroups.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,12 @@ namespace mn {
 /// The seconds in which the calling thread was ready to run but had no CPU. 0 if the kernel does not count this time.
 [[nodiscard]] double queue_seconds();
 
-/// Number of threads that can run at a time. This is the number of usable_cpus(), or cpu_quota() rounded up if that is
-/// less, but at least 1.
+/// The number of usable_cpus(), or cpu_quota() rounded up if the quota is less; at least 1.
 [[nodiscard]] std::size_t cpu_count();
 
-/// The folders of this process's cgroup of version 2 and of its cgroup of version 1 for `controller`, and the folders
-/// of their parents. A returned folder need not exist, because inside a container the path may be the host's path, of
-/// which only the root is visible. `root` is the folder that contains proc and sys.
+/// The folders of this process's cgroups and of all their parents: of version 2 of cgroups, and of version 1 for
+/// `controller`. A returned folder may be missing, because inside a container the path may be the host's path. `root`
+/// is the folder that contains proc and sys.
 [[nodiscard]] std::vector<std::filesystem::path> cgroups(const std::string& controller,
                                                          const std::filesystem::path& root = "/");
 

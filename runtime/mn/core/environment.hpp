@@ -1,4 +1,4 @@
-/// Facts about the surroundings of the process: environment variables, host, executable.
+/// Environment variables, the host's name and the executable's path.
 #pragma once
 
 #include <chrono>
@@ -9,16 +9,16 @@
 
 namespace mn {
 
-/// The value of the environment variable `name`. No value if the variable is unset or empty.
+/// The value of the environment variable `name`; no value if it is unset or empty.
 [[nodiscard]] std::optional<std::string> environment(const char* name);
 
-/// The environment variable `name` as a whole number. No value if the variable is unset or empty. If its text is not a
-/// whole number, throws a UsageError that names the variable.
+/// The environment variable `name` as a whole number; no value if it is unset or empty. If its text is not a whole
+/// number, throws a UsageError that names the variable.
 [[nodiscard]] std::optional<std::int64_t> environment_int(const char* name);
 
-/// The environment variable `name` as a number of seconds, or `preset` if the variable is unset or empty. If its text
-/// is not a number from 0 to `most`, throws a UsageError that names the variable. In the error, `none` tells the
-/// meaning of 0, for example "no watch".
+/// The environment variable `name` as a number of seconds, or `preset` if it is unset or empty. If its text is not a
+/// number from 0 to `most`, throws a UsageError with the variable's name and `none`, the meaning of 0, for example "no
+/// watch".
 [[nodiscard]] std::chrono::seconds environment_seconds(const char* name, std::int64_t preset, std::int64_t most,
                                                        const char* none);
 

@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
   bool on_all_ranks_;
 };
 
-/// The error for a bad option, argument, file or environment variable that every rank sees alike.
+/// The error for a bad option, argument, file or environment variable that all ranks see.
 class UsageError : public Error {
  public:
   /// Makes an error of all ranks: every rank throws the error, and only rank 0 reports the error.
@@ -33,8 +33,8 @@ class UsageError : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
 };
 
-/// The error for arguments that a call's contract forbids, for example a root out of range or a wrong length. It is
-/// thrown before any message is sent.
+/// The error for arguments that a call's contract forbids, for example a root out of range. It is thrown before any
+/// message is sent.
 class ArgumentError : public Error {
  public:
   using Error::Error;

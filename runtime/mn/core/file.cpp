@@ -1,5 +1,5 @@
-// A file is replaced atomically in three steps. The new content is written to a file beside the old one. This file is
-// synced. It is then renamed over the old file, because rename(2) replaces a file atomically.
+// A file is replaced in three steps: write the new content to a file beside the old file, sync the new file, and rename
+// it. rename(2) replaces the old file atomically.
 
 #include <mn/core/file.hpp>
 
@@ -32,17 +32,16 @@ constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call 
 constexpr int kFlags[] = {O_RDONLY | O_NONBLOCK, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, O_RDWR,
                           O_WRONLY | O_CREAT | O_TRUNC, O_WRONLY | O_CREAT | O_EXCL};
 
-/// Turns O_NONBLOCK off, because some network file systems return EAGAIN to readers with O_NONBLOCK.
+/// Turns O_NONBLOCK off, because with it some network file systems return EAGAIN to readers.
 void wait_in_reads(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 constexpr std::string_view kTemporaryEnd = "tmp";
-constexpr auto kAbandonedAfter = std::chrono::hours(1);  // time without a write by a writer on a different host
+constexpr auto kAbandonedAfter = std::chrono::hours(1);  // since the last write by a writer on another host
 
-/// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so in a shared folder
-/// a different user cannot place a link under this name in advance.
+/// Returns a random name, so in a shared folder another user cannot place a link under this name in advance.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));
@@ -50,14 +49,12 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + "." + std::string(kTemporaryEnd));
 }
 
-/// The process that has written a temporary file, according to the file's name.
 struct Writer {
   bool is_local;
   pid_t process;
 };
 
-/// Parses the name of a file that temporary_beside() may have made. No value if the name has a different form, because
-/// then another program has made the file.
+/// Parses a name that temporary_beside() has made; no value for any other name.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
   const auto parts = split(name, '.');  // "", the file's name (which may have dots), host, process, number, "tmp"
@@ -150,7 +147,7 @@ void File::replace_end(std::uint64_t offset, std::string_view before, std::strin
   } catch (const FileError&) {
     try {
       put(before);
-    } catch (const FileError&) {  // nothing: the first error is thrown, because it says more
+    } catch (const FileError&) {  // the first error is thrown, because it says more
     }
     throw;
   }
@@ -172,7 +169,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::publish() {
-  assert(!temporary_.empty());  // publish() may be called only once
+  assert(!temporary_.empty());  // publish() is called only once
   File(temporary_, File::Mode::kUpdate).sync();
   if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
   temporary_.clear();
@@ -180,7 +177,7 @@ void TemporaryFile::publish() {
 }
 
 void remove_abandoned_files(const std::filesystem::path& folder) {
-  std::error_code error;  // ignored, because a different job may remove the same files
+  std::error_code error;  // ignored, because another job may remove the same files
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
     std::error_code failed;
     if (is_abandoned(each->path())) std::filesystem::remove(each->path(), failed);

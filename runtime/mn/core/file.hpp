@@ -1,5 +1,5 @@
-/// Reads and writes whole files, and replaces files atomically, so that a process that reads a file sees either the old
-/// content or the new content, never a mixture.
+/// Reads and writes whole files. Replaces files atomically: a process that reads a file sees either the old content or
+/// the new content, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@
 
 namespace mn {
 
-/// An open file. Its functions throw a DataError that names the file and the cause, or a FileError if the system gave a
-/// reason.
+/// An open file. Its functions throw a DataError that names the file and the cause; FileError for errors of the system.
 class File {
  public:
   enum class Mode {
@@ -29,24 +28,20 @@ class File {
 
   File() noexcept = default;
   File(std::filesystem::path path, Mode mode);
-  /// Presents the bytes [begin, begin + bytes) of the open file `fd` as a file of their own. Messages name this part
-  /// `path`.
+  /// Opens the bytes [begin, begin + bytes) of the open file `fd` as a file, which error messages call `path`.
   File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::uint64_t size() const;
-  /// Fills `out` with the bytes of the file from `offset` on. Throws if the file ends earlier. Thread-safe.
+  /// Fills `out` with the bytes from `offset` on. Throws if the file ends earlier. Thread-safe.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
-  /// Asks the system not to read ahead in this file.
   void read_nothing_ahead() const noexcept;
   /// Asks the system to read these bytes soon; returns at once. Thread-safe.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write_at(std::uint64_t offset, std::span<const std::byte> data);
-  /// Replaces the end of the file, which begins at `offset` and holds the text `before`, by the text `after`. A process
-  /// that reads the file sees `before` or `after`. If the file system can reserve room, room is reserved first. If
-  /// writing fails, `before` is written back.
+  /// Replaces the end of the file, which begins at `offset` and holds `before`, by `after`. Readers see `before` or
+  /// `after`. Room is reserved first, if the file system can reserve it. If writing fails, writes `before` back.
   void replace_end(std::uint64_t offset, std::string_view before, std::string_view after);
-  /// Returns when the content is on stable storage.
   void sync();
 
  private:
@@ -76,12 +71,10 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes from `folder` the temporary files whose writer was killed (TemporaryFile). A file of this host is removed if
-/// its process is dead; a file of a different host is removed if it has not been written to for an hour. Files that
-/// can't be removed stay.
+/// Removes from `folder` the files of TemporaryFile whose writer was killed: on this host, if the process is dead; on a
+/// different host, if the file has not been written to for an hour. Files that can't be removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
-/// A TemporaryFile that is written from its beginning to its end.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path)
@@ -101,12 +94,11 @@ class AtomicFile {
   std::uint64_t written_ = 0;
 };
 
-/// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Returns when all changes in the list of files of `folder` (files made, renamed or removed) are on stable storage.
-/// Throws FileError if the system fails. If the file system cannot sync folders, or the process may not list the
-/// folder, returns without an error.
+/// Waits until all changes in the list of files of `folder` (files made, renamed or removed) are on stable storage.
+/// Returns at once if the file system cannot sync folders, or if the process may not list the folder. Throws FileError
+/// if the system fails.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Creates the folder and its parents. True if the folder was missing. Throws DataError if the folder can't be created.

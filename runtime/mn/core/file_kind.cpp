@@ -78,11 +78,10 @@ std::optional<FileKind> kind_of_file(std::string_view begin) {
 }
 
 const char* wide_encoding(std::string_view begin) {
-  std::size_t zeros[4] = {};  // zeros[i] counts zeros among the bytes 4 k + i
+  std::size_t zeros[4] = {};  // zeros[i] counts the zeros among bytes i, i + 4, i + 8, …
   for (std::size_t i = 0; i < begin.size(); ++i) zeros[i % 4] += begin[i] == '\0' ? 1 : 0;
   const std::size_t characters = begin.size() / 4;
-  // The largest character of UTF-32 is U+10FFFF. Therefore in a text of four bytes for each character, the highest byte
-  // is always 0, and the next byte is nearly always 0.
+  // A character of UTF-32 is at most U+10FFFF, so its highest byte is always 0, and the next byte is nearly always 0.
   if (characters > 0 && zeros[3] >= characters && 2 * zeros[2] > characters) return "UTF-32LE";
   if (characters > 0 && zeros[0] >= characters && 2 * zeros[1] > characters) return "UTF-32BE";
   if (zeros[0] + zeros[1] + zeros[2] + zeros[3] == 0) return nullptr;

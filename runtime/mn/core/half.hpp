@@ -1,5 +1,5 @@
-/// Converts 16-bit floats to float32 and back. The functions have no branches; therefore the compiler can turn loops
-/// into SIMD code. The functions are constexpr for GPU kernels.
+/// Converts 16-bit floats to float32 and back, without branches, so that the compiler can turn loops into SIMD code.
+/// The functions are constexpr for GPU kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 
 namespace mn {
 
-/// Converts a bfloat16 exactly.
 [[nodiscard]] constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
@@ -58,7 +57,7 @@ namespace mn {
 template <class T>
 using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// Converts an element to Real<T>, the type for computations. The conversion is exact.
+/// Converts without rounding.
 template <class T>
 constexpr Real<T> widen(T value) {
   if constexpr (std::is_floating_point_v<T>)
@@ -67,7 +66,6 @@ constexpr Real<T> widen(T value) {
     return to_float(value);
 }
 
-/// Rounds `value` to type T.
 template <class T>
 constexpr T round_to(Real<T> value) {
   if constexpr (std::is_same_v<T, BFloat16>)

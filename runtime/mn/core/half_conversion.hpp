@@ -10,8 +10,7 @@
 
 namespace mn {
 
-/// These functions convert the first `count` elements of `in` and write the results to `out`. The two arrays must not
-/// overlap.
+/// Convert the first `count` elements of `in` and write the results to `out`. The two arrays must not overlap.
 void widen(float* out, const Float16* in, std::size_t count);
 void narrow(Float16* out, const float* in, std::size_t count);
 

@@ -49,7 +49,6 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
   return numbers;
 }
 
-/// Expands one name that may have up to `groups` pairs of brackets.
 std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMaxGroups) {
   const std::size_t open = name.find('[');
   if (open == std::string_view::npos) {
@@ -94,7 +93,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       begin = i + 1;
     }
   }
-  assert(names.size() <= kMaxNames);  // rule 3: memory is bounded
+  assert(names.size() <= kMaxNames);  // rule (3) of host_list.hpp
   return names;
 }
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// Returns the number in a file. kUnlimited if the file is missing or holds "max".
+/// The number in a file; kUnlimited if the file is missing or holds "max".
 std::int64_t limit_in(const fs::path& path) { return leading_number(first_line(path)).value_or(kUnlimited); }
 
 std::int64_t memory_of_machine(const fs::path& root) {

@@ -19,7 +19,7 @@ struct InheritedSignals {
   }
 };
 
-const InheritedSignals inherited;  // made before main(); later settings may be the program's own
+const InheritedSignals inherited;  // made before main(): later the program may change the settings
 
 }  // namespace
 

@@ -3,13 +3,11 @@
 
 namespace mn {
 
-/// Undoes settings of signals that the parent process has left and that would do harm. mn::Job and every program of mn
-/// call this function first.
-///
 /// Unblocks the signals that the process inherited as blocked, in the calling thread and in threads that it starts
 /// later; otherwise a scheduler's warning signal would never arrive. Resets SIGCHLD if the process began with SIGCHLD
 /// ignored; otherwise waitpid(2) could not tell how a child ended. All other ignored signals stay ignored (SIGHUP under
 /// nohup, SIGINT in the background of a shell). All settings that the program has made since main() began stay, too.
+/// Call it first, as mn::Job and every program of mn do.
 void reset_inherited_signals() noexcept;
 
 }  // namespace mn

@@ -23,8 +23,7 @@ using nlohmann::json;
   fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
-/// Throws DataError if brackets outside of strings nest too deep. Does not check whether `text` is JSON, because
-/// nlohmann's parser does this later.
+/// Throws DataError if brackets outside of strings nest too deep. The parser checks later whether `text` is JSON.
 void check_json_depth(std::string_view text, std::string_view what) {
   int depth = 0;
   bool in_string = false;
@@ -43,19 +42,17 @@ void check_json_depth(std::string_view text, std::string_view what) {
   }
 }
 
-/// Checks the depth of CBOR without recursion. nlohmann's reader recurses for each array and object. The reader also
-/// recurses for each piece of a text of indefinite length (0x7f). For a piece the reader calls no callback; therefore a
-/// callback could not limit the depth.
+/// Checks the depth of CBOR without recursion. nlohmann's reader recurses for each array and object, and for each piece
+/// of a text of indefinite length (0x7f). For such a piece the reader calls no callback that could limit the depth.
 class CborWalk {
  public:
   CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
-  /// Checks one item, which must be the whole document.
   void check() {
     std::array<std::uint64_t, kMaxJsonDepth> left{};  // number of items still missing in each open array or object
     do {
       if (const std::uint64_t items = take_item(); items > 0) {
-        assert(depth_ < kMaxJsonDepth);  // take_item() has checked this
+        assert(depth_ < kMaxJsonDepth);
         left[depth_++] = items;
       } else {
         while (depth_ > 0 && --left[depth_ - 1] == 0) --depth_;
@@ -67,8 +64,7 @@ class CborWalk {
  private:
   enum Major : unsigned { kBytes = 2, kText = 3, kArray = 4, kObject = 5, kTag = 6 };
 
-  /// Moves `at_` past the next item's head, and past its bytes or text. Returns the number of items that this item
-  /// contains.
+  /// Moves `at_` past the next item's head, and past its bytes or text. Returns the number of items within this item.
   std::uint64_t take_item() {
     const std::size_t begin = at_;
     const auto first = static_cast<unsigned>(take_number(1));
@@ -120,8 +116,7 @@ bool has_text(const json& value) {
   return std::ranges::all_of(value.items(), [](const auto& item) { return is_utf8(item.key()); });
 }
 
-/// Throws DataError if `value`, or an element inside of `value`, cannot be stored. Elements are checked, too, because
-/// all of `value` may become CBOR.
+/// Throws DataError if `value`, or a value inside of it, has no CBOR form or nests too deep.
 void check_storable(const json& value, int depth) {
   const bool has_cbor = !value.is_discarded() && !(value.is_binary() && value.get_binary().has_subtype());
   if (!has_cbor) throw DataError("holds a value that neither JSON nor CBOR can hold");
@@ -143,8 +138,7 @@ json without_cbor(const json& value) {
   return result;
 }
 
-/// Calls the parser. If the parser fails, replaces nlohmann's error message, because nlohmann's message quotes the
-/// input.
+/// Replaces nlohmann's error message, because that message quotes the input.
 template <class Parse>
 json parse(std::string_view what, const char* format, Parse parse) {
   try {

@@ -2,8 +2,8 @@
 /// have one line.
 ///
 /// nlohmann copies, compares and writes documents by recursion, and reads CBOR by recursion, so a million brackets
-/// would overflow the stack. Therefore parse_json() and parse_cbor() first measure the depth, in one pass without
-/// recursion, and reject deep documents. Cost: O(bytes), for two passes.
+/// would overflow the stack. Therefore parse_json() and parse_cbor() first measure the depth without recursion, and
+/// reject deep documents. Cost: two passes over the bytes.
 #pragma once
 
 #include <concepts>
@@ -17,22 +17,20 @@
 
 #include <mn/core/error.hpp>
 
-/// nlohmann::json is compiled only in json.cpp. Files that include this header do not compile the class again.
+/// nlohmann::json is compiled only in json.cpp.
 extern template class nlohmann::basic_json<>;
 
 namespace mn {
 
-/// Greatest depth of nested arrays and objects in a document.
 constexpr int kMaxJsonDepth = 64;
 
 /// Parses `text`, which must be one JSON document and nothing else. Throws a one-line DataError, "WHAT …: … at byte N".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view what);
-/// Parses `bytes`, which must be one CBOR document in the form that to_cbor() writes. Throws a DataError like
-/// parse_json().
+/// Parses `bytes`, which must be one CBOR document as to_cbor() writes it. Throws a DataError like parse_json().
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
-/// Calls read(), which takes values out of a document. If a value is missing or has a different type, throws a
-/// DataError beginning with `what`.
+/// Calls read(), which takes values out of a document. If a value is missing or has a wrong type, throws a DataError
+/// that begins with `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
   try {
@@ -43,7 +41,7 @@ decltype(auto) read_json(std::string_view what, Read read) {
 }
 
 /// Returns the value if it is a whole number in T's range. Otherwise throws nlohmann's type_error, which read_json()
-/// turns into a DataError. nlohmann's own conversions would cut off fractions and overflow.
+/// turns into a DataError. nlohmann's own conversion would turn 1.5 into 1, and would wrap a number out of range.
 template <std::integral T>
 T whole_number(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
@@ -57,7 +55,6 @@ T whole_number(const nlohmann::json& value) {
 }
 /// Returns whole_number() of a value that must be at least 0, for example a count of iterations.
 [[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
-/// Returns whole_number() of each element of an array.
 template <std::integral T>
 std::vector<T> whole_numbers(const nlohmann::json& list) {
   const auto& values = list.get_ref<const nlohmann::json::array_t&>();
@@ -66,23 +63,21 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
   return numbers;
 }
 
-/// Writes the document as text, on one line unless `indent` is given. Bytes that are not UTF-8 become U+FFFD, because
-/// names of files and hosts may have such bytes, and nlohmann's dump() would throw an exception.
+/// Writes the document as text, on one line unless `indent` is given. Bytes that are not UTF-8, as in some names of
+/// files, become U+FFFD; nlohmann's dump() would throw an exception.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
-/// Returns the text with each byte that is not UTF-8 replaced by its number, for example "\\xE9". Use the result for
-/// names in JSON.
+/// Replaces each byte that is not UTF-8 by its number, for example "\\xE9". Use the result for names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
 /// Returns a form of `value` that JSON text can express. Infinite numbers, NaN, bytes, texts that are not UTF-8, and
 /// objects with keys that are not UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for
 /// values that nest so deep that an enclosing document might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
-/// Returns the value from which storable() made `stored`. Throws DataError beginning with `what` if `stored` is
-/// damaged.
+/// Returns the value from which storable() made `stored`. Throws DataError beginning with `what` if it is damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
-/// Quotes text from a file in a message. The quotation is a single line, and ends with an ellipsis if the text is long.
+/// Quotes text from a file on a single line. A long text ends with an ellipsis.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace mn

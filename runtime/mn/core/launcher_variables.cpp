@@ -9,8 +9,7 @@
 namespace mn {
 namespace {
 
-/// Passes the texts of the launchers' rank variables to `read` in turn, and returns the first value that `read`
-/// returns.
+/// Returns the first value that `read` returns for the texts of the launchers' rank variables.
 template <typename Read>
 auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(read(std::string())) {
   const auto try_name = [&](const char* name) {
@@ -29,7 +28,7 @@ std::optional<int> number_in(const VariableLookup& lookup, const char* name) {
   return text ? parse_rank(*text) : std::nullopt;
 }
 
-/// Returns the rank and the number of ranks from two variables. No value unless both variables are valid.
+/// The rank and the number of ranks; no value unless both variables are valid.
 std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* rank_name, const char* size_name) {
   const auto rank = number_in(lookup, rank_name);
   const auto size = number_in(lookup, size_name);

@@ -13,8 +13,7 @@
 
 namespace mn {
 
-/// The names of the environment variables in which a launcher tells a process its rank, the number of ranks, and the
-/// job.
+/// Names of the environment variables in which a launcher tells a process its rank, the number of ranks, and the job.
 struct LauncherVariables {
   const char* launcher;  ///< the launcher's name in messages
   const char* rank;
@@ -24,8 +23,8 @@ struct LauncherVariables {
   const char* job;  ///< variable that is equal on all ranks, and different for every other job
 };
 
-/// The table of launchers. PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no
-/// row, because they need code of their own.
+/// PMI's rows are last, because other launchers set PMI's variables, too. PMIx and Slurm need code of their own, so
+/// they have no row.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
@@ -41,8 +40,8 @@ inline constexpr LauncherVariables kLauncherVariables[] = {
 /// The rows of launchers that are PMI servers.
 inline constexpr std::span<const LauncherVariables> kPmiVariables = std::span(kLauncherVariables).last<2>();
 
-/// A function that returns the value of a variable, or no value if the variable is unset or empty. Examples are
-/// mn::environment and a look-up in a snapshot of the variables.
+/// Returns the value of a variable; no value if it is unset or empty. Examples are mn::environment and a look-up in a
+/// snapshot of the variables.
 using VariableLookup = std::function<std::optional<std::string>(const char* name)>;
 
 /// Returns the text of the innermost launcher's rank variable. The text may be malformed. Searches first for PMIx, then
@@ -54,15 +53,14 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 /// order.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
-/// The rank of a process among the processes that a launcher started together.
+/// The rank of a process among all processes that a launcher started together.
 struct JobRank {
   int rank = 0;          ///< from 0 to size − 1
-  int size = 1;          ///< processes
+  int size = 1;          ///< number of processes
   std::string job = {};  ///< equal for all processes of the job, and different for every other job; may be empty
 };
 
-/// The rank and the number of processes from the innermost launcher's variables. Ignores the variables of mnlaunch and
-/// torchrun.
+/// The rank and the number of processes from the innermost launcher's variables, without mnlaunch's and torchrun's.
 [[nodiscard]] std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup);
 
 /// The rank and the number of processes for a program without MPI. The first consistent pair of variables counts. The
@@ -79,8 +77,8 @@ struct JobRank {
 /// True in a task that srun has started. False in batch scripts and interactive shells of a Slurm allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// Sleeps two seconds. A rank calls this function before it exits with an error that rank 0 is to report, because
-/// launchers end all ranks at the first bad exit, and rank 0 may come to the error later.
+/// Sleeps two seconds. A rank calls this function before it exits with an error that rank 0 also reports: launchers end
+/// all ranks at the first bad exit, and rank 0 may come to the error later.
 void let_rank_zero_speak();
 
 /// Numbers the nodes, and returns the number of each rank's node. Ranks with equal keys are on the same node. Nodes are

@@ -24,8 +24,7 @@ namespace mn {
   return file;
 }
 
-/// True if the open file `file` is still the file at `path`, and nobody has replaced it. No value if the file system
-/// can't tell.
+/// True if `path` still leads to the open file `file`. No value if the file system can't tell.
 [[nodiscard]] inline std::optional<bool> is_file_at(const std::filesystem::path& path, const Fd& file) {
   struct stat own = {}, there = {};
   if (::fstat(file.get(), &own) != 0) return errno == ESTALE ? std::optional(false) : std::nullopt;

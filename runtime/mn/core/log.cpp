@@ -32,8 +32,7 @@ constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 std::atomic<bool> is_set_up{false};
 std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // made by the last init_log()
 
-/// The severity of a log record. The program's own Boost.Log records have no mn::Severity, so they count as
-/// information.
+/// The program's own Boost.Log records have no mn::Severity; they count as information.
 Severity severity_of(const logging::attribute_value_set& values) {
   const auto severity = values["Severity"].extract<Severity>();
   return severity ? *severity : Severity::kInfo;

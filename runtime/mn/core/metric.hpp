@@ -14,8 +14,8 @@ enum class Better : std::uint8_t {
 };
 
 /// Decides by the words in the last part of the metric's name. Lower values are better for losses (even "dice_loss"),
-/// errors, perplexities and the like. Higher values are better for accuracies, IoU, F1, BLEU and the like. No value if
-/// none of the words is known.
+/// errors, perplexities and the like; higher values for accuracies, IoU, F1, BLEU and the like. No value if none of the
+/// words is known.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn

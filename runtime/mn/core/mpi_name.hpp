@@ -1,5 +1,4 @@
-/// Names the implementation of MPI with which a source file is compiled. This needs MPI's headers, but not its
-/// libraries.
+/// Names the implementation of MPI with which a source file is compiled. Needs MPI's headers, but not its libraries.
 #pragma once
 
 #include <string>
@@ -8,7 +7,7 @@
 
 namespace mn {
 
-/// Returns the name and version of the MPI implementation, for example "Open MPI 4.1.4".
+/// The name and version, for example "Open MPI 4.1.4".
 [[nodiscard]] inline std::string mpi_of_build() {
 #if defined(OMPI_MAJOR_VERSION)
   const std::string numbers[] = {std::to_string(OMPI_MAJOR_VERSION), std::to_string(OMPI_MINOR_VERSION),

@@ -1,5 +1,4 @@
-// Source: the release notes of NCCL. The issue pytorch/pytorch#174338 also describes the fault of NCCL 2.29.2. The
-// issue NVIDIA/nccl#1136 also describes the fault on nodes with different CPUs.
+// Sources: NCCL's release notes; pytorch/pytorch#174338 (NCCL 2.29.2); NVIDIA/nccl#1136 (nodes of different CPUs).
 #include <mn/core/nccl_versions.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Boost.Program_options only writes the text of --help. The command line is split here, because each error must show
-// the option as written by the user, and the option's origin: the command line, or a file and line.
+// the option as the user wrote it, and its origin: the command line, or a file and line.
 
 #include <mn/core/options.hpp>
 
@@ -153,7 +153,7 @@ const Options::Condition* Options::unmet_condition(const Setting& given) const {
 
 void Options::check_effects(const std::vector<Setting>& given) const {
   std::vector<std::string> names;
-  std::string otherwise;  // of the first condition that does not hold; only options with an equal text are named
+  std::string otherwise;  // text of the first unmet condition; the error names only options with this text
   for (const Setting& setting : given) {
     const Condition* const unmet = unmet_condition(setting);
     if (unmet == nullptr || (!names.empty() && unmet->otherwise != otherwise)) continue;
@@ -225,8 +225,7 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
     known(name, quoted(name) + " in " + position);
     settings.push_back({name, std::string(trimmed(std::string_view(line).substr(equals + 1))), position + ": " + name});
   }
-  // Here reading has stopped before the end of FILE, for example because FILE is a folder, which can be opened but not
-  // read.
+  // Reading stops before the end of FILE if, for example, FILE is a folder, which can be opened but not read.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
   return settings;
 }

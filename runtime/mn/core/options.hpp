@@ -1,4 +1,4 @@
-/// The options of a job. A program declares each option once. It is then read from the command line and a file,
+/// The options of a job. A program declares each option once. Options are read from the command line and a file,
 /// checked, printed and written to a file.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// A set of options, each of which is bound to a variable. The variable's value at the time of add() is the default.
+/// A set of options, each with a variable. The variable's value at the time of add() is the option's default.
 ///
 /// An option is written as "--name value" or "--name=value". Names can't be abbreviated. --config FILE reads a file
 /// with lines "name = value". Lines that begin with # or ; are comments, and [sections] are ignored. A setting in the
@@ -38,7 +38,7 @@ class Options {
   /// the value.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});
-  /// Adds an option for a list of texts. Each --name adds one text to the list; an empty text adds nothing.
+  /// Adds an option for a list of texts. Each --name adds its text to the list; an empty text adds nothing.
   void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                 const std::string& help);
   /// Adds an option that is on or off. --name alone means on; only the next word "on" or "off" is its value.
@@ -51,15 +51,15 @@ class Options {
   /// other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
-  /// A condition without which an option has no effect.
+  /// If this condition does not hold, an option has no effect.
   struct Condition {
     std::string name;             ///< name of the option
     std::function<bool()> holds;  ///< true if the option has an effect with the present variables
     std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
   };
   /// Adds conditions that parse() tests after the checks. If the command line sets an option whose condition does not
-  /// hold, parse() throws a UsageError with the line "--NAME has no effect …". The line names all such options whose
-  /// `otherwise` is equal. The values 0, off and empty are always allowed. Settings in a file are allowed, too, because
+  /// hold, parse() throws a UsageError with the line "--NAME has no effect …", which names all such options with an
+  /// equal `otherwise`. The values 0, off and empty are always allowed. Settings in a file are allowed, too, because
   /// OUT/config.ini holds every option.
   void add_conditions(std::vector<Condition> conditions);
 
@@ -68,9 +68,9 @@ class Options {
   /// True if there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Sets the variables. Throws a UsageError that names the wrong option and its fault. If the option is unknown, the
-  /// error also names the nearest known option. Words that are neither options nor options' values are appended to
-  /// `words`; if `words` is null, such a word is an error.
+  /// Sets the variables. Throws a UsageError that names the wrong option and its fault, and for an unknown option the
+  /// nearest known option. Words that are neither options nor options' values are appended to `words`; if `words` is
+  /// null, such a word is an error.
   [[nodiscard]] Action parse(int argc, const char* const* argv, std::vector<std::string>* words = nullptr);
 
   /// The text of --help: the usage, and every option.
@@ -87,12 +87,12 @@ class Options {
     std::string name;
     std::string value_name;
     std::string help;
-    std::string bare;    // the value that --name alone stands for; empty: a value is required
-    std::string target;  // the option that this alias means; empty: not an alias
+    std::string bare;    // value that --name alone stands for; empty: --name needs a value
+    std::string target;  // the option that this alias means; empty: this is not an alias
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
-    std::function<std::vector<std::string>()> items = {};  // for a list: each item is a line of ini()
-    std::string initial = {};                              // the value before parse(), which is the default
+    std::function<std::vector<std::string>()> items = {};  // for a list: returns the items, each a line of ini()
+    std::string initial = {};                              // default: the value before parse()
   };
   struct Setting {
     std::string name;

@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// The first line of a file. No value if the file cannot be read or the line is empty.
+/// The first line of a file; no value if the file cannot be read or the line is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
   std::ifstream lines(file);
   std::string line;
@@ -31,7 +31,7 @@ namespace mn {
   return std::nullopt;
 }
 
-/// The number at the beginning of `text`. No value if `text` is missing or does not begin with a number.
+/// The number at the beginning of `text`; no value if there is none.
 [[nodiscard]] inline std::optional<std::int64_t> leading_number(const std::optional<std::string>& text) {
   std::int64_t number = 0;
   if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())

@@ -9,8 +9,7 @@
 
 namespace mn {
 
-/// Writes the text and flushes. Throws Error if standard output rejects the text, for example because the disk is full
-/// or the stream is closed.
+/// Writes the text and flushes. Throws Error if standard output is closed, or if its disk is full.
 inline void write_standard_output(std::string_view text) {
   std::cout << text << std::flush;
   if (!std::cout) throw Error(with_errno("cannot write standard output", errno));

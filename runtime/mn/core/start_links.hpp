@@ -1,7 +1,6 @@
-/// Connections between ranks. mnlaunch leaves the connections open for the started program. Until MPI is up, the death
-/// of a rank is noticed, because the rank's connections close. mnlaunch writes the list of connections into an
-/// environment variable. mn::StartWatch reads this variable, even if a script between mnlaunch and the program starts
-/// the program as a child.
+/// Connections between ranks, which mnlaunch leaves open for the started program. They close when a rank dies, so the
+/// death is noticed even before MPI is up. mnlaunch lists the connections in an environment variable. mn::StartWatch
+/// reads this variable, even if a script between mnlaunch and the program starts the program as a child.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ struct StartLink {
 };
 
 [[nodiscard]] std::string start_links_text(const std::vector<StartLink>& links);
-/// Parses the text of the environment variable, which start_links_text() has made. Empty if the text is malformed.
+/// Parses the text of start_links_text(). Empty if the text is malformed.
 [[nodiscard]] std::vector<StartLink> parse_start_links(const std::string& text);
 
 /// The inode of the socket `fd`; 0 if `fd` is not an open socket.

@@ -22,12 +22,10 @@ namespace mn {
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// Reads two hexadecimal digits for each byte. Empty if the number of digits is odd, or if a character is not a
-/// hexadecimal digit.
+/// Reads two hexadecimal digits for each byte. Empty if a digit is missing, or if a character is not such a digit.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
-/// Parses all of `text` as a decimal number of type T. No value if `text` has a character that is not part of the
-/// number, or if the number is outside T's range.
+/// Parses all of `text` as a decimal number of type T. No value for any other text, or if T can't hold the number.
 template <class T>
 [[nodiscard]] std::optional<T> parse_number(std::string_view text) {
   T number{};
@@ -38,8 +36,7 @@ template <class T>
 /// Writes a length of time for people, in at most two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
 
-/// Makes the text a single line. Replaces line ends and other control characters, which names of files may contain, by
-/// "?".
+/// Replaces line ends and other control characters, which names of files may contain, by "?".
 [[nodiscard]] std::string one_line(std::string_view text);
 
 /// The text up to its first line end. libtorch, for example, appends a stack trace to its error texts.

@@ -16,7 +16,7 @@ int run_tool(std::string_view name, const std::function<int()>& run) {
   const JobRank me = job_rank_of_environment(environment);
   const auto report = [&](const char* what) {
     const std::string who = me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "";
-    std::cerr << std::string(name) + ": " + who + one_line(what) + "\n";  // a single write: lines of ranks do not mix
+    std::cerr << std::string(name) + ": " + who + one_line(what) + "\n";  // one write: lines of ranks do not mix
   };
   try {
     return run();

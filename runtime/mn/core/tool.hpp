@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// Calls `run` and returns its exit status. If `run` throws, prints the error as a line that begins with `name` and
-/// returns the error's exit status. If all ranks have the error, only rank 0 prints it.
+/// Calls `run` and returns its exit status. If `run` throws, prints a line with `name` and the error, and returns the
+/// error's exit status. An error of all ranks is printed only by rank 0.
 [[nodiscard]] int run_tool(std::string_view name, const std::function<int()>& run);
 
 }  // namespace mn

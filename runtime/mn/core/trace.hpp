@@ -17,18 +17,18 @@ class Trace {
  public:
   /// The clock that measures the spans.
   using Clock = std::chrono::steady_clock;
-  /// The row of the picture in which a span is shown.
+  /// The row in which a viewer of the trace shows a span.
   enum class Lane : std::uint8_t {
     kCompute,        ///< forward, backward, update, and waiting for communication
-    kCommunication,  ///< collectives, on whichever thread
+    kCommunication,  ///< collectives, on any thread
     kData            ///< waiting for a minibatch
   };
   /// One span of time.
   struct Span {
-    const char* name;         ///< a literal
+    const char* name;         ///< a string literal
     Lane lane;                ///< the row in which the span is shown
-    Clock::time_point begin;  ///< when it began
-    Clock::time_point end;    ///< when it ended
+    Clock::time_point begin;  ///< when the span began
+    Clock::time_point end;    ///< when the span ended
     std::uint64_t bytes;      ///< bytes passed to collectives; 0 for other work
   };
 
@@ -46,7 +46,7 @@ class Trace {
     return std::exchange(spans_, {});
   }
 
-  /// Records a span, from the construction of the object to the destruction.
+  /// Records a span that begins with this object's construction and ends with its destruction.
   class Scope {
    public:
     /// If `trace` is null, nothing is recorded. `name` must be a string literal.

@@ -12,13 +12,11 @@ class Tree {
  public:
   explicit constexpr Tree(int arity) noexcept : arity_(arity) { assert(arity > 0); }
 
-  /// The parent of `node`, which must not be the root.
   [[nodiscard]] constexpr int parent_of(int node) const noexcept {
     assert(node > 0);
     return (node - 1) / arity_;
   }
 
-  /// The children of `node` in a tree with `nodes` nodes, ascending.
   [[nodiscard]] std::vector<int> children_of(int node, int nodes) const {
     std::vector<int> children;
     for (int child = arity_ * node + 1; child < std::min(arity_ * (node + 1) + 1, nodes); ++child) {

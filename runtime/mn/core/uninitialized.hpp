@@ -21,7 +21,7 @@ struct UninitializedAllocator : std::allocator<T> {
     using other = UninitializedAllocator<U>;
   };
   UninitializedAllocator() = default;
-  /// Makes an allocator from an allocator for a different type. Allocators have no state, so nothing is copied.
+  /// Converts from an allocator for a different type. Allocators have no state, so nothing is copied.
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 

@@ -11,9 +11,8 @@
 
 namespace mn {
 
-/// Watches a program's work, which is a sequence of parts with names. A part lasts until the next part begins, or until
-/// end(). If a part takes longer than `patience`, the watchdog's thread calls `on_late` with the part's name. Only the
-/// first late part causes a call.
+/// Watches work that is a sequence of named parts. A part lasts until the next part begins, or until end(). For the
+/// first part that takes longer than `patience`, the watchdog's thread calls `on_late` with the part's name.
 class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late)
@@ -55,7 +54,7 @@ class Watchdog {
   Clock::time_point until_ = Clock::time_point::max();
   std::string part_;
   bool stop_ = false;
-  std::thread thread_;  // last: uses all other members
+  std::thread thread_;  // the last member: the thread uses all others
 };
 
 }  // namespace mn

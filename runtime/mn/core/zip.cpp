@@ -1,5 +1,5 @@
-// Untrusted archives are read safely, because only piece() reads from the archive, and only part() takes bytes out of
-// what was read. Both functions check the bounds.
+// Archives are untrusted. Only piece() reads from the archive, only part() takes bytes out of what was read, and both
+// check the bounds.
 #include <mn/core/zip.hpp>
 
 #include <algorithm>
@@ -72,8 +72,8 @@ class ZipDirectoryReader {
     throw DataError(source_.name + " is cut off, or is not what " + what + ": it has no ZIP directory");
   }
 
-  /// Returns the directory that the ZIP64 end record describes, or `directory` if there is no ZIP64 end record.
-  /// `end_at` is the offset at which the ordinary end record begins and at which a ZIP64 locator ends.
+  /// Returns the directory that the ZIP64 end record describes, or `directory` if there is no such record. The ordinary
+  /// end record begins, and a ZIP64 locator ends, at the offset `end_at`.
   [[nodiscard]] Directory widened(const Directory& directory, std::uint64_t end_at) const {
     if (end_at < kZipLocatorBytes) return directory;
     const std::string locator = piece(end_at - kZipLocatorBytes, kZipLocatorBytes);
@@ -83,7 +83,7 @@ class ZipDirectoryReader {
     return {number<std::uint64_t>(end, 48), number<std::uint64_t>(end, 40), number<std::uint64_t>(end, 32)};
   }
 
-  /// Takes the directory's next entry from the beginning of `rest`, and returns the member that it describes.
+  /// Takes the directory's next entry from the beginning of `rest`, and returns its member.
   [[nodiscard]] ZipMember take_entry(std::string_view& rest) const {
     if (number<std::uint32_t>(rest, 0) != kZipEntry) damaged("its directory");
     const std::uint64_t name_bytes = number<std::uint16_t>(rest, 28), extra_bytes = number<std::uint16_t>(rest, 30),
@@ -110,8 +110,8 @@ class ZipDirectoryReader {
     return method == 0 ? ZipMember::Method::kStored : ZipMember::Method::kDeflated;
   }
 
-  /// Replaces each of `numbers` that was too large for the directory's entry by its value in the ZIP64 field. This
-  /// field lies in `extra` and has only the values of these large numbers, in the order of `numbers`.
+  /// Replaces each of `numbers` that was too large for the directory's entry by its value in the ZIP64 field. The field
+  /// lies in `extra` and has only the values of these numbers, in the order of `numbers`.
   void widen(std::string_view extra, std::initializer_list<std::uint64_t*> numbers) const {
     std::string_view large;
     while (extra.size() >= 4) {

@@ -1,8 +1,8 @@
 /// Reads the directory of a ZIP archive that lies in memory or in a file.
 ///
 /// An archive has all members (files), each after a header, then a directory of all members, then an end record with
-/// the directory's offset. Numbers are little endian. If all bits of a number's field are ones, the number is too large
-/// for the field, and stands in the ZIP64 field of the directory's entry or in the ZIP64 end record.
+/// the directory's offset. Numbers are little endian. If all bits of a number are ones, the number is too large for its
+/// field, and stands in the ZIP64 field of the directory's entry or in the ZIP64 end record.
 /// Invariant: offsets and lengths come from an untrusted archive, so every read is checked against the bounds.
 /// Source: PKWARE's APPNOTE.TXT 6.3, with ZIP64.
 #pragma once
@@ -32,12 +32,12 @@ struct ZipMember {
 };
 
 /// The members of the ZIP archive in the bytes `archive`, in the directory's order. If the bytes are damaged, truncated
-/// or no archive, throws a DataError of one line, which begins with the name `source`. For bytes that are no archive
+/// or not an archive, throws a one-line DataError that begins with the name `source`. For bytes that are not an archive
 /// the error also names `writer`, the program that writes archives.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(std::string_view archive, const std::string& source,
                                                         std::string_view writer);
 /// Like the function above, for an archive in a file, of which it reads only the directory and the members' headers.
-/// The text of a DataError begins with the file's path. Throws also the errors of File.
+/// The DataError begins with the file's path. Also throws the errors of File.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(const File& file, std::string_view writer);
 
 }  // namespace mn

@@ -9,16 +9,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{2};  ///< pause after the first round over all targets; it doubles after each round
+constexpr milliseconds kFirstPause{2};  ///< pause after the first round over all targets; doubles after each round
 constexpr milliseconds kLongestPause{50};
-constexpr milliseconds kHeadStart{150};  ///< time before the next target is tried beside an attempt under way
+constexpr milliseconds kHeadStart{150};  ///< time of an attempt before the next target is tried beside it
 constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// True if the failure `why` is usual for a call that comes too early. In this case the peer does not listen yet, or
-/// its queue of callers is full, or the mnlaunch of a different job listens on the port and has no process with the
-/// called number.
+/// True if `why` is a usual failure of a call that comes too early: the peer does not listen yet, or its queue of
+/// callers is full, or another job's mnlaunch listens on the port and has no process with the called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
          why == kOtherEndClosed;
@@ -43,11 +42,11 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  // If all attempts so far have failed, the next attempt begins at once, because no earlier attempt needs a head start.
+  // If all attempts so far have failed, the next attempt begins at once.
   if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;
   if (now < next_) return;
-  // The peer's addresses are looked up only now, because a name server may be slow, and most peers call this process
-  // before it must call them. After a look-up has found addresses, there is no further one.
+  // The peer's addresses are looked up only now, because a name server may be slow, and because most peers call this
+  // process first. After addresses were found, they are not looked up again.
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {
     failure_ = "its name leads to no address";
@@ -103,8 +102,7 @@ std::unique_ptr<Channel> Caller::take_verified() {
   const auto found = std::ranges::find_if(attempts_, verified);
   if (found == attempts_.end()) return nullptr;
   auto channel = std::move(found->channel);
-  // All other attempts are ended, because the peer has answered this call, and a second connection would confuse the
-  // peer.
+  // The peer has answered this call. A second connection would confuse the peer, so all other attempts end.
   attempts_.clear();
   return channel;
 }

@@ -1,7 +1,6 @@
 /// Calls a peer at all possible endpoints (addresses), in turn and repeatedly, until an answer proves that the peer has
-/// the job's key. Therefore a peer that comes late, a stranger on the port, or a network that loses packets only costs
-/// time. If no answer has proved the key for two seconds, every second call uses the weak key (explained in
-/// greeting.hpp).
+/// the job's key. A peer that comes late, a stranger on the port, or a network that loses packets only costs time. If
+/// no answer has proved the key for two seconds, every second call uses the weak key (greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -18,21 +17,19 @@ namespace mn {
 
 class Caller {
  public:
-  /// This object calls find_targets() to get the peer's endpoints, until the result is not empty. `keys` must outlive
-  /// this object.
+  /// This object calls find_targets() until it returns endpoints. `keys` must outlive this object.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
   /// Begins the attempts to connect whose time has come, and ends attempts that take too long.
   void step(Deadline now);
   /// The time at which step() must be called next.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// True if processes of different users listen on all socket names of the node's leader. The leader then can't
-  /// listen, and reports the failure itself.
+  /// True if another user's processes listen on all socket names of the node's leader. The leader then can't listen,
+  /// and reports the failure itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The channels of the attempts under way. Wait for them with poll(2), and then call their progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
-  /// Returns a channel whose peer has proved the key, and ends all other attempts. Null if there is no such channel
-  /// yet.
+  /// Returns a channel whose peer has proved the key, and ends all other attempts. Null if there is none yet.
   [[nodiscard]] std::unique_ptr<Channel> take_verified();
   void give_up() { attempts_.clear(); }
   /// The reason why the last attempt failed. Empty if no attempt has failed, or if no process listens yet.

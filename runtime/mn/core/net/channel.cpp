@@ -38,8 +38,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
-    // The caller sends first. If a stranger listens on the port, the stranger learns only the two process numbers and a
-    // nonce.
+    // The caller sends first. A stranger that listens on the port learns only the two process numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -49,12 +48,12 @@ void Channel::progress() {
 
 void Channel::read_socket() {
   char piece[1 << 16];
-  // The loop stops after kMaxPieces reads, even if the peer sends without end.
+  // Stops after kMaxPieces reads, even if the peer sends without end.
   constexpr int kMaxPieces = 64;
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
-    assert(is_open || in_.size() <= kNumberBytes + kMaxGreetingBytes);  // (3)
-    // Invariant 3: during the greeting, this end reads at most one part of the greeting.
+    assert(is_open || in_.size() <= kNumberBytes + kMaxGreetingBytes);
+    // This end reads at most one part of the greeting at a time (invariant 3 of channel.hpp).
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
     if (room == 0) return;  // bytes that the peer sends out of turn stay in the kernel
     const ssize_t got = recv(socket_.get(), piece, room, 0);
@@ -63,20 +62,18 @@ void Channel::read_socket() {
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
-    // A peer with a proved key counts as arrived, even if the peer closes the connection at once. Therefore nothing
-    // more is read here.
+    // A peer with a proved key counts as arrived, even if it closes the connection at once, so nothing more is read.
     if (state_ == State::kVerified) return;
   }
 }
 
 void Channel::parse() {
   std::string_view rest = in_;
-  // In the states kCalled and kVerified, answer() or open() must be called before more is parsed. Until then later
-  // bytes stay in `in_`.
+  // In the states kCalled and kVerified, answer() or open() must come first. Until then later bytes stay in `in_`.
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
-    // Invariant 3: the length is checked before memory is reserved for the message.
+    // The length is checked before memory is reserved for the message (invariant 3 of channel.hpp).
     if (length > (is_open ? kMaxMessageBytes : kMaxGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
@@ -95,7 +92,6 @@ void Channel::take_greeting(std::string_view part) {
   if (auto* caller = std::get_if<CallerGreeting>(&greeting_)) {
     try {
       caller->check_answer(part, *keys_);
-      // The listener has proved the key. Later open() sends the caller's own proof.
       state_ = State::kVerified;
     } catch (const CommError& error) {
       close(error.what());
@@ -132,12 +128,12 @@ void Channel::open() {
   if (const auto* caller = std::get_if<CallerGreeting>(&greeting_)) queue(caller->proof());
   session_ = std::visit([](const Greeting& greeting) { return greeting.session_key(); }, greeting_);
   state_ = State::kOpen;
-  // Messages may have arrived together with the last part of the greeting, so they are parsed now.
+  // Messages may have arrived together with the last part of the greeting.
   parse();
 }
 
 void Channel::close(const std::string& why) {
-  // Invariant 2: messages that have arrived stay in received_ and can still be read.
+  // Messages that have arrived stay in received_ and can still be read (invariant 2 of channel.hpp).
   state_ = State::kClosed;
   why_ = why;
   socket_.reset();
@@ -157,9 +153,9 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 }
 
 void Channel::take_message(std::string_view message, std::string_view code) {
-  assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);  // (3)
-  // Invariant 1: the code covers the message's direction and number, so nobody can send a recorded message again, or
-  // back to its sender.
+  assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);
+  // The code covers the message's direction and number, so nobody can send a recorded message again, or back to its
+  // sender (invariant 1 of channel.hpp).
   if (!is_same_code(message_code(is_caller() ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);
   ++taken_;
@@ -190,8 +186,8 @@ bool Channel::flush() {
     const ssize_t sent = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    // The other end has closed the connection, and the output is dropped. Later reads give the last messages, and then
-    // the reason.
+    // On an error the output is dropped, because the other end has closed the connection. Later reads give the last
+    // messages, and then the reason.
     done = sent < 0 ? out_.size() : done + static_cast<std::size_t>(sent);
   }
   out_.erase(0, done);

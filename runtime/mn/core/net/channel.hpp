@@ -21,7 +21,7 @@
 namespace mn {
 
 inline constexpr std::size_t kMaxMessageBytes = 16 << 20;
-/// The text of why() after the other end has closed the connection.
+/// The text of why() if the other end has closed the connection.
 inline constexpr const char* kOtherEndClosed = "it ended";
 
 class Channel {
@@ -37,7 +37,6 @@ class Channel {
 
   /// Makes the caller's end of a connection that is being established. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
-  /// Makes the listener's end of a connection.
   explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -46,7 +45,7 @@ class Channel {
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// The events for which the owner must wait with poll(2).
+  /// The events for which to wait with poll(2).
   [[nodiscard]] short wanted_events() const noexcept;
   /// Reads and writes as far as the socket is ready. Call progress() after any event of poll(2).
   void progress();
@@ -58,8 +57,7 @@ class Channel {
 
   /// Queues a message, which progress() or flush() then sends. Only for open channels.
   void send(std::string_view message);
-  /// Returns the next received message, in the order in which the other end sent the messages. No value if no message
-  /// is complete.
+  /// Returns the next message, in the order of sending; no value if no message is complete.
   [[nodiscard]] std::optional<std::string> receive();
   /// Sends as much of the queued messages as the socket accepts. True if all of them are sent.
   bool flush();
@@ -70,7 +68,6 @@ class Channel {
  private:
   [[nodiscard]] bool is_caller() const noexcept { return std::holds_alternative<CallerGreeting>(greeting_); }
   void read_socket();
-  /// Takes complete messages from `in_`.
   void parse();
   void take_greeting(std::string_view part);
   void take_message(std::string_view message, std::string_view code);

@@ -21,7 +21,7 @@ Key weak_key_of(const Keys& keys) {
 }  // namespace
 
 std::string Greeting::proof() const {
-  assert(!answer_.empty());  // invariant 3: the answer was made or checked
+  assert(!answer_.empty());  // the answer was made or checked
   return code_of(key_, {"proof", call_, answer_});
 }
 
@@ -38,8 +38,7 @@ CallerGreeting::CallerGreeting(Call call) {
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mn, or is of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
-  // The code can be checked only with the key, and the key comes from accept(). Therefore accept() must take bytes that
-  // are not verified yet.
+  // The code is checked with the key that accept() returns. Therefore accept() gets unverified bytes.
   key_ = is_weak_ ? weak_key_of(keys) : keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
     throw CommError("it is not of this job");

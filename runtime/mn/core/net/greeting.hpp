@@ -21,8 +21,8 @@
 
 namespace mn {
 
-/// Tells which process calls which process. A call from node to node has the numbers of the nodes. A call between two
-/// ranks of one node has the numbers of the ranks.
+/// The caller and the called process. A call from node to node has the numbers of the nodes; a call between two ranks
+/// of a node has the numbers of the ranks.
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -31,12 +31,11 @@ struct Call {
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
-/// The data that both sides of a greeting have.
 class Greeting {
  public:
-  /// The caller's proof that it has the key. Call proof() after the answer is made or checked.
+  /// The caller's proof that it has the key. Call it after the answer is made or checked.
   [[nodiscard]] std::string proof() const;
-  /// The key with which messages are signed. Call session_key() after the answer is made or checked.
+  /// The key with which messages are signed. Call it after the answer is made or checked.
   [[nodiscard]] Key session_key() const;
 
  protected:
@@ -60,7 +59,7 @@ class CallerGreeting : public Greeting {
 /// The listener's side of a greeting. Call each function once, in the order of the declarations.
 class ListenerGreeting : public Greeting {
  public:
-  /// Reads a caller's bytes. No value if the bytes are not a call.
+  /// Reads a caller's bytes; no value if they are not a call.
   [[nodiscard]] std::optional<Call> read_call(std::string_view call);
   [[nodiscard]] std::string answer(Keys& keys);
   [[nodiscard]] bool is_proof(std::string_view proof) const { return is_same_code(this->proof(), proof); }

@@ -65,8 +65,8 @@ bool is_virtual_bridge(const std::string& name) {
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// True if the interface is up and has an address that other hosts can use. Loopback addresses and link-local addresses
-/// (for example fe80::1) do not count.
+/// True if the interface is up and has an address that other hosts can use: neither a loopback address nor a link-local
+/// address (for example fe80::1).
 bool is_up_beyond_its_link(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
     return false;

@@ -9,24 +9,23 @@ namespace mn {
 struct Interface {
   std::string name;
   std::string address;      ///< numeric IPv4 or IPv6
-  std::string subnet;       ///< 10.0.0.0/24, 2001:db8::/64
+  std::string subnet;       ///< for example 10.0.0.0/24 or 2001:db8::/64
   bool is_virtual = false;  ///< a bridge of containers or virtual machines, without a route to other hosts
 };
 
-/// The interfaces that are up, in the kernel's order, with one entry for each address. Loopback addresses and
-/// link-local addresses (for example fe80::1) are left out. Empty if the kernel reports no list.
+/// The interfaces that are up, in the kernel's order, with one entry for each address. Loopback and link-local
+/// addresses (for example fe80::1) are left out. Empty if the kernel reports no list.
 [[nodiscard]] std::vector<Interface> interfaces_of_this_host();
 
 /// The interfaces with a route to other hosts. Virtual interfaces are left out. IPv4 addresses come first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
-/// The addresses to which this host resolves its own name, IPv4 first. Empty if this takes over two seconds. A process
-/// resolves the name only once.
+/// The addresses to which this host resolves its own name, IPv4 first. Empty if this takes over two seconds. Resolved
+/// only once in a process.
 [[nodiscard]] const std::vector<std::string>& addresses_of_own_name();
 
-/// The address at which other hosts reach this host. The result is the first address in `resolved` that an interface
-/// has. If no interface has any of these addresses, returns the first interface's address, or 127.0.0.1 if there is no
-/// interface.
+/// The address at which other hosts reach this host: the first address in `resolved` that an interface has, else the
+/// first interface's address, or 127.0.0.1 if there is no interface.
 [[nodiscard]] std::string own_address(const std::vector<Interface>& interfaces,
                                       const std::vector<std::string>& resolved);
 
@@ -37,8 +36,7 @@ struct Interface {
 /// True if `name` is the host's name or address, or resolves to the host's address within two seconds.
 [[nodiscard]] bool is_own_host(const std::string& name);
 
-/// The addresses of all interfaces. The addresses to which this host's name resolves come first, the addresses of
-/// virtual interfaces last.
+/// The addresses of all interfaces: first those to which this host's name resolves, last those of virtual interfaces.
 [[nodiscard]] std::vector<std::string> local_addresses();
 
 }  // namespace mn

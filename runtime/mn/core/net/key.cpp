@@ -87,7 +87,7 @@ std::optional<Key> common_key(const KeyPair& own, const Key& theirs) {
   Key point;
   if (crypto_scalarmult(point.data(), own.secret.data(), theirs.data()) != 0) return std::nullopt;
   const auto text = [](const Key& key) { return std::string(reinterpret_cast<const char*>(key.data()), key.size()); };
-  // Both ends put the two open halves in the same order; therefore both derive the same key.
+  // Both ends put the two open halves in the same order, so both derive the same key.
   return derive_key(point, {"common key", text(std::min(own.open, theirs)), text(std::max(own.open, theirs))});
 }
 

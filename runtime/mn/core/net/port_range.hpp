@@ -11,8 +11,7 @@ struct PortRange {
   int first;
   int last;  ///< last port that belongs to the range
 
-  /// Returns a port of the range. `hash` modulo the range's length is the position of a port, and the result lies
-  /// `further` ports after this one. After the last port the count continues with the first.
+  /// Returns the port at index (hash + further) modulo the range's length.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
     assert(first <= last && further >= 0);
     const auto count = static_cast<std::uint64_t>(last - first + 1);
@@ -25,9 +24,9 @@ struct PortRange {
   return std::to_string(range.first) + "-" + std::to_string(range.last);
 }
 
-/// The port ranges that are used by default. The first range lies below Linux's default range for outgoing connections
-/// (32768-60999); therefore outgoing connections do not take ports of the first range. The second range is for hosts
-/// whose processes use all ports of the first range.
+/// The default ranges. The first range lies below Linux's default range for outgoing connections (32768-60999), so
+/// these connections do not take its ports. The second range is for hosts whose processes use all ports of the first
+/// range.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
 }  // namespace mn

@@ -45,15 +45,15 @@ std::vector<std::string> numeric_addresses(const std::string& host, int flags = 
 Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
-  // If the port is given, it may be reused while connections of its last owner are still closing. If the kernel chooses
-  // the port, reuse is off, because two processes might get the same port and would notice this only in listen().
+  // A given port may be reused while connections of its last owner are still closing. If the kernel chooses the port,
+  // reuse is off, because two processes might get the same port and would notice this only in listen().
   const int reuse = is_named ? 1 : 0;
   return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
          bind(listener.get(), address, length) == 0;
 }
 
-/// Binds an IPv6 socket to the port; it accepts IPv4, too. On a host without IPv6, and for Reach::kThisHost, binds an
-/// IPv4 socket. False if this fails.
+/// Binds an IPv6 socket to the port; it accepts IPv4, too. Without IPv6, and for Reach::kThisHost, binds an IPv4
+/// socket.
 bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   if (reach == Reach::kAllHosts) {
     const int off = 0;
@@ -74,8 +74,7 @@ bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   return bind_to(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address, port != 0);
 }
 
-/// Writes the abstract socket name that `address` ("@NAME") stands for into the socket address `to`. Returns the length
-/// of the socket address.
+/// Writes the abstract socket name of `address` ("@NAME") to `to`. Returns the length of the socket address.
 socklen_t fill_name(sockaddr_un& to, const std::string& address) {
   to.sun_family = AF_UNIX;
   const std::size_t length = std::min(address.size(), sizeof to.sun_path);
@@ -93,8 +92,8 @@ bool ready(int fd, short events, Deadline deadline) {
   return result > 0;
 }
 
-/// Calls move() with the rest of `bytes` again and again, until all bytes are moved. move() returns the number of bytes
-/// sent or received, or -1. False after an error, or at the deadline.
+/// Calls move() with the rest of `bytes` until all bytes are moved. move() returns the number of bytes sent or
+/// received, or -1. False after an error, or at the deadline.
 template <class Byte, class Move>
 bool move_until(const Fd& socket, short events, std::span<Byte> bytes, Deadline deadline, const Move& move) {
   while (!bytes.empty()) {
@@ -159,8 +158,8 @@ Fd accept_waiting(const Fd& listener) {
   if (connection) {
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // has no effect on a Unix socket
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-    // The process has no free file descriptor, so the connection stays in the listener's queue. Without this pause,
-    // poll(2) on the listener would return at once, again and again.
+    // No file descriptor is free, so the connection stays in the listener's queue. Without this pause, poll(2) on the
+    // listener would return at once, again and again.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return connection;
@@ -233,8 +232,7 @@ bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadli
 
 std::vector<std::string> addresses_of(const std::string& host, Deadline deadline) {
   if (auto numeric = numeric_addresses(host, AI_NUMERICHOST); !numeric.empty()) return numeric;
-  // getaddrinfo() has no time-out; therefore the call runs on a separate thread. If the thread hangs, the thread ends
-  // with the process.
+  // getaddrinfo() has no time-out, so it runs on a separate thread. If this thread hangs, it ends with the process.
   auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
   auto addresses = answer->get_future();
   std::thread([answer, host] { answer->set_value(numeric_addresses(host)); }).detach();

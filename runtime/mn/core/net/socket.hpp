@@ -1,5 +1,5 @@
-/// Sockets that never block and that close on exec. They are TCP sockets or, between processes of one node, Unix
-/// sockets with names in Linux's abstract space (unix(7)), which leave no file.
+/// Sockets that never block and that close on exec: TCP sockets or, between processes of one node, Unix sockets with
+/// names in Linux's abstract space (unix(7)), which leave no file.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,17 @@ struct Endpoint {
 };
 [[nodiscard]] std::string to_text(const Endpoint& endpoint);
 
-/// Tells from which hosts a listener accepts connections.
 enum class Reach { kAllHosts, kThisHost };
 
-/// These functions listen on a TCP port (0 means any free port) or on a socket name. They return an empty Fd if the
-/// port or name is taken, and throw CommError for all other errors.
+/// Listen on a TCP port (0 means any free port) or on a socket name. Return an empty Fd if the port or name is taken,
+/// and throw CommError for all other errors.
 [[nodiscard]] Fd listen_on_port(std::uint16_t port, Reach reach = Reach::kAllHosts);
 [[nodiscard]] Fd listen_on_name(const std::string& name);
 
 /// The TCP port of the listener. Throws CommError if the system fails.
 [[nodiscard]] std::uint16_t port_of(const Fd& listener);
 
-/// Accepts the next waiting connection. Returns an empty Fd if no connection waits, and also, after 10 ms, if the
-/// process has no free file descriptor.
+/// Accepts the next waiting connection. Empty if no connection waits or, after 10 ms, if no file descriptor is free.
 [[nodiscard]] Fd accept_waiting(const Fd& listener);
 
 /// Begins a connection and does not wait. Once the socket is writable, connection_error() gives the result. If the

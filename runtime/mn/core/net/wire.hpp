@@ -14,7 +14,6 @@ inline void append_number(std::string& bytes, std::uint32_t number) {
   for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift & 0xffU);
 }
 
-/// The number at the beginning of `bytes`, which has at least kNumberBytes.
 [[nodiscard]] inline std::uint32_t number_in(std::string_view bytes) {
   assert(bytes.size() >= kNumberBytes);
   std::uint32_t number = 0;
