@@ -27,7 +27,7 @@ AutocastScope::AutocastScope(const AutocastSettings& settings) : before_(Autocas
 }
 
 AutocastScope::~AutocastScope() {
-  // While scopes are open, autocast keeps 16-bit copies of the weights. When the outermost scope ends, these copies are
+  // Autocast keeps 16-bit copies of the weights while scopes are open. After the outermost scope the copies are
   // dropped, because the next update changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   before_.set();

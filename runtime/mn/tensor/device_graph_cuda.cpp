@@ -13,7 +13,7 @@
 namespace mn {
 namespace {
 
-/// Ends a recording after an error, to make the device usable again. Further errors are ignored.
+/// Ends a recording after an error, to make the device usable again.
 void end_quietly(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
@@ -21,9 +21,9 @@ void end_quietly(at::cuda::CUDAGraph& graph) {
   }
 }
 
-/// Returns the stream on which all graphs of a device are recorded. The stream exists as long as the process. A stream
-/// of libtorch's pool would not do, because another thread, such as a loader's, may use the same stream, and the graph
-/// would then hold the work of that thread.
+/// Returns the stream on which all graphs of a device are recorded. The stream exists as long as the process. It is not
+/// a stream of libtorch's pool, because another thread, such as a loader's, may use the same stream of the pool; the
+/// graph would then hold the work of that thread.
 c10::cuda::CUDAStream capture_stream(c10::DeviceIndex device) {
   static auto& streams = *new std::map<c10::DeviceIndex, cudaStream_t>;
   const auto [found, is_new] = streams.try_emplace(device);
@@ -47,11 +47,10 @@ bool DeviceGraph::has_room(Device device) {
   const auto& allocated = stats.allocated_bytes[kAll];
   std::size_t free = 0, total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  // Before the recording the allocator gives the memory that it keeps for reuse back. Therefore this memory counts as
-  // free.
+  // Before a recording the allocator returns the memory that it keeps for reuse, so this memory counts as free.
   const double room =
       static_cast<double>(free) + static_cast<double>(stats.reserved_bytes[kAll].current - allocated.current);
-  constexpr double kMargin = 1.1;  // for fragments
+  constexpr double kMargin = 1.1;  // room for fragmentation
   return room >= 2 * kMargin * static_cast<double>(allocated.peak - allocated.current);
 }
 
@@ -59,10 +58,10 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);
   c10::cuda::device_synchronize();
-  c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need memory that libtorch keeps for reuse
+  c10::cuda::CUDACachingAllocator::emptyCache();  // returns the memory that libtorch keeps for reuse
   const c10::cuda::CUDAStream stream = capture_stream(where.index());
   const c10::cuda::CUDAStreamGuard on_stream(stream);
-  // Meanwhile another thread, for instance a loader's, may make CUDA calls. A stricter mode would forbid these calls.
+  // Other threads, for instance a loader's, may make CUDA calls meanwhile. A stricter mode would forbid these calls.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     work();
@@ -72,8 +71,8 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   }
   recorded_->graph.capture_end();
   // capture_begin() has enqueued a reset of the random numbers' position on this stream, and each launch sets the
-  // position on its own stream. If a second process shares the GPU, the reset might come after a launch has set the
-  // position, so the constructor waits for the reset here.
+  // position on its own stream. If a second process shares the GPU, the reset might come after a launch, so the
+  // constructor waits for the reset.
   stream.synchronize();
 }
 

@@ -10,7 +10,6 @@
 namespace mn {
 namespace {
 
-/// Makes an event that records the time.
 c10::Event timed_event(Device device) {
   return {current_stream(device).device_type(), c10::EventFlag::BACKEND_DEFAULT};
 }
@@ -21,8 +20,7 @@ std::unique_ptr<c10::Event> recorded_now(Device device) {
   return event;
 }
 
-/// Returns the seconds between two events that the device has reached. c10::Event::elapsedTime() is not used, because
-/// it would first query both events, and queries take time.
+/// c10::Event::elapsedTime() would first query both events, and queries take time.
 double seconds_between(const c10::Event& begin, const c10::Event& end) {
   const c10::impl::VirtualGuardImpl device(end.device_type());
   return device.elapsedTime(begin.eventId(), end.eventId(), end.device_index()) * 1e-3;
@@ -48,7 +46,7 @@ void DeviceTimer::begin() {
   if (ended_ >= spans_.size() && spans_.size() < kSpans) {
     spans_.emplace_back(timed_event(device_), timed_event(device_));
   }
-  assert(!spans_.empty() && spans_.size() <= kSpans);  // invariant 2: at most kSpans are kept
+  assert(!spans_.empty() && spans_.size() <= kSpans);  // at most kSpans are kept
   spans_[ended_ % spans_.size()].first.record(current_stream(device_));
   is_open_ = true;
 }
@@ -67,8 +65,7 @@ double DeviceTimer::seconds() {
     if (i == 1) end.synchronize();  // the newest span ends last, so all older spans have ended
     sum += seconds_between(begin, end);
   }
-  // Invariant 2: newer spans may have overwritten older spans. Therefore the sum counts each ended span with the mean
-  // of the spans that are kept.
+  // Newer spans may have overwritten older spans. Therefore each ended span counts with the mean of the kept spans.
   if (kept > 0) seconds_ += sum * static_cast<double>(ended_) / static_cast<double>(kept);
   if (is_open_) std::swap(spans_[0], spans_[ended_ % spans_.size()]);
   ended_ = 0;

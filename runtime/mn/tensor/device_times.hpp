@@ -22,16 +22,14 @@
 
 namespace mn {
 
-/// A point in time. On the CPU it is a time of the host; on a device it is a position in the device's sequence of work.
-/// Making a Moment does not wait for the device.
+/// A point in time: on the CPU a time of the host, on a device a position in the device's sequence of work. Making a
+/// Moment does not wait for the device.
 class Moment {
  public:
   Moment() = default;
-  /// Returns the present time. On a device, the moment comes when the present work of the device's current stream has
-  /// ended.
+  /// Returns the present time. On a device, this is the end of the present work of the device's current stream.
   [[nodiscard]] static Moment now(Device device);
-  /// Returns the seconds from `earlier`, a moment of the same device, to this moment. Waits until the device has
-  /// reached this moment.
+  /// Returns the seconds from `earlier`, a moment of the same device. Waits until the device has reached this moment.
   [[nodiscard]] double seconds_since(const Moment& earlier) const;
 
  private:
@@ -45,11 +43,11 @@ class DeviceTimer {
   static constexpr std::size_t kSpans = 1024;  ///< spans kept between two reads
 
   explicit DeviceTimer(Device device) : device_(device) {}
-  /// Begins a span. If an earlier span has begun and not ended, the earlier span is dropped.
+  /// Begins a span. Drops an earlier span that has not ended.
   void begin();
-  /// Ends the span that begin() began. Does nothing if no span has begun.
+  /// Does nothing if no span has begun.
   void end();
-  /// Returns the seconds of all ended spans together. Waits until the device has reached the end of the last span.
+  /// The seconds of all ended spans together. Waits until the device has reached the end of the last span.
   [[nodiscard]] double seconds();
 
  private:
@@ -57,20 +55,19 @@ class DeviceTimer {
 
   Device device_;
   std::vector<Span> spans_;  // a ring: new spans replace the oldest ones
-  std::uint64_t ended_ = 0;  // spans since the last read; modulo the ring's size, the next span
+  std::uint64_t ended_ = 0;  // number of spans since the last read; modulo the ring's size, the index of the next span
   bool is_open_ = false;     // the next span has begun
-  double seconds_ = 0;       // of all spans that the last read counted
+  double seconds_ = 0;       // sum over all spans up to the last read
 };
 
-/// Records how long pieces of work take, and adds them to a trace. On a device, the work of the current stream is
-/// measured; on the CPU, the work of the host. Any thread may use a TracedWork.
+/// Records how long pieces of work take, and adds them to a trace. On a device, measures the work of the current
+/// stream, on the CPU the work of the host. Any thread may use a TracedWork.
 class TracedWork {
  public:
   /// If `trace` is null, nothing is recorded.
   explicit TracedWork(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
 
-  /// While a Scope lives, the work that is done or enqueued belongs to one span of the trace, called `name`. `name`
-  /// must be a string literal.
+  /// While a Scope lives, work that is done or enqueued belongs to a span of the trace called `name` (a literal).
   class Scope {
    public:
     Scope(TracedWork& work, Device device, const char* name, Trace::Lane lane);
@@ -87,8 +84,7 @@ class TracedWork {
   };
 
   /// Waits for the current stream, and moves all finished spans to the trace. Events do not tell the time on the host's
-  /// clock. Therefore the end of the stream's work counts as the present time, and the times of all events are computed
-  /// back from it.
+  /// clock, so the end of the stream's work counts as the present time, from which all times are computed.
   void settle(Device device);
 
  private:

@@ -23,20 +23,19 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kGroupAlignment = 64;
-constexpr std::int64_t kVectorBytes = 16;  // of a device's widest loads
-constexpr std::size_t kOwnTensors = 2;     // the buffer's references to one storage: view and message
+constexpr std::int64_t kVectorBytes = 16;  // bytes of a device's widest loads
+constexpr std::size_t kOwnTensors = 2;     // the buffer refers to a storage by two tensors: view and message
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
-/// Returns the strides of a parameter's view: the strides of the parameter, or contiguous strides if the parameter's
-/// memory has gaps.
+/// The strides of the parameter, or contiguous strides if the parameter's memory has gaps.
 std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
 }
 
-/// Makes a tensor on memory that the tensor does not own. The device is passed, because otherwise libtorch asks CUDA
-/// for the device of `data`. CUDA would not know it for an empty tensor at the end of the memory.
+/// Makes a tensor that does not own its memory. The device is given, because libtorch would ask CUDA for it, and CUDA
+/// does not know the address of an empty tensor at the end of the memory.
 at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                      c10::Device device) {
   return at::for_blob(data, sizes)
@@ -46,23 +45,20 @@ at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef str
       .make_tensor();
 }
 
-/// Returns a tensor of one dimension on the memory of `view`, with the elements in memory order.
 at::Tensor flattened(const at::Tensor& view) {
-  // Autograd is off here, because it would make the result hold a reference to `view`. let_go() counts references, and
-  // every view would look as if the program held it.
+  // With autograd the result would hold a reference to `view`, and let_go() would count it as a tensor of the program.
   const at::AutoDispatchBelowADInplaceOrView no_base;
   return view.as_strided({view.numel()}, {1});
 }
 
-/// Returns the dtype of the tail: the numbers that travel behind the gradients in the buffer. These numbers scale
-/// gradients, and must be as precise as the most precise gradient.
+/// The dtype of the tail: numbers that follow the gradients in the buffer. They scale gradients, and must be as precise
+/// as the most precise gradient.
 at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
   const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
   return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
 }
 
-/// The indices of the parameters of each dtype. The bool in a key is true for the dtype of the tail (the numbers behind
-/// the gradients); therefore the group of this dtype is the last one.
+/// The indices of the parameters of each dtype. The bool is true for the dtype of the tail, so this group is the last.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
 Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
@@ -71,7 +67,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
   const at::ScalarType last = tail_dtype(parameters);
-  groups[{true, last}];  // the tail needs a group even if no parameter has its dtype
+  groups[{true, last}];  // makes the group, even if no parameter has the tail's dtype
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
     groups[{dtype == last, dtype}].push_back(i);
@@ -105,8 +101,8 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
   is_sent_.assign(messages_.size(), true);
 }
 
-/// Adds memory for all parameters of one dtype. On the CPU the memory is at `host`; on a device it is new, and NCCL may
-/// have registered it. Returns the memory's address.
+/// Adds memory for all parameters of one dtype, and returns its address: `host` on the CPU; on a device new memory,
+/// which NCCL may have registered.
 std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host, Communicator& comm) {
   const auto options = at::TensorOptions(dtype).device(device_);
   DeviceCollectives* const device = device_.is_cpu() || count == 0 ? nullptr : comm.device_collectives();
@@ -122,21 +118,20 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
-/// Returns the number of elements between the beginning of the parameter's memory and the beginning of the next tensor.
+/// The number of elements from the beginning of the parameter's memory to the beginning of the next tensor.
 std::int64_t FlatBuffer::room_for(const at::Tensor& parameter) const {
   const std::int64_t step = device_.is_cpu() ? 1 : kVectorBytes / static_cast<std::int64_t>(parameter.element_size());
   return (parameter.numel() + step - 1) / step * step;
 }
 
-/// Makes the view of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
-  // Views made by narrow() would share a version counter and a storage. But each view needs its own version counter
-  // (invariant 2), and its own storage, which can move to new memory (invariant 4).
+  // Views made by narrow() would share a version counter and a storage. But each view needs its own version counter,
+  // and its own storage, which can move to new memory: invariants (2) and (4) of flat_buffer.hpp.
   return tensor_at(data, parameter.sizes(), strides_for(parameter), parameter.scalar_type(), device_);
 }
 
-/// Adds the view and the message of parameter i, both at `data`. Returns the end of the parameter's memory.
+/// Adds the view and the message of parameter i at `data`. Returns the end of the parameter's memory.
 std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
   views_[i] = view_at(i, data);
   message_index_[i] = messages_.size();
@@ -165,8 +160,8 @@ void FlatBuffer::let_go(std::size_t m) {
   const at::NoGradGuard no_grad;
   auto* const data = static_cast<std::byte*>(view.mutable_data_ptr());
   const at::Tensor kept = view.clone();
-  // Invariant 4: if the program still holds the view, the held tensor must keep its values. Its storage now gets a copy
-  // of its own, and a new tensor in the old place becomes the view.
+  // The program still holds the view and must keep its values: invariant (4) of flat_buffer.hpp. The view's storage
+  // gets a private copy, and a new tensor in the old memory becomes the view.
   view.storage().set_data_ptr_noswap(kept.storage().set_data_ptr(c10::DataPtr(nullptr, device_)));
   view = view_at(*i, data);
   message_tensors_[m] = flattened(view);

@@ -25,10 +25,10 @@ namespace mn {
 class LossUnit : public torch::CustomClassHolder {
  public:
   explicit LossUnit(double samples) noexcept : samples_(samples) {}
-  /// Returns the number of samples whose weight is 1.
+  /// The number of samples whose weight is 1.
   [[nodiscard]] double samples() const noexcept { return samples_; }
-  /// Not collective: makes `samples` the unit. All UnitFollowers of the process then convert their gradients. Call
-  /// rise_to() outside a backward pass, or at the beginning of a pass.
+  /// Makes `samples` the unit; all UnitFollowers of the process then convert their gradients. Not collective. Call it
+  /// outside a backward pass, or at the beginning of a pass.
   void rise_to(double samples);
 
  private:
@@ -38,8 +38,8 @@ class LossUnit : public torch::CustomClassHolder {
 /// Converts the gradients of an optimizer's parameters when the unit of their losses rises.
 class UnitFollower {
  public:
-  /// A function that multiplies by `factor` the gradients of losses with the unit `unit`, if there are any. Pass
-  /// `narrow` = true to the constructor if some of these gradients are float16.
+  /// A function that multiplies by `factor` the gradients of losses with the unit `unit`. Pass `narrow` = true to the
+  /// constructor if some of these gradients are float16.
   using Convert = std::function<void(const LossUnit& unit, double factor)>;
   UnitFollower(bool narrow, Convert convert);
   ~UnitFollower();
@@ -52,12 +52,11 @@ class UnitFollower {
   Convert convert_;
 };
 
-/// True if any UnitFollower of the process has float16 gradients.
 [[nodiscard]] bool any_narrow_gradients();
 
-/// Invariant 2: call it if the backward pass from `result` passes gradients between the ranks of `group`. If some of
-/// these ranks have float16 gradients, marks `result`; weighted losses computed from `result` then agree on a unit.
-/// Call it on all ranks of the group or on none.
+/// Call it, on all ranks of the group or on none, if the backward pass from `result` passes gradients between these
+/// ranks. If some of them have float16 gradients, marks `result`; weighted losses computed from `result` then agree on
+/// a unit.
 void mark_collective(const at::Tensor& result, const std::shared_ptr<Communicator>& group);
 /// Returns the groups for which mark_collective() has marked a tensor in the autograd graph of `loss`.
 [[nodiscard]] std::vector<std::shared_ptr<Communicator>> marked_groups(const at::Tensor& loss);

@@ -19,23 +19,22 @@ struct MessageForm {
   std::int64_t dims = 0;
   std::array<std::int64_t, kMaxDims> sizes = {};  ///< [dims], then zeros
   std::int64_t by_device = 0;                     ///< 1: the device's own collectives can move the elements
-  std::int64_t number = 0;                        ///< of the message that carries the elements, if the device moves it
+  std::int64_t number = 0;                        ///< number of the message with the elements, if the device moves it
 
-  /// Returns the form of the tensor, which may be undefined. Throws an ArgumentError that begins with `call` if the
-  /// tensor has more than kMaxDims dimensions.
+  /// The tensor may be undefined. Throws an ArgumentError that begins with `call` for more than kMaxDims dimensions.
   [[nodiscard]] static MessageForm of(const at::Tensor& tensor, const char* call);
-  /// True if the numbers, which another process sent, describe a tensor.
+  /// True if the numbers, which another process has sent, describe a tensor.
   [[nodiscard]] bool is_valid() const noexcept;
   [[nodiscard]] bool same_as(const MessageForm& other) const noexcept {
     return dtype == other.dtype && dims == other.dims && sizes == other.sizes;
   }
   [[nodiscard]] std::vector<std::int64_t> shape() const { return {sizes.begin(), sizes.begin() + dims}; }
-  /// Makes a new tensor of this form, whose elements are not set.
+  /// The elements of the new tensor are not set.
   [[nodiscard]] at::Tensor empty_on(c10::Device device) const;
-  /// Returns a text like "Float [3,4]".
+  /// For example "Float [3,4]".
   [[nodiscard]] std::string text() const;
 
-  /// Returns the integers of one form, or of a list of forms, as a buffer for calls of a Communicator.
+  /// The integers of a form, or of a list of forms, as a buffer for calls of a Communicator.
   /// @{
   [[nodiscard]] static std::span<std::int64_t> numbers(MessageForm& form) noexcept { return numbers({&form, 1}); }
   [[nodiscard]] static std::span<std::int64_t> numbers(std::span<MessageForm> forms) noexcept {

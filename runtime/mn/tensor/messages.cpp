@@ -25,7 +25,7 @@ MessageForm form_of(Communicator& comm, const at::Tensor& dense, const char* cal
   return form;
 }
 
-/// Receives the form of a tensor from rank `source`. If `source` is kAnySource, it is set to the sender's rank.
+/// If `source` is kAnySource, sets it to the sender's rank.
 MessageForm recv_form(Communicator& comm, int& source, int tag) {
   MessageForm form;
   source = comm.recv(MessageForm::numbers(form), source, tag);
@@ -43,7 +43,7 @@ std::vector<at::Tensor> one_for_each(const std::vector<at::Tensor>& tensors, con
   return all;
 }
 
-/// Collective: returns the forms of all ranks' tensors, rank by rank. Every rank must give the same number of forms.
+/// Collective: returns the forms of all ranks' tensors, rank by rank.
 std::vector<MessageForm> gather_forms(Communicator& comm, std::vector<MessageForm> own) {
   std::vector<MessageForm> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(MessageForm::numbers(std::span(own)), MessageForm::numbers(std::span(all)));
@@ -75,8 +75,8 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
   }
-  // The elements go directly into the memory of `into` if it is contiguous and on the communicator's device. Otherwise
-  // a new tensor receives the elements, and `into` gets a copy.
+  // If `into` is contiguous and on the communicator's device, its memory receives the elements. Otherwise a new tensor
+  // receives them, and `into` gets a copy.
   const bool direct = into.is_contiguous() && into.device() == c10::Device(comm.device());
   const at::Tensor elements = direct ? into.detach() : tensor_for(form, source, comm);
   recv_elements(comm, elements, form, source, tag);
@@ -85,9 +85,9 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 
 at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm.rank() == root;
-  // Invariant 3: the root's result is a clone, so it never shares memory with the argument.
+  // A clone, because the root's result must not share memory with the argument.
   const at::Tensor own = is_root ? dense_elements(tensor, "bcast_tensor").clone() : at::Tensor();
-  assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));  // invariant 3: no shared memory
+  assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));
   MessageForm form = is_root ? form_of(comm, own, "bcast_tensor") : MessageForm();
   comm.bcast(MessageForm::numbers(form), root);
   at::Tensor result = is_root ? own : tensor_for(form, root, comm);
@@ -101,7 +101,7 @@ std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& ten
   MessageForm form = message_form(comm, own, root, 0, "gather_tensors");
   std::vector<MessageForm> forms(is_root ? static_cast<std::size_t>(comm.size()) : 0);
   comm.gather(MessageForm::numbers(form), MessageForm::numbers(std::span(forms)), root);
-  // Every rank sends its tensor in a message, because gatherv would need equal dtypes on all ranks.
+  // A message from each rank, because gatherv would need equal dtypes on all ranks.
   if (!is_root) {
     send_elements(comm, own, form, root, kTag);
     return {};
@@ -122,7 +122,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const MessageForm& form = forms[static_cast<std::size_t>(rank)];
     all.push_back(rank == comm.rank() ? own.clone() : tensor_for(form, rank, comm));
-    // Each rank broadcasts its tensor, because allgatherv would need equal dtypes on all ranks.
+    // A broadcast from each rank, because allgatherv would need equal dtypes on all ranks.
     form.by_device != 0 ? ordered_bcast(comm, all.back(), rank) : comm.bcast(all.back(), rank);
   }
   return all;

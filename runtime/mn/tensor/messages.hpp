@@ -1,13 +1,13 @@
 /// Sends tensors between ranks. Dtype and shape travel with the elements, and may differ from rank to rank.
 ///
-/// A tensor travels as its form (20 integers that describe dtype and shape), followed by a block with the elements.
-/// Forms always travel by MPI. If the device has its own collectives (NCCL), they carry the elements, in the order of
-/// the current stream, and the host waits for forms only.
+/// A tensor travels as its form (20 integers that describe dtype and shape), followed by its elements. Forms always
+/// travel by MPI. If the device has its own collectives (NCCL), they carry the elements, in the order of the current
+/// stream, and the host waits for forms only.
 /// (1) A tensor of a wrong dtype is rejected before its form is sent; therefore elements follow every form.
 /// (2) If a form does not describe a tensor, the receiver throws an error with the sender's rank.
 /// (3) Results never share memory with arguments, not even on the root.
-/// (4) The device's collectives know no tags. Therefore elements of messages with a tag other than 0 travel by MPI. If
-///     a receiver would take the elements of a wrong message, their numbers show this, and it throws CommError.
+/// (4) The device's collectives know no tags. Therefore elements of messages with a tag other than 0 travel by MPI.
+/// Elements are numbered: a receiver that would take those of a wrong message throws CommError.
 #pragma once
 
 #include <vector>

@@ -19,8 +19,8 @@ void append_modes(std::vector<bool>& modes, const torch::nn::Module& module) {
   for (const auto& child : module.children()) append_modes(modes, *child);
 }
 
-/// Sets the mode of `module` first, and then the modes of its submodules, because train() of a module also changes all
-/// its submodules. `mode` points to the next mode to use. Returns the position after the last mode that was used.
+/// Sets the mode of `module`, then of its submodules, because train() of a module also changes its submodules. `mode`
+/// points to the first mode to use; returns the position after the last mode that was used.
 std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vector<bool>::const_iterator mode) {
   module.train(*mode++);
   for (const auto& child : module.children()) mode = take_modes(*child, mode);

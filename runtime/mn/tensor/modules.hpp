@@ -1,5 +1,4 @@
-/// Functions on a torch::nn::Module. Other files include this header in place of libtorch's module.h, which is one of
-/// the slowest headers to compile.
+/// Functions on a torch::nn::Module. Include this header in place of libtorch's module.h, which compiles slowly.
 #pragma once
 
 #include <functional>
@@ -49,8 +48,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 void set_statistics_modes(torch::nn::Module& module,
                           const std::function<std::optional<bool>(const std::string& name)>& mode_of);
 
-/// Stores the weights of convolutions (4 dimensions) in the memory order (N, H, W, C) of channels_last images, because
-/// otherwise a convolution would reorder its weights at each call. Call it before an optimizer takes the parameters.
+/// Stores the weights of convolutions (4 dimensions) in the memory order (N, H, W, C) of channels_last images;
+/// otherwise each call of a convolution would reorder its weights. Call it before an optimizer takes the parameters.
 void use_channels_last(torch::nn::Module& module);
 
 /// Whether the module is in training mode. False in evaluation mode.

@@ -1,7 +1,7 @@
 /// Works on many tensors of a device with one kernel (comm/device/pack.hpp), on the current stream. Internal.
 ///
-/// The functions do not raise the version counter of a tensor. Some tensors cannot be in the common kernel, because of
-/// their layout or because their dtype is not a float. Each of them costs a kernel of its own.
+/// The functions do not raise the version counters of tensors. A tensor whose layout or dtype does not allow the common
+/// kernel, for example a tensor of integers, costs a kernel of its own.
 #pragma once
 
 #include <span>
@@ -11,8 +11,7 @@
 
 namespace mn {
 
-/// A task: the tensor `to` gets the elements of the tensor `from`, multiplied by `factor`. The two tensors have equal
-/// sizes. They do not overlap, unless they are one tensor.
+/// Task: `to` gets `from`, multiplied by `factor`. Sizes are equal. Both are one tensor, or they do not overlap.
 struct TensorCopy {
   at::Tensor from;
   at::Tensor to;
@@ -22,9 +21,9 @@ struct TensorCopy {
 /// Enqueues the copies. All tensors are on one device, which is not the CPU.
 void copy_on_device(std::span<const TensorCopy> copies);
 
-/// Limits the common norm of the tensors to `max_norm`: multiplies them in place by one factor. `norm` is their norm
-/// before, one float64 on the tensors' device. The factor is 1 if the norm is within the limit or is not finite. The
-/// work is only enqueued.
+/// Enqueues a multiplication of all tensors by one factor, in place, so that their common norm is at most `max_norm`.
+/// `norm`, one float64 on the tensors' device, is their present norm. The factor is 1 if `norm` is within the limit or
+/// is not finite.
 void limit_norm(const std::vector<at::Tensor>& tensors, const at::Tensor& norm, double max_norm);
 
 }  // namespace mn

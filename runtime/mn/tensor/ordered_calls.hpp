@@ -13,19 +13,19 @@
 
 namespace mn {
 
-/// True if calls on the tensor are enqueued. False in debug mode, because debug mode reads the values.
+/// False in debug mode, because debug mode reads the values.
 [[nodiscard]] bool is_enqueued(Communicator& comm, const at::Tensor& tensor);
 
 void ordered_bcast(Communicator& comm, const at::Tensor& tensor, int root);
 void ordered_allgather(Communicator& comm, const at::Tensor& own, const at::Tensor& all);
 void ordered_allreduce(Communicator& comm, const at::Tensor& tensor);
 void ordered_reduce_scatter(Communicator& comm, const at::Tensor& all, const at::Tensor& own);
-/// Collective: sent[r] goes to rank r, and received[r] comes from rank r. Forms may differ from tensor to tensor. Pass
-/// `enqueued` = true if is_enqueued() holds for all tensors of all ranks; the value must be equal on all ranks.
+/// Collective: sent[r] goes to rank r, and received[r] comes from rank r, in any forms. Pass on all ranks `enqueued` =
+/// true if is_enqueued() holds for all tensors of all ranks.
 void ordered_exchange(Communicator& comm, const std::vector<at::Tensor>& sent, const std::vector<at::Tensor>& received,
                       bool enqueued);
-/// Messages between two ranks. Pass `enqueued` = true if is_enqueued() holds for the tensors of both ranks; the value
-/// must be equal on both. Enqueued messages between two ranks arrive in the order of the calls, whatever their tags.
+/// Messages between two ranks. Pass on both ranks `enqueued` = true if is_enqueued() holds for both tensors. Enqueued
+/// messages between two ranks arrive in the order of the calls, whatever their tags.
 /// @{
 void ordered_send(Communicator& comm, const at::Tensor& tensor, int dest, int tag, bool enqueued);
 void ordered_recv(Communicator& comm, const at::Tensor& tensor, int source, int tag, bool enqueued);

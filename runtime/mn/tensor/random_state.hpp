@@ -1,5 +1,5 @@
-/// Saves and restores the state of libtorch's random numbers on this rank: of the CPU's generator and, on a GPU, of the
-/// GPU's generator. Only let_random_numbers_differ() sends something to other ranks.
+/// Saves and restores the state of libtorch's random generators on this rank: of the CPU and, if used, of the GPU. Only
+/// let_random_numbers_differ() sends something to other ranks.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,7 @@ void set_random_state(const NamedTensors& state, Device device);
 void seed_random(std::uint64_t seed, Device device);
 
 /// Collective: makes the ranks draw different random numbers, for instance for dropout. Rank 0 draws the numbers of a
-/// run with one rank. Does nothing if the generators' states differ between ranks, because the program has then seeded
-/// them.
+/// run with one rank. Does nothing if the states already differ, because the program has seeded them.
 void let_random_numbers_differ(Communicator& comm);
 
 }  // namespace mn

@@ -20,14 +20,12 @@ static_assert(std::size(kScalarTypes) == kDTypeCount);
 
 [[nodiscard]] constexpr at::ScalarType scalar_type(DType type) { return kScalarTypes[static_cast<std::size_t>(type)]; }
 
-/// mn's name of libtorch's type. No value if mn has no such type.
 [[nodiscard]] constexpr std::optional<DType> dtype_of(at::ScalarType type) {
   const auto* found = std::ranges::find(kScalarTypes, type);
   return found == std::end(kScalarTypes) ? std::nullopt : std::optional(static_cast<DType>(found - kScalarTypes));
 }
 
-/// mn's name of libtorch's type. No value if `type` is not float16, bfloat16, float32 or float64, because mn's kernels
-/// take only these.
+/// mn's name of a type that mn's kernels take: float16, bfloat16, float32 or float64. No value for other types.
 [[nodiscard]] constexpr std::optional<DType> float_type(at::ScalarType type) {
   const std::optional<DType> dtype = dtype_of(type);
   return dtype && is_float(*dtype) ? dtype : std::nullopt;

@@ -8,9 +8,9 @@
 
 namespace mn {
 
-/// Makes a collective call after the work on the caller's current stream. If the device has its own collectives, runs
-/// enqueue(device collectives), which only enqueues the call, and the host does not wait. Otherwise runs call(), which
-/// blocks. Debug mode always runs call(), because debug mode must read the values.
+/// Makes a collective call after the work on the caller's current stream. If the device has its own collectives, calls
+/// enqueue(device collectives), and the host does not wait. Otherwise, and always in debug mode, which must read the
+/// values, runs call(), which blocks.
 template <class Enqueue, class Call>
 void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
   const bool on_host = comm.debug() || ForbiddenCalls::any();  // only blocking calls find forbidden calls
@@ -23,7 +23,7 @@ void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& cal
 }
 
 /// Call it after work that contains collectives of the device, such as a CUDA graph, was put on the current stream.
-/// Errors of these collectives are then noticed, as if the collectives had been enqueued one by one.
+/// Errors of these collectives are then noticed.
 inline void watch_work_of(Communicator& comm) {
   in_stream_order(
       comm, [](DeviceCollectives&) {}, [] {});

@@ -38,12 +38,10 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a GPU");
 }
 
-/// The handle of the device's current stream. Null on the CPU.
 void* current_stream_handle(Device device) {
   return device.type == DeviceType::kCpu ? nullptr : current_stream(device).native_handle();
 }
 
-/// Describes dtype and shape of a tensor, for instance "Float [3, 4]".
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   OutText text;
@@ -51,8 +49,8 @@ std::string form_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Collective: throws an equal ArgumentError on every rank if dtypes or shapes differ between ranks, because a
-/// broadcast of different tensors would hang or garble values.
+/// Collective: throws an equal ArgumentError on every rank if dtypes or shapes differ between ranks: a broadcast of
+/// different tensors would hang or garble values.
 void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
@@ -71,8 +69,7 @@ void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors
                       true);
 }
 
-/// Throws ArgumentError if several elements of a tensor share memory, as after expand(), because no elements can be
-/// received into such a tensor.
+/// Throws ArgumentError if elements of a tensor share memory, as after expand(): it can't receive elements.
 void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
@@ -86,9 +83,8 @@ void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// Returns the tensor that is reduced for the parameter's gradient. All ranks need the parameter's memory order, which
-/// is equal on all ranks: if the gradient has it, the result is the gradient itself, otherwise a copy. A missing
-/// gradient counts as zero.
+/// Returns the tensor to reduce for the parameter's gradient, in the parameter's memory order, which is equal on all
+/// ranks: the gradient itself, or a copy if its memory order differs. A missing gradient counts as zero.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   const at::Tensor& own = parameter.grad();
   if (!own.defined()) return at::zeros_like(parameter);
@@ -98,8 +94,7 @@ at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   return same_order ? own : copy.copy_(own);
 }
 
-/// Makes `reduced` the parameter's gradient. If the parameter already has a dense gradient, this tensor's values are
-/// overwritten, because the program may hold the tensor, too.
+/// Makes `reduced` the parameter's gradient. Overwrites a dense gradient in place, as the program may hold it, too.
 void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   auto& grad = parameter.mutable_grad();
   if (!grad.defined() || grad.is_sparse()) {
@@ -109,8 +104,7 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   }
 }
 
-// Sizes for broadcast_data(). A tensor of up to 4 MiB is sent together with others, in messages of up to 16 MiB. A
-// larger tensor is sent alone.
+// broadcast_data() sends tensors of up to 4 MiB together, in messages of up to 16 MiB. A larger tensor is sent alone.
 constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
 constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
 
@@ -131,7 +125,7 @@ void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
-/// Collects small tensors on a device, of any dtypes, to broadcast all of them in one message.
+/// Collects small tensors of any dtypes on a device, to broadcast them in one message.
 class Bundle {
  public:
   [[nodiscard]] bool takes(const at::Tensor& tensor) const {
@@ -146,7 +140,6 @@ class Bundle {
     constexpr std::size_t kAlignment = 16;  // suits every dtype
     bytes_ += (bytes_of(tensor) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  /// Broadcasts the collected tensors. Afterwards the bundle is empty.
   void bcast(Communicator& comm, int root) {
     const Bundle sent = std::exchange(*this, Bundle());
     if (sent.parts_.size() == 1) return bcast_alone(comm, sent.parts_[0], sent.first_name_, root);

@@ -26,7 +26,7 @@ class Communicator;
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
-/// Returns the same buffers with the present current stream: calls that get them run in the order of this stream.
+/// Returns the same buffers with the present current stream, so that calls run in the order of this stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
 /// Gives parameters and buffers their names in the model, which the messages of debug mode use. A Trainer calls

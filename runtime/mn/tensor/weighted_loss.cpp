@@ -24,16 +24,15 @@ std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward pass has made an entry
 SamplesByOwner weighed;
 
-/// Changes the record of the running backward pass. A record is immutable (invariant 3); therefore `change` is applied
-/// to a copy, which replaces the record. If `own` is true and the record belongs to another task of autograd, a new
-/// record begins instead. If `own` is false, a record of any task is continued, for instance the record of an enclosing
-/// backward pass.
+/// Changes the record of the running backward pass: applies `change` to a copy, which replaces the record, because a
+/// record is immutable. If `own` is true and the record belongs to another task of autograd, a new record begins
+/// instead. If `own` is false, a record of any task is continued, for instance of an enclosing backward pass.
 template <class Change>
 void change_record(bool own, const Change& change) {
   const std::lock_guard lock(mutex);
   const int task = torch::autograd::get_current_graph_task_id();
   const bool goes_on = running && (!own || running->task == task);
-  if (!goes_on) Engine::get_default_engine().queue_callback(end_backward_record);  // invariant 1: the engine drops it
+  if (!goes_on) Engine::get_default_engine().queue_callback(end_backward_record);  // called at the end of the pass
   BackwardRecord record = goes_on ? *running : BackwardRecord{.task = task};
   change(record);
   running = std::make_shared<BackwardRecord>(std::move(record));
@@ -100,7 +99,7 @@ class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
   }
 };
 
-/// True if the loss was scaled already, that is, if a ScaledLoss is among the last operations of its graph.
+/// True if a ScaledLoss is among the last operations of the loss's graph.
 bool is_scaled(const at::Tensor& loss) {
   constexpr std::size_t kMaxOperations = 64;  // keeps forward passes cheap; a scale is near the end
   std::vector<torch::autograd::Node*> nodes = {loss.grad_fn().get()};

@@ -1,5 +1,4 @@
-/// Losses that carry their weights into the backward pass, and a record of the weights for collective calls within a
-/// backward pass.
+/// Losses that carry their weights into the backward pass, and a record of these weights for collective calls in it.
 ///
 /// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses, where rank r's loss Lᵣ is a mean over nᵣ samples. If a
 /// gradient passes from rank to rank within a backward pass (batch normalization over all ranks, all_gather()), it must
@@ -45,13 +44,11 @@ struct LossWeight {
 /// Returns `loss` unchanged. A backward pass from the result records that the GradScaler `scaler` has scaled the loss.
 /// Not collective.
 [[nodiscard]] at::Tensor scaled_loss(const at::Tensor& loss, const void* scaler);
-/// The record of a scaled loss in a backward pass.
 struct LossScale {
   const void* scaler = nullptr;
   bool is_second = false;  // the loss had been scaled before
 };
 
-/// The record of a backward pass.
 struct BackwardRecord {
   int task = -1;                                           // number of autograd's task
   std::vector<LossWeight> losses = {};                     // the weighted losses from which the pass began
@@ -59,8 +56,7 @@ struct BackwardRecord {
   std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of the pass's collective calls
   bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };
-/// Returns the record of the process's running backward pass, or null before the first entry. Each later entry makes a
-/// new record.
+/// The record of the process's running backward pass; null before the first entry.
 [[nodiscard]] std::shared_ptr<const BackwardRecord> backward_record();
 /// Call it in a backward pass if nested backward passes are to use the same record, as in recompute_activations().
 void begin_backward_record();
@@ -68,26 +64,23 @@ void begin_backward_record();
 void end_backward_record();
 /// How many samples are in the weighted losses of one owner.
 struct SamplesWeighed {
-  double made = 0;   // in all losses that weighted_loss() made
-  double begun = 0;  // in the losses whose backward pass has begun
+  double made = 0;   // samples in all losses that weighted_loss() made
+  double begun = 0;  // samples in the losses whose backward pass has begun
 };
-/// The numbers of samples for each LossWeight::owner in this process.
 using SamplesByOwner = std::map<const void*, SamplesWeighed>;
 [[nodiscard]] SamplesByOwner samples_weighed();
-/// Drops the numbers of samples of an owner that will weigh no more losses.
+/// Call it if `owner` will weigh no more losses.
 void forget_samples_weighed(const void* owner);
 
-/// Call it in a backward pass before a collective call passes gradients between the ranks of `group`. Returns the unit
-/// of the calling rank divided by the unit of the group: multiply gradients by this factor before they are sent, and
-/// divide received gradients by it. Returns no value if no weighted loss is in a backward pass.
+/// Call it in a backward pass before a collective call passes gradients between the ranks of `group`. Returns the
+/// calling rank's unit divided by the group's unit: multiply gradients by this factor before they are sent, and divide
+/// received gradients by it. No value if no weighted loss is in a backward pass.
 [[nodiscard]] std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group);
-/// Call it if pass_gradients_over() returned no value: records that the collective call assumes equal weights on all
-/// ranks.
+/// Call it if pass_gradients_over() returned no value: records that the collective call assumes equal weights.
 void assume_equal_weights();
 /// True if the calling rank's weight equals the mean over ranks, up to the precision of float32.
 [[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
-/// Throws ArgumentError with the message that the ranks' weights differ although a collective call has assumed equal
-/// weights.
+/// Throws ArgumentError: the ranks' weights differ although a collective call has assumed equal weights.
 [[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn
