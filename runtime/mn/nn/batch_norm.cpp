@@ -17,8 +17,7 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-/// If the layer counts minibatches, counts this one. Returns the running statistics and the weight of this minibatch in
-/// them.
+/// Counts this minibatch if the layer counts them. Returns the running statistics, and this minibatch's weight in them.
 template <class Layer>
 RunningMoments count_minibatch(Layer& layer) {
   if (!layer.options.track_running_stats()) return {};
@@ -29,7 +28,7 @@ RunningMoments count_minibatch(Layer& layer) {
   return {layer.running_mean, layer.running_var, momentum};
 }
 
-/// Normalizes the input. In training `trained` says whose moments are used; in evaluation the layer's options decide.
+/// `trained` says whose moments are used in training. In evaluation the layer's options decide.
 template <class Layer>
 at::Tensor normalize_by_mode(Layer& layer, const at::Tensor& input, const at::Tensor& added, MomentsOf trained,
                              const std::shared_ptr<Communicator>& comm, bool relu) {
@@ -41,7 +40,7 @@ at::Tensor normalize_by_mode(Layer& layer, const at::Tensor& input, const at::Te
     settings.moments = MomentsOf::kRunning;
     running = {layer.running_mean, layer.running_var};
   } else {
-    settings.moments = MomentsOf::kMinibatch;  // without running statistics, as libtorch does
+    settings.moments = MomentsOf::kMinibatch;  // as libtorch does if there are no running statistics
   }
   return normalize_minibatch(input, if_defined(added), if_defined(layer.weight), if_defined(layer.bias), running,
                              settings);
@@ -65,7 +64,7 @@ void MultiNodeBatchNormImpl::_check_input_dim(const at::Tensor& input) {
 at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   if (!is_training()) {
-    const bool from_input = !options.track_running_stats();  // without running statistics, as libtorch does
+    const bool from_input = !options.track_running_stats();  // as libtorch does
     return at::batch_norm(input, weight, bias, running_mean, running_var, from_input, 0, options.eps(), true);
   }
   return normalize_by_mode(*this, input, {}, MomentsOf::kRanks, comm_, /*relu=*/false);

@@ -22,15 +22,13 @@ namespace {
 
 constexpr double kAlmostNone = 1e-30;
 
-/// Returns all dimensions of the minibatch except dimension 1, the channels.
 std::vector<std::int64_t> reduced_dims(const at::Tensor& x) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
 }
 
-/// Calls move(moved), where `moved` are the running statistics converted to `type`. If the dtype differs, to() makes a
-/// copy, which is written back afterwards.
+/// Calls move(moved) on the running statistics in dtype `type`. If to() has to make a copy, the copy is written back.
 template <class Move>
 void move_running(const RunningMoments& running, at::ScalarType type, const Move& move) {
   if (!running.mean.defined()) return move(running);
@@ -56,9 +54,7 @@ ChannelMoments merge_by_operators(const ChannelMoments& all, const at::Tensor& c
   return {mean, at::rsqrt(variance + eps)};
 }
 
-/// True if libtorch's kernel may merge the ranks' moments (invariant 2). The kernel's divisor is not 0 if the calling
-/// rank has at least two values. The number of all values, estimated from the calling rank's number, must fit into 32
-/// bits.
+/// True if libtorch's kernel may merge the ranks' moments: invariant (2) at the top of this file.
 bool kernel_can_merge(std::int64_t own_count, std::int64_t ranks) {
   return own_count >= 2 && own_count < (std::int64_t{1} << 30) / ranks;
 }
@@ -99,7 +95,7 @@ ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts
     } else {
       std::tie(merged.mean, merged.invstd) =
           at::batch_norm_gather_stats_with_counts(all.mean, all.mean, all.invstd, moved.mean, moved.variance,
-                                                  moved.momentum, eps, counts.clamp_min(kAlmostNone));  // (1): not 0
+                                                  moved.momentum, eps, counts.clamp_min(kAlmostNone));  // not 0
     }
   });
   return merged;

@@ -26,12 +26,12 @@ struct RunningMoments {
 [[nodiscard]] at::ScalarType moments_type(const at::Tensor& x);
 
 [[nodiscard]] ChannelMoments channel_moments(const at::Tensor& x, double eps);
-/// Returns the moments of this rank's values, and moves the running statistics `running` towards them.
+/// Also moves the running statistics `running` towards the returned moments.
 [[nodiscard]] ChannelMoments own_moments(const at::Tensor& x, double eps, const RunningMoments& running);
 /// Merges the moments of all ranks, and moves the running statistics `running` towards the result. Rank r has counts[r]
-/// values of a channel; ranks without values pass any finite moments. `own_count` is the calling rank's number of
-/// values. With fewer than two values, or very many, operators merge in place of a kernel, and the result may differ
-/// between ranks by rounding. If all ranks together have fewer than two values, `running` stays unchanged.
+/// values of a channel; a rank without values passes any finite moments. If all ranks together have fewer than two
+/// values, `running` stays unchanged. A rank with fewer than two values, or with very many (`own_count`), merges by
+/// other operators, so its result may differ from other ranks' results by rounding.
 [[nodiscard]] ChannelMoments merge_moments(const ChannelMoments& all, const at::Tensor& counts, std::int64_t own_count,
                                            double eps, const RunningMoments& running);
 

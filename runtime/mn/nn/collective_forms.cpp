@@ -24,8 +24,7 @@
 
 namespace mn {
 
-/// A collective call in the first pass of a FixedForms (calls that repeat in every pass): the call's name, the forms of
-/// the calling rank's tensors, and the forms of all ranks' tensors.
+/// A collective call in the first pass of a FixedForms.
 struct FixedCall {
   std::string name;
   std::weak_ptr<Communicator> comm;
@@ -61,8 +60,7 @@ bool is_sent(at::ScalarType type) {
   return true;
 }
 
-/// Describes the fault for an error message. For kOtherDtype `number` is the dtype; for kOtherCount it is the number of
-/// tensors.
+/// Describes the fault. `number` is the dtype for kOtherDtype, and the number of tensors for kOtherCount.
 std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   if (fault == CollectiveForm::kSparse) return "a sparse tensor: give its to_dense()";
   if (fault == CollectiveForm::kManyDims)
@@ -73,10 +71,10 @@ std::string text_of(CollectiveForm::Fault fault, std::int64_t number) {
   return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
 }
 
-/// What a rank sends before each collective call: the call's name, and a hash of the forms of the rank's tensors.
+/// The message that a rank sends before each collective call.
 struct Signature {
   std::array<char, 16> call = {};
-  std::uint64_t hash = 0;  // of the rank's forms
+  std::uint64_t hash = 0;  // hash of the forms of the rank's tensors
 
   [[nodiscard]] bool operator==(const Signature&) const = default;
   [[nodiscard]] auto operator<=>(const Signature&) const = default;
@@ -99,8 +97,7 @@ std::vector<Signature> exchange_signatures(Communicator& comm, Forms& own, const
                       true);
 }
 
-/// Collective. Returns the forms of all ranks' tensors. Throws if a tensor of any rank has a fault, for example a
-/// sparse layout.
+/// Collective. Throws if any rank's tensor has a fault, for example a sparse layout.
 Forms gather_forms(Communicator& comm, Forms own, const char* call) {
   Forms all(own.size() * static_cast<std::size_t>(comm.size()));
   const auto numbers = [](Forms& forms) {
@@ -117,8 +114,8 @@ Forms gather_forms(Communicator& comm, Forms own, const char* call) {
   return all;
 }
 
-/// Remembers the forms that the ranks of a communicator have sent, with the signatures of all ranks as key. All ranks
-/// make the same calls; therefore every rank has the same entries and drops them at the same call.
+/// The forms that the ranks of a communicator have sent, by the signatures of all ranks. All ranks make the same calls,
+/// so every rank has the same entries and drops them at the same call.
 class KnownForms {
  public:
   [[nodiscard]] const Forms* find(const std::vector<Signature>& signatures) const {
@@ -126,13 +123,13 @@ class KnownForms {
     return found == forms_.end() ? nullptr : &found->second;
   }
   void add(const std::vector<Signature>& signatures, const Forms& forms) {
-    constexpr std::size_t kMaxCount = 1 << 16;  // 10 MB
+    constexpr std::size_t kMaxCount = 1 << 16;  // about 10 MB
     if (count_ + forms.size() > kMaxCount) forms_.clear(), count_ = 0;
     count_ += forms.size();
     forms_.emplace(signatures, forms);
   }
 
-  /// Returns the KnownForms object of a communicator. Drops the objects of destroyed communicators.
+  /// Returns the object for a communicator. Drops the objects of destroyed communicators.
   [[nodiscard]] static KnownForms& of(const std::shared_ptr<Communicator>& comm) {
     static std::mutex mutex;
     static std::map<std::weak_ptr<Communicator>, KnownForms, std::owner_less<>> all;
@@ -143,7 +140,7 @@ class KnownForms {
 
  private:
   std::map<std::vector<Signature>, Forms> forms_;
-  std::size_t count_ = 0;  // forms in all entries
+  std::size_t count_ = 0;  // number of forms in all entries
 };
 
 Forms exchange_forms(const std::shared_ptr<Communicator>& comm, Forms own, const char* call) {
@@ -155,8 +152,8 @@ Forms exchange_forms(const std::shared_ptr<Communicator>& comm, Forms own, const
   return all;
 }
 
-/// Throws if the call differs from the call of the first pass. Before throwing, aborts the communicator, because the
-/// other ranks make the call of the first pass and would wait for the calling rank.
+/// Throws if the call differs from the call of the first pass. First aborts the communicator, because the other ranks
+/// repeat the call of the first pass and would wait for this rank.
 void check_fixed(const FixedCall* expected, Communicator& comm, const Forms& own, const char* call) {
   const bool same_call = expected != nullptr && expected->name == call && expected->comm.lock().get() == &comm;
   if (same_call && are_equal(expected->own, own)) return;
@@ -221,7 +218,7 @@ FixedForms::Pass::~Pass() {
   const bool failed = std::uncaught_exceptions() > exceptions_;
   if (forms.is_first_ && failed) forms.calls_.clear();  // the next pass is the first
   forms.is_first_ = forms.is_first_ && failed;
-  if (failed) forms.made_ = forms.calls_.size();  // the error has said more than a missing call
+  if (failed) forms.made_ = forms.calls_.size();  // no second error about calls that are missing now
 }
 
 }  // namespace mn

@@ -12,22 +12,21 @@
 
 namespace mn {
 
-/// Describes one tensor of a rank by integers only, so that the ranks can exchange descriptions.
+/// Describes one tensor of a rank, by integers only.
 struct CollectiveForm {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherDtype, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
   std::int64_t narrow_gradients = 0;  ///< this process has float16 gradients
   MessageForm tensor = {};
 
-  /// Describes `tensor`, which may be undefined.
   [[nodiscard]] static CollectiveForm of(Communicator& comm, const at::Tensor& tensor);
 };
 
 /// Collective: returns the forms of all ranks' tensors, rank by rank. `own` must have the same length on every rank. If
 /// the ranks make different calls, or a tensor of any rank has a fault, all ranks throw the same ArgumentError.
 ///
-/// Each rank sends a hash of its forms. The ranks send the forms themselves only if this list of hashes is new. Every
-/// rank knows all hashes; therefore all ranks make the same decision. In a later pass of FixedForms nothing is sent.
+/// Each rank sends a hash of its forms. The ranks send the forms themselves only if this list of hashes is new; every
+/// rank knows all hashes, so all ranks decide alike. In a later pass of FixedForms nothing is sent.
 [[nodiscard]] std::vector<CollectiveForm> agree_on_forms(const std::shared_ptr<Communicator>& comm,
                                                          const std::vector<CollectiveForm>& own, const char* call);
 

@@ -1,10 +1,10 @@
 // Each call is one autograd node whose backward is the adjoint call.
 //
 // (1) Ranks first agree on the forms of their tensors: shape, dtype, requires_grad. Therefore all ranks find every
-//     mismatch, and the node is recorded on all ranks or on no rank. Otherwise some ranks would wait in a backward that
-//     another rank does not run.
-// (2) The node has an extra input that requires a gradient, because autograd would not record the node if this rank's
-//     tensors require none.
+//     mismatch, and either all ranks record the node or no rank does. Otherwise some ranks would wait in a backward
+//     that another rank does not run.
+// (2) Autograd would not record the node if no tensor of this rank requires a gradient. Therefore the node has an extra
+//     input that requires a gradient.
 // (3) Parts of different lengths are padded to the longest part. gather_rows() and sum_rows() are adjoint to each
 //     other.
 #include <mn/nn/collectives.hpp>
@@ -47,8 +47,7 @@ bool all_by_device(const std::vector<Form>& forms) {
   return std::ranges::all_of(forms, [](const Form& form) { return form.tensor.by_device != 0; });
 }
 
-/// Throws unless all the forms 0, step, 2 · step, and so on have one dtype, one device and one number of dimensions,
-/// and equal sizes from dimension `first` on.
+/// Throws unless the forms 0, step, 2 · step, … have equal dtypes, devices, and sizes from dimension `first` on.
 void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const MessageForm& form) {
@@ -147,14 +146,14 @@ std::vector<MessageForm> of_gradients(std::vector<MessageForm> forms) {
   return forms;
 }
 
-/// A collective call, and the call of its backward (the adjoint), which sends gradients in the opposite direction.
+/// A collective call and the call of its backward (the adjoint).
 struct CollectiveCall {
   using Move = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)>;
   std::shared_ptr<Communicator> comm;
   Move forward;
   Move backward;                    // takes gradients in sent_dtype()
   const char* one_sided = nullptr;  // name of a call whose gradient only one rank has
-  Move again = {};                  // `forward` of gradients of gradients, if that is another function
+  Move again = {};                  // replaces `forward` for gradients of gradients; empty: `forward`
 };
 
 std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor>& given);
@@ -172,8 +171,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // The adjoint is recorded as a collective call, too. Therefore the gradients can be differentiated again
-    // (create_graph).
+    // The adjoint is recorded as a collective call, too, so gradients can be differentiated again (create_graph).
     const CollectiveCall adjoint{call->comm, call->backward, call->again ? call->again : call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     variable_list sent;
@@ -196,8 +194,7 @@ std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor
   return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
 }
 
-/// Runs the call, and records it for the backward pass if a tensor of any rank needs a gradient. `forms` are the forms
-/// of all ranks' tensors, on which the ranks have agreed (1).
+/// Runs the call. Records it for backward if `forms` shows that a tensor of any rank needs a gradient.
 std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Tensor>& given,
                             const std::vector<Form>& forms) {
   if (!any_has(&Form::requires_grad, forms) || !at::GradMode::is_enabled()) return call.forward(given);
@@ -206,8 +203,7 @@ std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Te
   return results;
 }
 
-/// Returns the forms of `parts`. If `parts` does not have one defined part for each rank, the forms carry this fault to
-/// all ranks, so that all ranks throw.
+/// Returns the forms of `parts`. If `parts` lacks a tensor for some rank, the forms tell all ranks, so that all throw.
 std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, Communicator& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });
@@ -260,7 +256,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
 at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm->rank() == root;
   Form own = Form::of(*comm, is_root ? tensor : at::Tensor());
-  own.tensor.number = root;  // no message has the number: the ranks compare their roots
+  own.tensor.number = root;  // lets all ranks compare their roots
   const std::vector<Form> forms = agree_on_forms(comm, {own}, "broadcast");
   check_same_root(forms);
   const MessageForm form =

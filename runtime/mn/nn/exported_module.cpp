@@ -25,13 +25,12 @@ using exported::Input;
 using exported::Program;
 using exported::StoredTensor;
 
-/// Reads the tensors of a program's inputs. Inputs that are the same view of the same record are tied weights: they get
-/// one tensor.
+/// Reads the tensors of a program's inputs. Inputs with equal views of one record (tied weights) get one tensor.
 class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
 
-  /// Returns the tensor of an input, or an undefined tensor for an argument of forward().
+  /// Returns an undefined tensor for an argument of forward().
   at::Tensor read(const Input& input) {
     if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
     const StoredTensor& stored = find(input);
@@ -57,8 +56,7 @@ class TensorReader {
   std::map<StoredTensor, at::Tensor> read_;
 };
 
-/// Returns the module of the parameter or buffer called `name`, and the name within this module. Makes the module if it
-/// is absent.
+/// Returns the module of the parameter or buffer `name`, and the name within this module. Makes a missing module.
 std::pair<torch::nn::Module*, std::string> module_of(torch::nn::Module& root, const std::string& name) {
   torch::nn::Module* module = &root;
   std::size_t begin = 0;
@@ -87,7 +85,6 @@ void register_tensor(torch::nn::Module& root, const Input& input, const at::Tens
   }
 }
 
-/// Returns the module's parameters and buffers, by name.
 std::map<std::string, at::Tensor> state_of(const torch::nn::Module& module) {
   std::map<std::string, at::Tensor> state;
   for (const auto& item : module.named_parameters()) state.emplace(item.key(), item.value());
@@ -133,8 +130,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     const Program evaluation = exported::derive_evaluation(program, source);
     evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
-    // The error is kept, because a model that only trains needs no evaluation graph. The first call that needs the
-    // graph throws the error.
+    // A model that only trains needs no evaluation graph. The first call that needs the graph throws the error.
     evaluation_error_ = error.what();
   }
 }
@@ -157,7 +153,7 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
       throw DataError(source + " is of another model: " + json_quoted(input.target) +
                       " has another shape or dtype than in the model that trains, or is absent there");
     }
-    tensors.back() = own->second;  // the module's own weights, which are trained, not the file's
+    tensors.back() = own->second;  // the module's trained weights in place of the file's
   }
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
 }

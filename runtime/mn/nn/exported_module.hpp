@@ -27,7 +27,7 @@ struct ExportedInput {
   std::vector<std::int64_t> most;   ///< the largest accepted sizes
 };
 
-/// One of the tensors that Python's forward() returns.
+/// A tensor that Python's forward() returns.
 struct ExportedOutput {
   /// The keys and fields that lead to the tensor, like "logits" or "hidden.1", or else the tensor's position, like "0".
   /// A single tensor is called "output".
@@ -66,13 +66,12 @@ class ExportedModule : public torch::nn::Module {
   /// Throws DataError with the reason if there is no graph for evaluation mode. Call it before training, if the program
   /// will evaluate.
   void require_evaluation_graph() const;
-  /// True if the file was probably exported in evaluation mode, because all its dropout and batch norm are off. They
-  /// then stay off in training. False if the only layers of this kind are batch norms with frozen weights, because
-  /// these are off on purpose.
+  /// True if the file was probably exported in evaluation mode: all its dropout and batch norm are off, and stay off in
+  /// training. False if the only such layers are batch norms with frozen weights, which are off on purpose.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
-  /// Returns the least number of samples in a minibatch on which the model can train. This is 2 if a batch norm in
-  /// training gets one value of a channel from each sample, otherwise 1. Also 1 if the file does not tell.
+  /// Returns the least number of samples in a minibatch on which the model can train: 2 if a batch norm in training
+  /// gets one value of a channel from each sample; 1 otherwise, or if the file does not tell.
   [[nodiscard]] std::int64_t fewest_samples() const noexcept { return fewest_samples_; }
 
   /// The inputs of forward_all(), in order.
@@ -85,8 +84,8 @@ class ExportedModule : public torch::nn::Module {
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
   /// Returns the first output of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
-  /// Returns the output called `output`. If no output has this name, throws an ArgumentError that lists all names. In
-  /// evaluation mode a model's only output is returned whatever its name.
+  /// Returns the output called `output`. If there is none, throws an ArgumentError that lists all names. In evaluation
+  /// mode a model's only output is returned whatever its name.
   [[nodiscard]] at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output);
 
   /// For create_mnbn_model(): from now on batch norm in training mode normalizes over the minibatches of all ranks of

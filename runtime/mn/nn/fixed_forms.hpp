@@ -9,9 +9,9 @@ namespace mn {
 
 struct FixedCall;
 
-/// Lets a sequence of the calls of <mn/nn/collectives.hpp>, for example the calls of a training step, exchange shapes
-/// and dtypes only once. Without FixedForms each call first exchanges 24 bytes between the hosts of all ranks; on GPUs
-/// with NCCL this exchange is the only time when the host waits for other ranks.
+/// Lets a sequence of calls of <mn/nn/collectives.hpp>, for example those of a training step, exchange shapes and
+/// dtypes only once. Without FixedForms each call first exchanges 24 bytes between the hosts of all ranks. On GPUs with
+/// NCCL, the host waits for other ranks only in this exchange.
 ///
 ///     mn::FixedForms forms;  // on every rank
 ///     while (auto batch = loader.next()) {
@@ -30,7 +30,7 @@ class FixedForms {
   FixedForms(const FixedForms&) = delete;             ///< not copyable
   FixedForms& operator=(const FixedForms&) = delete;  ///< not copyable
 
-  /// While a pass lives, this thread's calls belong to the sequence. Passes must not nest.
+  /// While a Pass lives, its thread's calls of <mn/nn/collectives.hpp> belong to the pass. Passes must not nest.
   class Pass {
    public:
     /// @private
@@ -45,7 +45,7 @@ class FixedForms {
   /// Begins a pass. Throws ArgumentError if the last pass made fewer calls than the first one.
   [[nodiscard]] Pass pass() { return Pass(*this); }
 
-  /// @private The sequence to which this thread's calls belong; null: none
+  /// @private The FixedForms whose Pass lives on this thread; null if there is none.
   [[nodiscard]] static FixedForms* current() noexcept;
   /// @private
   [[nodiscard]] bool is_first_pass() const noexcept { return is_first_; }
@@ -56,7 +56,7 @@ class FixedForms {
 
  private:
   std::vector<FixedCall> calls_;
-  std::size_t made_ = 0;  // calls of this pass
+  std::size_t made_ = 0;  // number of calls of the present pass
   bool is_first_ = true;
 };
 

@@ -13,7 +13,7 @@
 namespace mn {
 
 /// Returns the dtype in which gradients of dtype `dtype` are sent. Gradients are multiplied by numbers of samples and
-/// added up, and could then exceed the range of float16. Therefore float16 gradients are sent as float32.
+/// added up, which could exceed the range of float16; therefore float16 gradients are sent as float32.
 [[nodiscard]] inline at::ScalarType sent_dtype(at::ScalarType dtype) { return dtype == at::kHalf ? at::kFloat : dtype; }
 
 /// Multiplies gradients by a factor (pass_gradients_over()) before a backward sends the gradients to other ranks, and
@@ -26,13 +26,12 @@ class GradientWeight {
     if (!unit) assume_equal_weights();
     factor_ = unit.value_or(1);
   }
-  /// Returns the gradient in the form in which it is sent.
+  /// Returns the gradient as it is sent: multiplied by the factor, in sent_dtype().
   [[nodiscard]] at::Tensor sent(const at::Tensor& gradient) const {
     const at::Tensor wide = gradient.to(sent_dtype(gradient.scalar_type()));
     return factor_ == 1 ? wide : wide.mul(exact_factor(factor_));
   }
-  /// Removes the weight from a received gradient. The gradient keeps the dtype in which it was sent; autograd converts
-  /// it.
+  /// Divides a received gradient by the factor. The gradient keeps its dtype; autograd converts it.
   [[nodiscard]] at::Tensor received(const at::Tensor& gradient) const {
     return factor_ == 1 ? gradient : gradient.div(factor_);
   }

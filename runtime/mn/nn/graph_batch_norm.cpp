@@ -31,8 +31,8 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
                              {MomentsOf::kRanks, current, eps, /*relu=*/false});
 }
 
-/// Makes batch_norm() known to libtorch's dispatcher, in which graphs find operators by name. FRAGMENT, because
-/// mn::kernels registers further operators of the namespace.
+/// Makes batch_norm() known to libtorch's dispatcher, where graphs find it by name. FRAGMENT, because mn::kernels
+/// registers further operators of the namespace.
 void define_operator() {
   static const torch::Library kLibrary = [] {
     torch::Library library(torch::Library::FRAGMENT, "mn", std::nullopt, __FILE__, __LINE__);
@@ -52,7 +52,7 @@ bool needs_two(const exported::Node& node) {
 
 bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
 
-/// Returns the number of batch norms in the branches of torch.cond and in loops. Some ranks may not run these.
+/// Counts the batch norms in the branches of torch.cond and in loops, which some ranks may not run.
 int count_within(const std::vector<exported::Graph>& graphs) {
   int count = 0;
   for (const exported::Graph& graph : graphs) {

@@ -1,5 +1,4 @@
-/// Batch normalization in the graph of an exported model: over one rank's minibatch, or over the minibatches of all
-/// ranks.
+/// Batch normalization in an exported model's graph: over one rank's minibatch, or over the minibatches of all ranks.
 #pragma once
 
 #include <memory>
@@ -9,11 +8,9 @@
 
 namespace mn {
 
-/// What replace_batch_norms() has found out about the batch norms of a graph.
 struct GraphBatchNorms {
   int others = 0;  ///< batch norms not replaced: made of other operators by run_decompositions(), or in torch.cond
-  /// True if a batch norm in training gets only one value of a channel from each sample; a minibatch then needs two
-  /// samples.
+  /// True if a batch norm in training gets one value of a channel from each sample; a minibatch then needs two samples.
   bool need_two = false;
 };
 
@@ -21,7 +18,7 @@ struct GraphBatchNorms {
 GraphBatchNorms replace_batch_norms(exported::Program& program);
 
 /// While an object lives, this thread's replaced batch norms in training normalize over the ranks of `comm`. If `comm`
-/// is null, they compute as libtorch's batch norm does.
+/// is null, they compute as libtorch's batch norm.
 class BatchNormScope {
  public:
   explicit BatchNormScope(std::shared_ptr<Communicator> comm);

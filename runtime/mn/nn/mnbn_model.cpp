@@ -15,7 +15,7 @@ using torch::nn::AnyModule;
 using torch::nn::BatchNormOptions;
 using torch::nn::Module;
 
-/// Returns the options of a batch norm. Returns null if `layer` is not a batch norm.
+/// Null if `layer` is not a batch norm.
 const BatchNormOptions* batch_norm_options(const Module& layer) {
   if (const auto* one = layer.as<torch::nn::BatchNorm1d>()) return &one->options;
   if (const auto* two = layer.as<torch::nn::BatchNorm2d>()) return &two->options;
@@ -27,7 +27,7 @@ AnyModule multi_node(const Module& layer, const BatchNormOptions& options, const
   MultiNodeBatchNorm result(comm, options);
   const torch::NoGradGuard no_grad;
   const auto copy = [](const at::Tensor& from, at::Tensor to) {
-    to.set_data(from.detach().clone());  // device and dtype, too
+    to.set_data(from.detach().clone());  // also copies device and dtype
     to.set_requires_grad(from.requires_grad());
   };
   const auto values = layer.named_parameters(), buffers = layer.named_buffers();

@@ -48,20 +48,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The moments by which a minibatch is normalized. For kRanks also the number of values that each rank has of a
-/// channel.
+/// `counts`, only for kRanks, has each rank's number of values of a channel.
 struct Statistics {
   ChannelMoments moments;
   at::Tensor counts;
 };
 
-/// The moments of a channel without values (4).
+/// Any finite moments will do for a rank without values.
 ChannelMoments no_moments(const at::Tensor& input) {
   const auto options = input.options().dtype(moments_type(input));
   return {at::zeros({input.size(1)}, options), at::ones({input.size(1)}, options)};
 }
 
-/// Collective. Computes the mean and standard deviation of each channel over the minibatches of all ranks.
+/// Collective. Computes the moments over the minibatches of all ranks.
 Statistics statistics_of_ranks(const at::Tensor& input, double eps, const RunningMoments& running, Communicator& comm) {
   const std::int64_t channels = input.size(1), values = input.numel() / channels;
   const auto options = input.options().dtype(moments_type(input));
@@ -81,14 +80,13 @@ Statistics statistics_of(const at::Tensor& input, const RunningMoments& running,
   return {input.numel() > 0 ? own_moments(input, settings.eps, running) : no_moments(input), {}};
 }
 
-/// Keeps the settings for the backward, which may run after the layer is destroyed.
+/// Keeps the settings for backward, which may run after the layer is destroyed.
 struct KeptSettings : torch::CustomClassHolder {
   explicit KeptSettings(BatchNormSettings given) : settings(std::move(given)) {}
   BatchNormSettings settings;
 };
 
-/// Returns mean, invstd, weight and bias of each channel, in the dtype in which operators on x compute. A missing
-/// weight counts as 1, a missing bias as 0.
+/// Returns mean, invstd, weight (default 1) and bias (default 0) of each channel, in the dtype of computations on x.
 std::vector<at::Tensor> channel_numbers(const at::Tensor& x, const ChannelMoments& moments,
                                         const std::optional<at::Tensor>& weight,
                                         const std::optional<at::Tensor>& bias) {
@@ -102,8 +100,7 @@ std::vector<at::Tensor> channel_numbers(const at::Tensor& x, const ChannelMoment
 
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
-  /// A missing argument is an empty std::optional, because an undefined tensor can't be an input of the node. A missing
-  /// argument gets no gradient.
+  /// A missing argument is an empty std::optional, because an undefined tensor can't be an input of the node.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& added,
                             const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                             const Statistics& all, const BatchNormSettings& settings) {
@@ -123,12 +120,12 @@ class Normalization : public torch::autograd::Function<Normalization> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
-    const auto output = saved[1].defined() ? std::optional(saved[1]) : std::nullopt;  // if there was a shortcut
+    const auto output = saved[1].defined() ? std::optional(saved[1]) : std::nullopt;  // only with a shortcut
     const std::vector<at::Tensor> channels(saved.begin() + 3, saved.end());
     const auto kept = c10::static_intrusive_pointer_cast<KeptSettings>(context->saved_data["settings"].toCapsule());
     const bool relu = kept->settings.relu, has_values = input.numel() > 0;
     const at::Tensor dy = gradients[0].to(input.scalar_type()).contiguous(input.suggest_memory_format());
-    at::Tensor own = at::zeros({2, input.size(1)}, channels[0].options()), d_added = dy;  // (4)
+    at::Tensor own = at::zeros({2, input.size(1)}, channels[0].options()), d_added = dy;  // stays 0 without values
     if (has_values) {
       std::tie(own, d_added) = kernels::call_operator<kernels::BatchNormSumsSignature>("mn::batch_norm_sums", dy, input,
                                                                                        output, channels, relu);
@@ -141,7 +138,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
     } else if (kept->settings.moments == MomentsOf::kMinibatch) {
       sums = own;
     }
-    variable_list all(6);  // of input, added, weight, bias, and two arguments that are not tensors
+    variable_list all(6);  // gradients of input, added, weight, bias, and two arguments that are not tensors
     all[0] = dy;
     if (has_values) {
       all[0] = kernels::call_operator<kernels::BatchNormBackwardSignature>(
@@ -154,9 +151,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
   }
 
  private:
-  /// The results depend on `origins`, but autograd does not record how. Therefore marks the results as not
-  /// differentiable again (create_graph): a node that throws an error gets the origins as further arguments, which
-  /// require gradients.
+  /// The results depend on `origins`, but autograd does not record how. Therefore a second derivative (create_graph)
+  /// must fail: a node that throws gets `origins`, which require gradients, as further arguments.
   static variable_list without_gradients(variable_list all, const variable_list& origins) {
     const std::size_t count = all.size();
     all.insert(all.end(), origins.begin(), origins.end());
@@ -168,8 +164,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
     return all;
   }
 
-  /// Returns the sum of `own` over ranks, divided by the number of all values. Each rank's `own` has the weight of
-  /// invariant 3. If the loss was not weighted, the weight is `samples`, the number of the calling rank's samples.
+  /// Returns the sum of `own` over ranks, divided by the number of all values. Each rank's `own` is weighted as in (3)
+  /// at the top: if the loss was not weighted, by `samples`, the number of the calling rank's samples.
   static at::Tensor mean_over_ranks(const at::Tensor& own, const at::Tensor& counts, std::int64_t samples,
                                     const std::shared_ptr<Communicator>& comm) {
     const double factor = pass_gradients_over(comm).value_or(static_cast<double>(std::max(samples, std::int64_t{1})));

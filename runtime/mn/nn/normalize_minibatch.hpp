@@ -1,5 +1,4 @@
-/// The function that normalizes a minibatch, alone or with the minibatches of all ranks. The layers of batch_norm.hpp
-/// and create_mnbn_model()'s models call it.
+/// Normalizes a minibatch, alone or with the minibatches of all ranks, for batch_norm.hpp and create_mnbn_model().
 #pragma once
 
 #include <cstdint>
@@ -27,10 +26,9 @@ struct BatchNormSettings {
   bool relu = false;  ///< negative results become 0
 };
 
-/// Normalizes `input` (N, C, …). If `weight` and `bias`, of shape (C), have values, then multiplies by `weight` and
-/// adds `bias`. If `added`, of the input's shape, has a value, then adds it, before ReLU. MultiNodeBatchNorm describes
-/// the weights of losses and the cost. Throws ArgumentError if shapes or devices do not fit, and if kMinibatch gets one
-/// value of each channel.
+/// Returns the normalized `input` (N, C, …), multiplied by `weight` (C) if it has a value, plus `bias` (C) and `added`
+/// (of the input's shape) if they have values. MultiNodeBatchNorm describes the weights of losses and the cost. Throws
+/// ArgumentError if shapes or devices do not match, or if kMinibatch gets one value of each channel.
 [[nodiscard]] at::Tensor normalize_minibatch(const at::Tensor& input, const std::optional<at::Tensor>& added,
                                              const std::optional<at::Tensor>& weight,
                                              const std::optional<at::Tensor>& bias, const RunningMoments& running,

@@ -27,9 +27,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// Describes one tensor of a message; sent before the elements (1).
+/// Describes one tensor of a message.
 struct Header {
-  std::int64_t count = 0;  // of the message's tensors
+  std::int64_t count = 0;  // number of tensors in the message
   std::int64_t requires_grad = 0;
   MessageForm form = {};
 };
@@ -38,14 +38,13 @@ std::span<std::int64_t> numbers(std::span<Header> headers) {
   return {reinterpret_cast<std::int64_t*>(headers.data()), headers.size_bytes() / sizeof(std::int64_t)};
 }
 
-/// The rank at the other end of a message, and the message's tag.
 struct Peer {
   std::shared_ptr<Communicator> comm;
   int rank = 0;
   int tag = 0;
 };
 
-/// The form and device in which the sender receives the gradient of one tensor, without a header (2).
+/// The form and device in which the sender receives the gradient of one tensor.
 struct Slot {
   MessageForm form;
   c10::Device device;
@@ -54,7 +53,7 @@ struct Slot {
 struct Capsule : torch::CustomClassHolder {
   Capsule(Peer given, std::vector<Slot> list) : peer(std::move(given)), slots(std::move(list)) {}
   Peer peer;
-  std::vector<Slot> slots;  // of the sender
+  std::vector<Slot> slots;  // one for each tensor that this rank has sent
 };
 
 void keep(AutogradContext* context, const Peer& peer, std::vector<Slot> slots) {
@@ -77,7 +76,7 @@ void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need
   if (xs.empty()) throw ArgumentError("send: there is no tensor to send");
   Tensors elements;
   std::vector<Header> headers;
-  std::int64_t by_device = 0;  // number of tensors
+  std::int64_t by_device = 0;  // number of tensors so far that the device moves
   for (std::size_t i = 0; i < xs.size(); ++i) {
     elements.push_back(dense_elements(xs[i], "send"));
     const MessageForm form = message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send", by_device);
@@ -91,7 +90,7 @@ void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need
     send_elements(*peer.comm, elements[i], headers[i].form, peer.rank, peer.tag);
 }
 
-/// The received tensors of a message, and for each of them whether its gradient must be sent back.
+/// `need_gradients` tells, for each tensor, whether its gradient must be sent back.
 struct Received {
   Tensors tensors;
   std::vector<bool> need_gradients;
@@ -141,8 +140,7 @@ class SendNode : public torch::autograd::Function<SendNode> {
     return result;
   }
 
-  /// Returns the delegate, the number 0 (3). It lies on the device of `x`, because autograd runs the node on the thread
-  /// of the delegate's device.
+  /// The delegate lies on the device of `x`, because autograd runs the node on the thread of the delegate's device.
   [[nodiscard]] static at::Tensor new_delegate(const at::Tensor& x) {
     return at::zeros({}, x.options().dtype(at::kFloat));
   }
@@ -180,7 +178,7 @@ class ConnectNode : public torch::autograd::Function<ConnectNode> {
   }
 };
 
-/// Replaces the chosen tensors by the tensors that call(chosen tensors) returns.
+/// Replaces the chosen tensors by the results of call(chosen tensors).
 template <class Call>
 void replace(Tensors& tensors, const std::vector<bool>& chosen, const Call& call) {
   Tensors given;

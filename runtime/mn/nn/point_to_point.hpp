@@ -1,9 +1,9 @@
 /// Differentiable messages between two ranks: chainermn.functions.send, recv and pseudo_connect.
 ///
 /// A model whose layers lie on several ranks sends activations in forward; backward sends their gradients in the
-/// opposite direction. Every rank calls backward(), also a rank without a loss, on the delegate that send() returned.
-/// If the delegate is passed to a later recv(), or to pseudo_connect(), one backward() runs through both send() and the
-/// later call:
+/// opposite direction. Every rank calls backward(). A rank without a loss calls it on the delegate that send()
+/// returned. If the delegate is passed to a later recv() or pseudo_connect(), one backward() runs through both send()
+/// and the later call:
 ///
 ///     if (comm->rank() == 0) {
 ///       const auto delegate = mn::send(first(x), comm, 1);
@@ -19,8 +19,8 @@
 ///
 /// Cost: in forward a message with the forms, and a message for each tensor; in backward a message for each gradient.
 /// On GPUs with NCCL, tensors with tag 0 are enqueued on the current stream, and the host waits for forms only. The
-/// stream of the sender then waits for the receiver: if two ranks send to each other, let the second rank receive
-/// first. Throws ArgumentError for dtypes that communicators do not move and for more than 16 dimensions; CommError if
+/// sender's stream then waits for the receiver: if two ranks send to each other, let the second rank receive first.
+/// Throws ArgumentError for dtypes that communicators do not move and for more than 16 dimensions. Throws CommError if
 /// the receiver expects a different number of tensors.
 #pragma once
 
@@ -46,8 +46,8 @@ namespace mn {
 /// Receives all tensors of a message, as recv() receives one tensor: ChainerMN's force_tuple.
 [[nodiscard]] std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank,
                                                  const at::Tensor& delegate = {}, int tag = 0);
-/// Returns `actual` as tensors of the same values. Their backward also runs the backward of `delegate`, with a gradient
-/// of zero. Tensors of integers are returned unchanged. Local.
+/// Returns tensors with the values of `actual`. Their backward also runs the backward of `delegate`, with a gradient of
+/// zero. Tensors of integers are returned unchanged. Local.
 [[nodiscard]] at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual);
 /// Does the work of pseudo_connect() for several tensors.
 [[nodiscard]] std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual);

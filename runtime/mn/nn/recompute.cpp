@@ -1,7 +1,7 @@
 // A segment as one autograd node, whose backward runs the segment again and backpropagates through it.
 //
-// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node.
-//     Therefore the node has an extra input that requires a gradient; without it, autograd would not record the node.
+// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node, and
+//     autograd records no node without an input that requires a gradient. Therefore the node has an extra input.
 // (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU. Afterwards the
 //     generators continue as if there had been no second run.
 // (3) The inner backward accumulates into the parameters' gradients.
@@ -33,8 +33,7 @@ Device device_of(const std::vector<at::Tensor>& inputs) {
   return on_gpu == inputs.end() ? Device() : Device{DeviceType::kCuda, static_cast<int>(on_gpu->get_device())};
 }
 
-/// While a RandomScope lives, the random generators continue from the state `state`. The destructor restores the state
-/// that they had before.
+/// While a RandomScope lives, the random generators continue from `state`. The destructor restores their old state.
 class RandomScope {
  public:
   RandomScope(const NamedTensors& state, Device device) : device_(device), before_(random_state(device)) {
@@ -49,7 +48,6 @@ class RandomScope {
   NamedTensors before_;
 };
 
-/// The data that backward needs to repeat the first run of a segment.
 struct FirstRun {
   Segment segment;
   Device device;

@@ -16,8 +16,7 @@
 namespace mn {
 namespace {
 
-/// Returns how many rows go to each rank. If `ranks` is not a list of integers in the right range, returns −1 for each
-/// rank.
+/// Returns the number of rows for each rank, or −1 for each if `ranks` is not a list of integers in the right range.
 std::vector<std::int64_t> counts_of(const at::Tensor& ranks, std::int64_t size) {
   const bool has_form = ranks.defined() && ranks.dim() == 1 && at::isIntegralType(ranks.scalar_type(), false);
   const bool is_empty = has_form && ranks.numel() == 0;

@@ -24,9 +24,8 @@ class RowExchange {
   /// may be 0. Throws the same ArgumentError on every rank if the `ranks` of any rank are not such integers.
   RowExchange(std::shared_ptr<Communicator> comm, const at::Tensor& ranks);
 
-  /// Collective. Sends the rows of `rows`, [N, …]. Returns the rows for this rank, [R, …]: rank 0's rows first, the
-  /// rows of each rank in their order. Throws the same ArgumentError on every rank if a rank's tensor does not have N
-  /// rows.
+  /// Collective. Sends the rows of `rows`, [N, …]. Returns the rows for this rank, [R, …]: rank 0's rows first, in rank
+  /// 0's order. Throws the same ArgumentError on every rank if a rank's tensor does not have N rows.
   [[nodiscard]] at::Tensor send(const at::Tensor& rows) const;
   /// Collective. Sends the results of received rows, [R, …], to the ranks of the rows. Returns [N, …]: result i belongs
   /// to row i of send(). Throws the same ArgumentError on every rank if a rank's tensor does not have R rows.

@@ -12,8 +12,8 @@ namespace {
 
 bool writes(const c10::AliasInfo& info) { return info.isWrite() || std::ranges::any_of(info.containedTypes(), writes); }
 
-/// True if two arguments or results of an operator share memory, that is, if the operator's schema marks both with one
-/// letter, like "Tensor(a) self" and "Tensor(a)[]".
+/// True if two arguments or results of an operator share memory: the schema marks both with the same letter, as in
+/// "Tensor(a) self" and "Tensor(a)[]".
 bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   const auto has = [&](const auto& letter) { return other.beforeSets().count(letter) > 0; };
   if (std::ranges::any_of(one.beforeSets(), has)) return true;
@@ -23,8 +23,8 @@ bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   return with_parts(one.containedTypes(), other) || with_parts(other.containedTypes(), one);
 }
 
-/// True if the argument is a running statistic of a normalization in training. The operator writes to it, but the
-/// operator's schema does not say so.
+/// True if the argument is a running statistic of a normalization in training. The operator writes to it, although its
+/// schema does not say so.
 bool moves_statistics(const Node& node, const std::string& argument) {
   if (argument != "running_mean" && argument != "running_var") return false;
   return std::ranges::any_of(node.inputs, [&](const NamedArgument& input) {

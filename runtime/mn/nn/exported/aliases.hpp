@@ -10,8 +10,7 @@
 
 namespace mn::exported {
 
-/// Numbers the storage (the memory) of each value of a graph. Aliases, which are values that share memory, such as a
-/// view and its base, have one storage.
+/// Numbers the storage (the memory) of each value of a graph. Aliases, such as a view and its base, have equal numbers.
 class Aliases {
  public:
   /// The storage of input i has number i.
@@ -20,9 +19,8 @@ class Aliases {
   explicit Aliases(const Program& program);
 
   [[nodiscard]] std::size_t of(const std::string& value) const;
-  /// Returns the storages that the node's operator writes to.
   [[nodiscard]] std::vector<std::size_t> written_by(const Node& node) const;
-  /// Gives the node's results their storages. Call it once for each node, in the order of the graph.
+  /// Numbers the node's results. Call it once for each node, in the order of the graph.
   void define_results(const Node& node);
 
  private:

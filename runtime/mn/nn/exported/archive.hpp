@@ -10,19 +10,16 @@
 
 namespace mn::exported {
 
-/// Reads the records of the archive, which PyTorch stores uncompressed. All functions throw a DataError of one line
-/// that begins with source().
+/// The archive's records, which PyTorch stores uncompressed. All functions throw one-line DataErrors with source().
 class Archive {
  public:
-  /// Reads the directory of the archive in `bytes`, which must outlive this object. `source` is the name of the file
-  /// for error messages.
+  /// Reads the archive's directory in `bytes`, which must outlive this object. `source` is the file's name for errors.
   Archive(std::string_view bytes, std::string source);
 
-  /// The name of the file; error messages begin with it.
   [[nodiscard]] const std::string& source() const noexcept { return source_; }
   [[nodiscard]] bool has(const std::string& name) const { return records_.contains(name); }
-  /// Returns a view of the record's bytes in the archive, after checking the record's checksum. `name` is the path
-  /// below the archive's top folder, like "models/model.json".
+  /// Checks the record's checksum and returns its bytes in the archive. `name` is the path below the archive's top
+  /// folder, like "models/model.json".
   [[nodiscard]] std::string_view record(const std::string& name) const;
 
  private:

@@ -24,10 +24,10 @@ Value parse_text(const json& document, const Rename&) { return document.get<std:
 Value parse_device(const json&, const Rename&) { return AnyDevice{}; }
 Value parse_name(const json& document, const Rename& rename) { return ValueName{rename(document.get<std::string>())}; }
 Value parse_named(const json& document, const Rename& rename) { return parse_name(document.at("name"), rename); }
-/// Parses a union (a JSON object with one member, whose name is the union's form) that is nested in another union.
+/// Parses a union: a JSON object with one member, whose name is the union's form.
 Value parse_nested(const json& document, const Rename& rename) { return parse_argument(document, rename).value; }
 
-/// Parses a float. JSON has no infinities; therefore torch writes them as strings.
+/// JSON has no infinities; torch writes them as strings.
 Value parse_real(const json& document, const Rename&) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (document == "Infinity") return kInfinity;
@@ -81,8 +81,7 @@ Value parse_list(const json& document, const Rename& rename) {
   return items;
 }
 
-/// Maps each form of an argument in torch/_export/serde/schema.py (class Argument, and the unions within it) to its
-/// parser.
+/// The forms of an argument in torch/_export/serde/schema.py (class Argument, and the unions within it).
 constexpr std::pair<std::string_view, Parse> kForms[] = {
     {"as_none", parse_none},
     {"as_tensor", parse_named},

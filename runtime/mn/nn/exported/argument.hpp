@@ -19,22 +19,19 @@ struct ValueName {
   std::string name;
 };
 
-/// Stands for any device in the file. The graph runs on the device of its parameters; therefore the file's device does
-/// not matter.
+/// A device, whatever its name: the graph runs on the device of its parameters, not on the device in the file.
 struct AnyDevice {};
 
 /// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None. Constants of
 /// enumerations (dtype, memory format, layout) are libtorch's numbers, which differ from the numbers in the file.
 struct Argument {
-  /// The kinds of arguments.
   using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
                              AnyDevice, std::vector<Argument>>;
   std::string form;  ///< name in the file: "as_ints"
   Value value;
 };
 
-/// Maps a value's name in one graph to its name in the whole program. A map is needed because nested graphs may use the
-/// same name for different values.
+/// Maps a value's name in one graph to its name in the program, because nested graphs may use equal names.
 using Rename = std::function<std::string(const std::string& name)>;
 
 /// Thrown if the file has a form that torch may write but mn does not know. what() names the form.
@@ -43,18 +40,15 @@ class UnknownForm : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns the form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not
-/// an object with one member.
+/// Returns the name of a JSON object's only member. Throws UnknownForm if `document` is not such an object.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
 
-/// Returns the dtype for a number that torch.export.save writes. Throws UnknownForm if the number stands for no known
-/// dtype.
+/// Returns the dtype for a number that torch.export.save writes. Throws UnknownForm for any other number.
 [[nodiscard]] at::ScalarType parse_dtype(const nlohmann::json& number);
 
 /// Parses one argument. Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);
 
-/// Adds to `names` the names of all values in `argument`.
 void append_values(std::vector<std::string>& names, const Argument& argument);
 
 }  // namespace mn::exported

@@ -43,8 +43,7 @@ bool admits(const Input& input, const at::Tensor& given) {
   });
 }
 
-/// Returns the index of the input whose buffer gets a copy of the output. Returns no value if the output is returned to
-/// the user.
+/// The index of the input whose buffer gets a copy of the output; no value if the output is returned to the user.
 std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
                                      const std::string& source) {
   if (output.buffer.empty()) return std::nullopt;
@@ -54,7 +53,6 @@ std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Inp
   throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is not an input");
 }
 
-/// Converts an output to a tensor; None becomes an undefined tensor.
 at::Tensor tensor_of(const c10::IValue& value, const std::string& source) {
   if (value.isNone()) return {};
   if (value.isScalar()) return at::native::wrapped_scalar_tensor(value.toScalar());
@@ -133,8 +131,8 @@ std::vector<std::int64_t> BoundGraph::versions() const {
 std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
   const std::vector<std::int64_t> before = versions();
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
-  // The check follows the run, because an operator's schema does not always say that the operator writes to an
-  // argument, or that its result shares memory with an argument.
+  // The check follows the run: an operator's schema does not always tell that the operator writes to an argument, or
+  // that its result shares memory with an argument.
   if (mode_ == Mode::kEvaluation && versions() != before) {
     throw Error(source_ + ": an operator changes the model in evaluation mode: export the model without that operator");
   }
@@ -145,8 +143,8 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      // The new value is copied into the buffer's own memory, because checkpoints and broadcasts refer to this memory.
-      // The graph has worked on a copy of the old value, which autograd may still hold.
+      // The value is copied into the buffer's own memory, because checkpoints and broadcasts refer to this memory. The
+      // graph has worked on a copy of the old value, which autograd may still hold.
       const c10::AutoGradMode no_grad(false);
       at::Tensor(tensors_[*buffers_[i]]).copy_(is_complex_[*buffers_[i]] ? at::view_as_real(result) : result);
     }

@@ -15,25 +15,22 @@
 
 namespace mn::exported {
 
-/// Whether a graph runs for training or for evaluation.
 enum class Mode {
   kTraining,
   kEvaluation,  ///< the graph gets copies of the tensors that it writes to, so no parameter, buffer or constant changes
 };
 
-/// Runs a program's graph on the parameters and buffers of a module.
 class BoundGraph {
  public:
-  /// `tensors` has one tensor for each input of the program. The tensor is undefined if the input is an argument of
-  /// run() or a literal. A complex tensor of the module's state is given as a real tensor, with real and imaginary part
-  /// as last dimension. Throws DataError as the constructor of GraphRunner does.
+  /// `tensors` has one tensor for each input of the program: undefined for arguments of run() and for literals. A
+  /// complex tensor of the module's state is a real tensor whose last dimension holds the real and the imaginary part.
+  /// Throws DataError as the constructor of GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
-  /// Runs the graph on the user's inputs, given in order, and returns the values of outputs(). Throws ArgumentError if
-  /// the inputs do not match the graph, and Error as GraphRunner::run() does.
+  /// Runs the graph on the user's inputs, in order, and returns the values of outputs(). Throws ArgumentError if the
+  /// inputs do not match the graph, and Error as GraphRunner::run() does.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
-  /// Describes the outputs that run() returns.
   [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
 
   /// Moves to `device` the tensors that are neither parameters nor persistent buffers.

@@ -26,7 +26,7 @@ TypePtr without_optional(const TypePtr& type) {
   throw UnknownForm(given + " where a " + wanted.str() + " is wanted");
 }
 
-/// Converts a value to an argument of type `type`, by the rules by which Python's operators convert their arguments.
+/// Converts a value to an argument of type `type`, as Python's operators convert their arguments.
 IValue fit(const IValue& value, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::OptionalType:
@@ -69,7 +69,6 @@ IValue typed_list(const std::vector<IValue>& items) {
   return list;
 }
 
-/// Makes a list whose items have `type`, from items that fit() has converted.
 IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::IntType:
@@ -91,7 +90,7 @@ IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   fail_to_fit("a list", type);
 }
 
-/// Returns the constant as a value of libtorch; no value if the argument is not a constant.
+/// No value if the argument is not a constant.
 std::optional<IValue> constant_of(const Argument& argument) {
   const auto& value = argument.value;
   if (std::holds_alternative<std::monostate>(value)) return IValue();

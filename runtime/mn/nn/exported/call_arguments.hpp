@@ -14,7 +14,7 @@
 
 namespace mn::exported {
 
-/// The values of a running graph. The slot of a value is its index in `values`.
+/// The values of a running graph.
 struct Frame {
   std::vector<c10::IValue> values;  ///< by slot
   c10::Device device;               ///< device on which the graph computes
@@ -23,9 +23,9 @@ struct Frame {
 /// Gives each value of a graph a slot: its index in Frame::values.
 class Slots {
  public:
-  /// Gives the value `name` a new slot and returns the slot. Call it once for each value.
+  /// Gives the value `name` a new slot. Call it once for each value.
   std::size_t define(const std::string& name);
-  /// Returns the slot of the value `name`. Throws UnknownForm if define() was not called for the value.
+  /// Throws UnknownForm if define() was not called for the value.
   [[nodiscard]] std::size_t of(const std::string& name) const;
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
@@ -42,8 +42,7 @@ using Source = std::function<c10::IValue(const Frame& frame)>;
 /// throws UnknownForm if a value of the graph has a wrong type.
 [[nodiscard]] Source make_source(const Argument& argument, const c10::Argument& parameter, const Slots& slots);
 
-/// Returns a source that gives the argument without conversion. The argument is a value of the graph, or a constant
-/// that is not a list.
+/// Returns a source of the unconverted argument, which is a value of the graph or a constant that is not a list.
 [[nodiscard]] Source make_value_source(const Argument& argument, const Slots& slots);
 
 /// Returns a source of a number (int, float or bool). Throws as make_source() does.

@@ -1,9 +1,9 @@
-// Nodes are visited in the order of the graph.
+// Visits the nodes in the order of the graph.
 //
 // (1) Every argument for which is_training_switch() is true is set to evaluation.
 // (2) A node is left out if it draws random numbers without a switch, if it writes to a parameter, buffer or constant,
-//     or if it reads a result of a node that is left out. If a value becomes a buffer at the end of forward(), as after
-//     run_decompositions(), the node that computes the value counts as writing to the buffer.
+//     or if it reads a result of a node that is left out. A node also counts as writing to a buffer if its result
+//     becomes the buffer at the end of forward(), as after run_decompositions().
 // (3) Therefore the remaining nodes compute the same in training and in evaluation. If (2) removes an output,
 //     derive_evaluation() throws.
 // (4) Operators in kInBothModes write to their inputs in evaluation, too, and therefore remain.
@@ -25,20 +25,19 @@
 namespace mn::exported {
 namespace {
 
-/// These operators remain (4), because torch's modules call them both in training and in evaluation.
+/// torch's modules call these operators in training and in evaluation, so they remain.
 constexpr std::string_view kInBothModes[] = {
     "torch.ops.aten.fused_moving_avg_obs_fake_quant.default",
     "torch.ops.aten._fused_moving_avg_obs_fq_helper.default",
     "torch.ops.aten.embedding_renorm_.default",
 };
 constexpr std::string_view kRenorm =
-    "torch.ops.aten.embedding_renorm.default";  // embedding_renorm_ in a graph without writes in place
+    "torch.ops.aten.embedding_renorm.default";  // embedding_renorm_, without writes in place
 
 bool is_in_both_modes(const Node& node) {
   return std::ranges::find(kInBothModes, node.target) != std::end(kInBothModes);
 }
 
-/// True if the input's value outlives forward().
 bool is_kept(const Input& input) {
   return input.kind == Input::Kind::kParameter || input.kind == Input::Kind::kBuffer ||
          input.kind == Input::Kind::kConstant;
@@ -57,10 +56,9 @@ void switch_off(Node& node) {
   }
 }
 
-/// Derives the evaluation form of one graph: leaves out the nodes that only training needs.
 class Derivation {
  public:
-  /// state[i] is the name of input i for error messages. The name is empty if a node may write to input i.
+  /// state[i] is the name of input i for error messages; empty if nodes may write to input i.
   Derivation(Graph& graph, Aliases aliases, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), aliases_(std::move(aliases)) {}
 
@@ -92,8 +90,8 @@ class Derivation {
     graph_.nodes = std::move(kept);
   }
 
-  /// Returns the inputs that change only in training and on which no output depends, not even through the new value of
-  /// a different input.
+  /// Returns the inputs that change only in training, and on which no output depends, not even through another input's
+  /// new value.
   [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
     std::set<std::size_t> read, changed;
     for (const std::size_t storage : storages_of(outputs)) read.insert(storage);
@@ -107,7 +105,7 @@ class Derivation {
     return changed;
   }
 
-  /// Returns the reason why evaluation can't use the value `value`, or an empty text if evaluation can use it.
+  /// Returns why evaluation can't use `value`; empty if it can.
   [[nodiscard]] std::string objection_to(const std::string& value) const {
     if (const auto found = stale_.find(value); found != stale_.end()) return found->second;
     const auto found = left_out_.find(aliases_.of(value));
@@ -115,7 +113,6 @@ class Derivation {
   }
 
  private:
-  /// The storages that a node reads (`reads`), and the storages that it writes or creates (`makes`).
   struct Effect {
     std::vector<std::size_t> reads;
     std::vector<std::size_t> makes;
@@ -128,8 +125,8 @@ class Derivation {
     return storages;
   }
 
-  /// Adds to `storages` all storages that nodes read to compute them. Follows all nodes if `all` is true, otherwise
-  /// only the nodes that remain.
+  /// Adds the storages from which `storages` are computed: by all nodes if `all` is true, otherwise by the nodes that
+  /// remain.
   void add_sources(std::set<std::size_t>& storages, bool all) const {
     const auto is_needed = [&](std::size_t storage) { return storages.contains(storage); };
     for (std::size_t before = 0; before != storages.size();) {
@@ -158,8 +155,7 @@ class Derivation {
     return objection_within(node);
   }
 
-  /// Returns the reason why evaluation can't use the node's inner graphs, for example a write to a value outside of
-  /// them. Returns an empty text if evaluation can use them.
+  /// Returns why evaluation can't use the node's inner graphs, for example a write to an outer value. Empty if it can.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
@@ -176,8 +172,7 @@ class Derivation {
     return "";
   }
 
-  /// True if the node writes in evaluation, too: its operator is in kInBothModes, or the node copies a result of
-  /// kRenorm.
+  /// True if the node writes in evaluation, too: its operator is in kInBothModes, or it copies a result of kRenorm.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
@@ -201,7 +196,7 @@ class Derivation {
   Aliases aliases_;
   std::vector<Effect> effects_;                    // [nodes]
   std::map<std::string, std::size_t> new_values_;  // value → the input that it becomes
-  std::map<std::string, std::string> stale_;       // value → the reason why nodes that read it are left out (2)
+  std::map<std::string, std::string> stale_;       // value → the reason why nodes that read it are left out
   std::map<std::size_t, std::string> left_out_;    // storage → the reason why nodes that read it are left out
   std::set<std::string> renormed_;                 // results of kRenorm
 };
@@ -231,8 +226,7 @@ void take_new_values(Program& program, Derivation& derivation) {
   program.graph.outputs = std::move(values);
 }
 
-/// True if the input is an integer, which probably counts something: the minibatches of a batch norm, or the position
-/// in a queue.
+/// True if the input is an integer: probably a count, as of a batch norm's minibatches, or a position in a queue.
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);

@@ -1,8 +1,6 @@
-// Turns an exported program into calls of libtorch's dispatcher.
-//
-// The constructor turns each node into a step: the operator, a source for each argument of its schema (the node's
-// argument or the schema's default), and the slots of the results. For each step run() then only fills a stack with the
-// arguments, calls the operator, and stores the results.
+// Turns each node of an exported program into a step: the operator, a source for each argument of its schema (the
+// node's argument or the schema's default), and the slots of the results. For each step run() then only fills a stack
+// with the arguments, calls the operator through libtorch's dispatcher, and stores the results.
 //
 // (1) Values lie in slots, numbered in the order of computation; the inputs come first.
 // (2) A value is released after the last step that reads it; therefore memory holds only values for later steps and for
@@ -30,8 +28,7 @@ namespace {
 
 using c10::IValue;
 
-/// True if the parameter switches cuDNN on or off. The file's value of such a parameter is ignored, because it depends
-/// on the exporting machine: it is off if that machine had no GPU.
+/// True if the parameter switches cuDNN. The file's value is ignored: it is off if the exporting machine had no GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
 
 }  // namespace
@@ -104,7 +101,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
   if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  // Leaves out this assertion, because it may fail on a device other than the device of the export, or with autocast.
+  // This assertion is left out: it may fail on a device other than the device of the export, or with autocast.
   if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {

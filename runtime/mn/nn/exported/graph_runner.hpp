@@ -15,11 +15,10 @@ namespace mn::exported {
 /// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
 class GraphRunner {
  public:
-  /// Finds all operators. Throws a DataError that begins with `source` and names the node, if libtorch does not know an
-  /// operator or an argument.
+  /// Throws a DataError with `source` and the node if libtorch does not know an operator or an argument.
   GraphRunner(const Graph& graph, const std::string& source);
 
-  /// Runs the graph on one value for each input. Returns one value for each output. If an operator fails, throws an
+  /// Runs the graph on one value for each input, and returns one value for each output. If an operator fails, throws an
   /// Error of one line that names the node.
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
 

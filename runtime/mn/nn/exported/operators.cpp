@@ -8,8 +8,7 @@
 namespace mn::exported {
 namespace {
 
-/// Advice about operators that only Python has. The first text is a part of the operator's name; the second says how to
-/// export a model without the operator.
+/// Part of the name of an operator that only Python has, and advice how to export a model without it.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"torch._functorch.",
      "is torch.vmap's or torch.func's own: run_decompositions() before torch.export.save replaces "
@@ -27,8 +26,8 @@ struct SwitchCount {
 
 using Names = std::set<std::string>;
 
-/// Returns the names that the values in `names` have inside of the inner graph. The inputs of the inner graph are the
-/// last values that the node reads.
+/// Returns the inputs of the inner graph that receive values in `names`. The node's last arguments are the inner
+/// graph's inputs, in order.
 Names names_within(const Graph& inner, const Node& node, const Names& names) {
   std::vector<Argument> given;
   for (const NamedArgument& input : node.inputs) {

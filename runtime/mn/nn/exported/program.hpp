@@ -15,7 +15,7 @@ namespace mn::exported {
 
 class Archive;
 
-/// The bounds of the size of one dimension of an input. Both bounds are equal if torch.export has fixed the size.
+/// Bounds of the size of one dimension of an input; equal if torch.export has fixed the size.
 struct Extent {
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -44,14 +44,12 @@ struct Input {
   return input.kind == Input::Kind::kParameter || (input.kind == Input::Kind::kBuffer && input.persistent);
 }
 
-/// What becomes of an output of the graph.
 struct Output {
   std::string name = {};  ///< path of a tensor that the model returns, such as "logits", "0" or "hidden.1"
   std::optional<std::vector<std::int64_t>> sizes = {};  ///< shape, if the file has it; −1: the size varies
   std::string buffer = {};  ///< not empty: forward() copies the value to this buffer and does not return it
 };
 
-/// An argument with its name in the operator's schema.
 struct NamedArgument {
   std::string name;
   Argument value;
@@ -59,7 +57,6 @@ struct NamedArgument {
 
 struct Graph;
 
-/// A call of an operator.
 struct Node {
   std::string target;  ///< the operator, such as "torch.ops.aten.add.Tensor"
   std::string what;    ///< name of the node in messages
@@ -102,7 +99,7 @@ struct Program {
 /// archive's source and names the damaged or unknown part.
 [[nodiscard]] Program parse_program(const Archive& archive);
 
-/// Returns the node's argument of this name; null if the node does not have it.
+/// Null if the node does not have an argument of this name.
 [[nodiscard]] const Argument* find_input(const Node& node, const std::string& name);
 
 }  // namespace mn::exported

@@ -29,8 +29,7 @@ constexpr const char* kAutocastMode = "torch.ops.higher_order.wrap_with_autocast
 
 std::string unchanged(const std::string& name) { return name; }
 
-/// The reader's state while it reads the nodes of one graph: the prefix and the new names of values, and whether
-/// gradients and autocast are on.
+/// The reader's state while it reads the nodes of one graph.
 struct Scope {
   std::string prefix = {};
   std::map<std::string, std::string> renamed = {};
@@ -46,7 +45,7 @@ struct Scope {
   }
 };
 
-/// Returns the names of the values in an argument that holds nothing but values.
+/// Returns the names of the values in an argument that holds only values.
 std::vector<std::string> values_of(const Argument& argument) {
   std::vector<std::string> names;
   append_values(names, argument);
@@ -72,8 +71,7 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
           meta.at("requires_grad").get<bool>()};
 }
 
-/// True if, according to the file, a batch norm gets one value of a channel from each sample: its input has the shape
-/// [samples, channels, 1, …].
+/// True if, according to the file, a batch norm's input has the shape [samples, channels, 1, …].
 bool has_one_value(const json& node, const json& graph) {
   const json& input = node.at("inputs").at(0).at("arg");
   if (form_of(input) != "as_tensor" || !graph.contains("tensor_values")) return false;
@@ -86,10 +84,9 @@ bool has_one_value(const json& node, const json& graph) {
   return sizes.size() > 1;
 }
 
-/// For an assignment `self.buffer = value`, torch.export copies the new value to the buffer at the end of the graph.
-/// But an assignment does not write to the old tensor, which autograd may keep. Therefore these copies become outputs
-/// that replace the buffer, as after run_decompositions(). A copy_ of the model's own code is not called copy__default,
-/// and remains.
+/// For an assignment `self.buffer = value`, torch.export copies the value to the buffer at the end of the graph. But an
+/// assignment does not write to the old tensor, which autograd may keep. Therefore these copies become outputs that
+/// replace the buffer. The copies of the model's own code are not called copy__default, and remain.
 void take_assignments(Program& program) {
   std::vector<Node>& nodes = program.graph.nodes;
   while (!nodes.empty() && nodes.back().what.starts_with("node \"copy__default")) {
@@ -130,7 +127,7 @@ class ProgramReader {
   }
 
  private:
-  /// Runs `read` on a part of the file. If `read` fails, the error message names the part `what`.
+  /// If `read` fails, the error message names the part `what`.
   template <class Read>
   std::invoke_result_t<Read> within(const std::string& what, Read read) const {
     const std::string where = archive_.source() + ": " + what;
@@ -184,7 +181,6 @@ class ProgramReader {
     });
   }
 
-  /// Reads an inner graph that belongs to an operator of the graph `outer`.
   [[nodiscard]] Graph read_graph(const json& graph, const Scope& outer) const {
     Graph result;
     Scope scope{.grad = outer.grad, .autocast = outer.autocast};
@@ -194,7 +190,7 @@ class ProgramReader {
     return result;
   }
 
-  /// The node `node` calls a graph. Replaces the call by the nodes of that graph, and adds them to `nodes`.
+  /// Adds to `nodes` the nodes of the graph that `node` calls.
   void inline_graph(const json& node, const std::string& target, Scope& scope, std::vector<Node>& nodes) const {
     const std::string what = describe(node, target);
     Scope inner;
@@ -209,8 +205,8 @@ class ProgramReader {
     });
   }
 
-  /// Returns the graph that `node` calls, and sets `inner` to the scope of that graph. The node's arguments are the
-  /// mode (autocast's third argument), the graph, and the graph's inputs.
+  /// Returns the graph that `node` calls, and sets `inner` to its scope. The node's arguments are the mode (autocast's
+  /// third argument), the graph, and the graph's inputs.
   static const json& enter_graph(const json& node, const std::string& target, const Scope& scope, Scope& inner) {
     const bool is_grad = target == kGradMode;
     const json& arguments = node.at("inputs");

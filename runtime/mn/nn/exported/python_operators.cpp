@@ -25,7 +25,7 @@ IValue result_of(Number number) {
   return number;
 }
 
-/// An operator on two numbers. Computes on integers if both operands are integers, otherwise on floats.
+/// Computes on integers if both operands are integers, otherwise on floats.
 template <auto operation>
 void binary(Stack& stack) {
   const IValue a = stack[0], b = stack[1];
@@ -86,7 +86,7 @@ constexpr NumberOperator kNumberOperators[] = {
 };
 
 // The functions below do what cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops do. Autograd sees
-// each operator of a branch and of each turn of a loop; therefore control flow needs no backward of its own.
+// each operator that runs, so control flow needs no backward of its own.
 
 bool is_true(const IValue& value) {
   return value.isTensor() ? value.toTensor().item().toBool() : value.toScalar().toBool();
@@ -102,7 +102,7 @@ const at::Tensor& tensor_of(const IValue& value) {
   return value.toTensor();
 }
 
-/// Returns the length of the lists' first dimension: the number of turns of the loop.
+/// The number of turns of a loop: the length of the lists' first dimension.
 std::int64_t length_of(const Values& lists) {
   const bool has_turns = !lists.empty() && tensor_of(lists.front()).dim() > 0 && tensor_of(lists.front()).size(0) > 0;
   if (!has_turns) throw UnknownForm("a dimension of no elements to go along");
@@ -126,8 +126,7 @@ Values stacked(const std::vector<Values>& turns) {
   return results;
 }
 
-/// torch.cond. The operands are a condition and a list of arguments. Runs graph 0 if the condition is true, otherwise
-/// graph 1.
+/// torch.cond, on a condition and a list of arguments. Runs graph 0 if the condition is true, otherwise graph 1.
 Values run_cond(const InnerGraphs& inner, std::vector<Values> operands) {
   return inner.run(is_true(operands[0].at(0)) ? 0 : 1, std::move(operands[1]));
 }

@@ -1,5 +1,5 @@
-/// Operators that only Python has. Some of them work on numbers: exported graphs compute sizes with these operators.
-/// All others have inner graphs (torch.cond, while_loop, map and scan).
+/// Operators that only Python has: on numbers, with which exported graphs compute sizes, and with inner graphs
+/// (torch.cond, while_loop, map and scan).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,6 @@
 
 namespace mn::exported {
 
-/// One of Python's operators on ints, floats and bools.
 struct NumberOperator {
   std::string_view target;  ///< name in the file: "_operator.floordiv"
   std::size_t operands;
@@ -23,27 +22,23 @@ struct NumberOperator {
 /// Finds the operator named `target`; null if `target` is not an operator on numbers.
 [[nodiscard]] const NumberOperator* find_number_operator(std::string_view target);
 
-/// The inputs or the outputs of a graph.
 using Values = std::vector<c10::IValue>;
 /// Runs one graph; autograd sees each operator.
 using RunGraph = std::function<Values(Values values, c10::Device device)>;
 
-/// The graphs of a node, and their device.
 struct InnerGraphs {
   const std::vector<RunGraph>& graphs;
   c10::Device device;
 
-  /// Runs graph i.
   [[nodiscard]] Values run(std::size_t i, Values values) const { return graphs[i](std::move(values), device); }
 };
 
-/// An operator of torch with inner graphs. The node's arguments are first the graphs, then the operands; most operands
-/// are lists of values.
+/// An operator with inner graphs. A node's arguments are the graphs, then the operands, mostly lists of values.
 struct ControlFlow {
   std::string_view target;   ///< name in the file: "torch.ops.higher_order.cond"
   std::size_t graphs;        ///< number of a node's graphs
   std::size_t operands;      ///< number of a node's operands
-  std::size_t own_operands;  ///< number of first operands that the graphs do not get
+  std::size_t own_operands;  ///< number of first operands that are not passed to the graphs
   Values (*call)(const InnerGraphs& inner, std::vector<Values> operands);
 };
 

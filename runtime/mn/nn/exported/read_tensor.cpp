@@ -11,9 +11,9 @@
 namespace mn::exported {
 namespace {
 
-/// Returns how many elements of the record the tensor needs: from the record's first element to the tensor's last
-/// element. Returns 0 for an empty tensor. Returns no value if the view is not possible, or has more than `available`
-/// elements, because a copy would take too much memory.
+/// Returns the number of elements from the record's first to the tensor's last; 0 for an empty tensor. No value if
+/// sizes or strides are invalid, if the tensor ends after the record's `available` elements, or if it has more than
+/// `available` elements: a copy would take too much memory.
 std::optional<std::int64_t> elements_needed(const StoredTensor& stored, std::int64_t available) {
   if (stored.sizes.size() != stored.strides.size() || stored.offset < 0) return std::nullopt;
   std::int64_t elements = 1, last = stored.offset, reach = 0;

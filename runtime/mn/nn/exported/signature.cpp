@@ -12,8 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the bounds of a size. `size` is {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}; in the
-/// second case `constraints` holds the bounds of the symbol.
+/// `size` is {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}; `constraints` has the symbols' bounds.
 Extent parse_extent(const json& size, const json& constraints) {
   if (size.contains("as_int"))
     return {whole_number<std::int64_t>(size.at("as_int")), whole_number<std::int64_t>(size.at("as_int"))};
@@ -43,8 +42,7 @@ Input read_input(const json& spec) {
   throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
 }
 
-/// Returns the shape of an output, with −1 for each size that varies. Returns no value if the output is not a tensor of
-/// the graph.
+/// The shape of an output, with −1 for each size that varies; no value if the output is not a tensor of the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
@@ -68,7 +66,7 @@ void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& 
   }
 }
 
-/// Returns the name, in the graph, of the parameter or argument that an output changes.
+/// The name, in the graph, of the parameter or argument that an output changes.
 std::string changed_by(const std::string& kind, const json& about, const std::vector<Input>& inputs) {
   const bool is_parameter = kind == "parameter_mutation";
   const std::string name = about.at(is_parameter ? "parameter_name" : "user_input_name");
@@ -83,10 +81,9 @@ std::string changed_by(const std::string& kind, const json& about, const std::ve
 
 using nlohmann::json;
 
-// Parses a text that torch.utils._pytree.treespec_dumps has written: [1, {"type", "context", "children_spec": […]}].
-// `context` is JSON in a string: the list of keys of a dict, the list of fields of a registered class, the list of
-// fields and the list of None fields of a dataclass. The context of a namedtuple is the name of its type, without
-// quotes. A leaf's type is null.
+// Parses a text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. A leaf's type is
+// null. `context` is JSON in a string: a dict's keys, the fields of a registered class, or the fields and the None
+// fields of a dataclass. The context of a namedtuple is the name of its type, without quotes.
 
 json parse_form(const std::string& text) {
   try {
@@ -101,8 +98,7 @@ bool are_keys(const json& list, std::size_t count) {
          std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
 }
 
-/// Returns the parsed context of a container. It is a string if the container's class writes its context in a form of
-/// its own.
+/// The parsed context of a container. It stays a string if the container's class writes its context in its own form.
 json context_of(const json& spec, const json& namedtuples) {
   const json& context = spec.at("context");
   if (!context.is_string()) return context;
@@ -117,7 +113,7 @@ json context_of(const json& spec, const json& namedtuples) {
   }
 }
 
-/// Returns the names of a container's items, or their positions if the items have no names.
+/// The names of a container's items, or their positions if the items have no names.
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
   json context = context_of(spec, namedtuples);
@@ -142,9 +138,8 @@ void append_names(std::vector<std::string>& names, const json& spec, const std::
   }
 }
 
-/// Returns the names of the tensors that the model returns, in order. A name consists of the keys and fields that lead
-/// to the tensor in the result of Python's forward(), or is the tensor's position. The list is empty if the file has no
-/// names.
+/// The names of the tensors that the model returns, in order; empty if the file has no names. A name consists of the
+/// keys and fields that lead to the tensor in the result of Python's forward(), or is the tensor's position.
 std::vector<std::string> output_names(const json& module) {
   std::vector<std::string> names;
   if (!module.contains("module_call_graph")) return names;
@@ -157,8 +152,8 @@ std::vector<std::string> output_names(const json& module) {
   return names;
 }
 
-/// Describes a change in a graph without operators that work in place: a value of the graph becomes the new value of a
-/// parameter or of an argument of forward().
+/// A value that becomes the new value of a parameter, or of an argument of forward(), in a graph without operators that
+/// work in place.
 struct Mutation {
   std::string value;
   std::string input;  ///< name of the parameter's or argument's value in the graph
@@ -190,7 +185,6 @@ bool makes(const Node& node, const std::string& value) {
   return std::ranges::find(made, value) != made.end();
 }
 
-/// Adds nodes that copy new values to the parameters and arguments.
 void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
   if (mutations.empty()) return;
   NewNames names;
@@ -206,7 +200,7 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // If no node returns the new value (for instance because it is an argument of forward()), the copy comes at the end.
+  // The copy of a value that no node returns, for instance of an argument of forward(), comes at the end.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

@@ -8,8 +8,7 @@
 
 namespace mn::exported {
 
-/// Reads the inputs of a program from its document. Both functions of this file throw UnknownForm, or nlohmann's
-/// exceptions for JSON of a wrong form.
+/// Reads the inputs of a program from its document. Both functions throw UnknownForm or nlohmann's exceptions.
 [[nodiscard]] std::vector<Input> read_inputs(const nlohmann::json& document);
 
 /// Sets the outputs of a program whose inputs and nodes are already set. `module` is the program's graph_module.
