@@ -17,8 +17,7 @@
 namespace mn::kernels {
 namespace {
 
-/// Returns the arguments of the kernels for the minibatch `x`. If the memory of `x` is not contiguous, it is
-/// channels_last.
+/// If the memory of `x` is not contiguous, it is channels_last.
 BatchNormCall batch_norm_call(const at::Tensor& x, at::TensorList channels, bool relu) {
   const std::int64_t images = x.size(0), count = x.size(1);
   const bool is_last = !x.is_contiguous();
@@ -34,14 +33,14 @@ BatchNormCall batch_norm_call(const at::Tensor& x, at::TensorList channels, bool
           .bias = channels[3].const_data_ptr()};
 }
 
-/// Returns (x − mean) invstd weight + bias on a CPU. `x` has the type of the channels.
+/// Returns (x − mean) invstd weight + bias. `x` has the type of the channels.
 at::Tensor normalized_on_host(const at::Tensor& x, at::TensorList channels) {
   const at::Tensor variance = channels[1].pow(-2);
   return std::get<0>(at::native_batch_norm(x, channels[2], channels[3], channels[0], variance, /*training=*/false,
                                            /*momentum=*/0, /*eps=*/0));
 }
 
-/// Returns g (batch_norm_call.hpp) on a CPU. Takes ReLU's mask from `y` or, if that is absent, computes it from `x`.
+/// Returns g (batch_norm_call.hpp), with ReLU's mask from `y`, or from `x` if there is no `y`.
 at::Tensor masked_gradient(const at::Tensor& dy, const at::Tensor& x, const std::optional<at::Tensor>& y,
                            at::TensorList channels, bool relu) {
   const at::ScalarType real = channels[0].scalar_type();

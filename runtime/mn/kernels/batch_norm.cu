@@ -1,5 +1,4 @@
-// The kernels of batch_norm_forward_on_device(), batch_norm_sums_on_device() and batch_norm_backward_on_device(). Each
-// part of a strip (batch_norm_row.hpp) is the work of one block of threads.
+// Each part of a strip (batch_norm_row.hpp) is the work of one block of threads.
 #include <mn/kernels/batch_norm_row.hpp>
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/launch.hpp>
@@ -33,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const BatchNormCall 
   batch_norm_backward_strip<T>(team, call, part_of_block(call));
 }
 
-/// If the call has elements, calls launch(element, grid, call) with an element of the call's type.
+/// Calls launch(element, grid, call) with an element of the call's type, unless the call has no elements.
 template <class Launch>
 void for_type(BatchNormCall call, const Launch& launch) {
   if (call.outer == 0) return;

@@ -1,8 +1,8 @@
 /// Batch normalization on a GPU: the work of a team of threads (row.hpp) on one strip (batch_norm_call.hpp).
 ///
 /// A strip is a column of rows: each row holds `length` adjacent elements, and rows begin `pitch` elements apart.
-/// Several teams (`parts`) share the rows of a strip. A thread keeps its place in the row, and therefore its channels:
-/// a team's threads stand side by side in a row, and in several rows if the rows are short.
+/// Several teams (`parts`) share the rows of a strip. A team's threads stand side by side in a row, or in several rows
+/// if rows are short. A thread keeps its position in the row, and therefore its channels.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct StripPart {
 constexpr std::int64_t strips_of(const BatchNormCall& call) {
   return call.inner > 1 ? call.channels : (call.channels + kStripChannels - 1) / kStripChannels;
 }
-/// Returns how many threads of a team of `threads`, a power of two, stand side by side in a row.
+/// The number of threads, of `threads` (a power of two), that stand side by side in a row.
 constexpr std::int64_t threads_in_row(const BatchNormCall& call, std::int64_t threads) {
   const std::int64_t length = call.inner > 1 ? call.inner : std::min(call.channels, kStripChannels);
   std::int64_t in_row = 1;
@@ -40,7 +40,7 @@ constexpr StripPart strip_part(const BatchNormCall& call, std::int64_t strip, st
   return {first, std::min(call.channels - first, kStripChannels), call.channels, first, part, parts};
 }
 
-/// Numbers such as mean and weight, for each of the channels of kSome adjacent elements.
+/// Mean, weight and other numbers of the channels of kSome adjacent elements.
 template <class R>
 struct ChannelNumbers {
   Vector<R, kSome> mean, invstd, weight, bias;
@@ -51,7 +51,7 @@ struct ChannelNumbers {
   }
 };
 
-/// Returns the numbers of the channels of kSome adjacent elements. The first of these elements has index i in its row.
+/// Returns the numbers of the channels of the kSome elements from index i of a row on.
 template <class R>
 constexpr ChannelNumbers<R> channels_of(const BatchNormCall& call, const StripPart& part, std::int64_t i) {
   const auto load = [&](const void* numbers) {
@@ -68,8 +68,8 @@ constexpr ChannelNumbers<R> channels_of(const BatchNormCall& call, const StripPa
   return all;
 }
 
-/// Calls work(i, channels, begin) for each group of kSome elements that belongs to `thread`: `begin` is the index of a
-/// row's first element, i the group's index in the row.
+/// Calls work(i, channels, begin) for each group of kSome elements of `thread`: i is the group's index in its row, and
+/// `begin` the index of the row's first element.
 template <class R, class Team, class Work>
 constexpr void for_own(const Team& team, const BatchNormCall& call, const StripPart& part, unsigned thread,
                        const Work& work) {
@@ -98,7 +98,7 @@ constexpr void batch_norm_forward_strip(Team& team, const BatchNormCall& call, c
   });
 }
 
-/// Returns g (batch_norm_call.hpp) for the elements `x`. The gradients dy of these elements are loaded here.
+/// Loads the gradients dy of the elements `x`, and returns g (batch_norm_call.hpp).
 template <class T>
 constexpr Vector<Real<T>, kSome> masked_gradient(const BatchNormCall& call, const StripPart& part, std::int64_t begin,
                                                  std::int64_t i, const ChannelNumbers<Real<T>>& channels,
@@ -116,7 +116,7 @@ constexpr Vector<Real<T>, kSome> masked_gradient(const BatchNormCall& call, cons
   return g;
 }
 
-/// Sums over a thread's elements, for each of its channels: Σ g and Σ g (x − mean).
+/// Sums over a thread's elements for each of its channels: Σ g and Σ g (x − mean).
 template <class R>
 struct ThreadSums {
   Vector<R, kSome> gradients, products;
@@ -140,8 +140,7 @@ constexpr ThreadSums<Real<T>> sums_of_thread(Team& team, const BatchNormCall& ca
   return sums;
 }
 
-/// Computes db and dw of this part of the strip, and writes them as a partial sum. `kept` is the team's shared memory:
-/// one ThreadSums for each thread.
+/// Writes the partial sums db and dw of this part of the strip. `kept`, shared memory, has one element for each thread.
 template <class T, class Team>
 constexpr void batch_norm_sums_strip(Team& team, const BatchNormCall& call, const StripPart& part,
                                      ThreadSums<Real<T>>* kept) {

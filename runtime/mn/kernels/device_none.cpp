@@ -1,5 +1,4 @@
-// In a build without CUDA no tensor lies on a GPU, and nobody calls these functions. They exist because other files
-// could not be linked without them.
+// In a build without CUDA nobody calls these functions. They exist because other files refer to them.
 #include <mn/core/error.hpp>
 #include <mn/kernels/batch_norm_call.hpp>
 #include <mn/kernels/layer_norm_call.hpp>

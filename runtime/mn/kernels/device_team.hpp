@@ -11,8 +11,7 @@
 
 namespace mn::kernels {
 
-/// Returns the `value` that another lane of the warp has: lane (own lane ^ mask). The size of V must be a multiple of 4
-/// bytes.
+/// Returns the `value` of the warp's lane (own lane ^ mask).
 template <class V>
 __device__ V from_lane(const V& value, unsigned mask) {
   static_assert(sizeof(V) % sizeof(unsigned) == 0 && std::is_trivially_copyable_v<V>);
@@ -32,8 +31,7 @@ __device__ V reduce_in_warp(V value, const Merge& merge) {
   return value;
 }
 
-/// The functions of a team that compute numbers, on a GPU. For 16-bit elements exp() is the hardware's function: its
-/// error is far smaller than the rounding of the elements.
+/// For 16-bit elements exp() is the hardware's function: its error is far smaller than the rounding of the elements.
 template <class T>
 struct DeviceMath {
   static __device__ float exp(float x) {
@@ -59,7 +57,7 @@ struct DeviceMath {
   }
 };
 
-/// The team of all threads of a block. The number of threads must be a multiple of 32.
+/// The team of all threads of a block; their number must be a multiple of 32.
 template <class T>
 struct BlockTeam : DeviceMath<T> {
   [[nodiscard]] __device__ unsigned size() const { return blockDim.x; }
@@ -86,7 +84,6 @@ struct BlockTeam : DeviceMath<T> {
   }
 };
 
-/// The team of the 32 threads of one warp.
 template <class T>
 struct WarpTeam : DeviceMath<T> {
   [[nodiscard]] __device__ unsigned size() const { return 32; }

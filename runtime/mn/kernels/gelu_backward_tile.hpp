@@ -1,7 +1,7 @@
 /// The backward of GELU on a GPU: the work of a team of threads (row.hpp) on one tile of the matrix.
 ///
 /// A tile is kTileWidth columns wide, and several teams share its rows. A thread works on the same kSome columns in all
-/// rows of its team; therefore it keeps the sums of these columns in registers.
+/// rows of its team, so it keeps the sums of these columns in registers.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ inline constexpr unsigned kTileThreads = 32;  ///< threads of a team that share 
 inline constexpr unsigned kTileRows = 8;      ///< rows that a team computes at a time
 inline constexpr std::int64_t kTileWidth = kTileThreads * kSome;
 
-/// The tile's rows are dealt out in groups of kTileRows rows; the team gets group `part` and every parts-th group
-/// behind it. Computes dx of these rows, and writes the tile's columns of partial sum `part`. The team has kTileThreads
-/// × kTileRows threads; `shared` is its memory for kTileWidth × kTileRows numbers.
+/// Computes dx of every parts-th group of kTileRows rows, from group `part` on, and writes the tile's columns of
+/// partial sum `part`. The team has kTileThreads × kTileRows threads; `shared` is its memory for kTileWidth × kTileRows
+/// numbers.
 template <class T, class Team>
 constexpr void gelu_backward_tile(Team& team, const GeluCall& call, std::int64_t tile, std::int64_t part,
                                   Real<T>* shared) {

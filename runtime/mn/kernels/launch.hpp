@@ -20,7 +20,7 @@ inline int attribute_of_device(cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Returns the most shared memory, in bytes, that a block may use besides the `reserved` bytes of the kernel.
+/// The most shared memory, in bytes, that a block may use besides the `reserved` bytes of its kernel.
 inline std::size_t max_shared_bytes(std::size_t reserved) {
   return static_cast<std::size_t>(attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - reserved;
 }
@@ -32,13 +32,12 @@ inline bool are_aligned(std::initializer_list<const void*> pointers, std::int64_
   return bits % kVectorBytes == 0 && width % kSome == 0;
 }
 
-/// Returns the number of threads for `work` pieces of work: a multiple of 32, at most `max`.
+/// The number of threads for `work` pieces of work: a multiple of 32, at most `max`.
 inline unsigned threads_for(std::int64_t work, std::int64_t max) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((work + 31) / 32 * 32, 32, max));
 }
 
-/// Returns the number of blocks: one for each piece of work. If there are more pieces than blocks, blocks take further
-/// pieces in turn.
+/// One block for each piece of work, up to CUDA's limit; then blocks take further pieces in turn.
 inline unsigned blocks_for(std::int64_t work) {
   return static_cast<unsigned>(std::min<std::int64_t>(work, std::numeric_limits<int>::max()));
 }

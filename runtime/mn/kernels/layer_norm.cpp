@@ -27,7 +27,6 @@ namespace {
 
 constexpr char kName[] = "layer_norm_residual()";
 
-/// Returns the arguments of the kernels for `x`, of shape (rows, width).
 NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, bool centered, double eps) {
   return {.stream = float_dtype(x, kName),
           .branch = branch,
@@ -39,7 +38,7 @@ NormCall call_for(const at::Tensor& x, DType branch, const at::Tensor& weight, b
           .weight = weight.const_data_ptr()};
 }
 
-/// Normalizes the rows of `sum` on a CPU. Returns the result in the type of the weight, and mean and scale of each row.
+/// Returns the normalized rows in the type of the weight, and mean and scale of each row.
 std::tuple<at::Tensor, at::Tensor> normalize_on_host(const at::Tensor& sum, const at::Tensor& weight,
                                                      const std::optional<at::Tensor>& bias, double eps, bool centered) {
   const at::Tensor x = sum.to(weight.scalar_type());
@@ -51,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor> normalize_on_host(const at::Tensor& sum, cons
   return {x * scale * weight, at::cat({at::zeros_like(scale), scale}, 1)};
 }
 
-/// Computes, on a CPU, the gradient of the stream without d_sum, and the gradients of weight and bias as (2, width).
+/// Returns the gradient of the stream without d_sum, and the gradients of weight and bias as (2, width).
 std::tuple<at::Tensor, at::Tensor> backward_on_host(const at::Tensor& d_normalized, const at::Tensor& sum,
                                                     const at::Tensor& statistics, const at::Tensor& weight,
                                                     bool centered) {
@@ -128,7 +127,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// Adds a branch to a stream and normalizes the sum, both (rows, width), as one node of autograd's graph.
+/// Adds a branch to a stream and normalizes the sum, both (rows, width).
 class Norm : public torch::autograd::Function<Norm> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const OptionalTensor& branch,
@@ -153,7 +152,7 @@ class Norm : public torch::autograd::Function<Norm> {
     const bool with_branch = context->saved_data["with_branch"].toBool();
     const at::ScalarType type = context->saved_data["type"].toScalarType();
     const at::Tensor &d_sum = gradients[0], &d_normalized = gradients[1];
-    variable_list result(7);        // of x, branch, weight, bias and three numbers
+    variable_list result(7);        // gradients of x, branch, weight, bias and three numbers
     if (!d_normalized.defined()) {  // only the sum was used
       result[0] = d_sum;
       if (with_branch && d_sum.defined()) result[1] = d_sum.to(type);
@@ -190,8 +189,8 @@ void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weig
   }
 }
 
-/// Returns the type in which kernels write the normalized tensor: the type of the branch, or `wanted` if there is no
-/// branch. If kernels cannot take this type together with the stream's type, returns the stream's type.
+/// The type in which kernels write the normalized tensor: the branch's type, or `wanted` without a branch. If kernels
+/// cannot combine this type with the stream's type, returns the stream's type.
 at::ScalarType kernel_type(const at::Tensor& x, const at::Tensor& branch, at::ScalarType wanted) {
   const at::ScalarType type = branch.defined() ? branch.scalar_type() : wanted;
   const at::Tensor example = at::empty({0}, at::TensorOptions().dtype(type));

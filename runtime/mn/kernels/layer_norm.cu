@@ -1,5 +1,4 @@
-// The kernels of norm_forward_on_device() and norm_backward_on_device(). One team of threads works on each row: a warp,
-// or for long rows a block.
+// One team of threads works on each row: a warp, or for long rows a block.
 #include <string>
 
 #include <mn/core/error.hpp>
@@ -12,9 +11,9 @@ namespace {
 
 constexpr int kBlocksPerMultiprocessor = 4;
 constexpr std::int64_t kMaxWidthOfWarp = 1024;
-constexpr std::size_t kReducedBytes = 1024;  // of shared memory, which BlockTeam::reduce() takes
+constexpr std::size_t kReducedBytes = 1024;  // shared memory for BlockTeam::reduce()
 
-/// How a block of threads is divided into teams: each warp is a team (Warps), or the block is one team (Blocks).
+/// How a block is divided into teams: each warp is a team (Warps), or the block is one team (Blocks).
 template <class T>
 struct Warps : WarpTeam<T> {
   static constexpr int kThreads = 128;
@@ -28,7 +27,7 @@ struct Blocks : BlockTeam<T> {
   static __device__ unsigned index() { return 0; }
 };
 
-/// Returns how many numbers a row takes in shared memory, where each row begins at a multiple of 16 bytes.
+/// How many numbers a row takes in shared memory, where each row begins at a multiple of 16 bytes.
 __host__ __device__ constexpr std::int64_t padded(std::int64_t width) { return (width + kSome - 1) / kSome * kSome; }
 
 template <class S, class B, class Team>

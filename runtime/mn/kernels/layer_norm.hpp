@@ -16,15 +16,14 @@ struct ResidualNorm {
 /// `x` is (…, C). `branch` has the same shape, or is undefined; if undefined, the sum is x. `weight` and `bias` are
 /// (C); the bias may be undefined. Tensors are float32, bfloat16, float16 or float64.
 ///
-/// The result equals torch's x + branch followed by layer_norm, both in float32 (in float64 for a float64 stream).
-/// On a GPU forward is one pass over memory. Backward is one pass, too, which also adds the gradient of `sum`. A
-/// float32 stream with a bfloat16 branch costs 12 bytes of memory traffic an element forward and 16 backward. The
-/// gradients can't be differentiated. Throws ArgumentError for wrong shapes and types. Local: sends nothing to other
-/// ranks.
+/// The result equals torch's x + branch followed by layer_norm, both in float32 (in float64 for a float64 stream). On a
+/// GPU forward is one pass over memory, and so is backward, which also adds the gradient of `sum`. A float32 stream
+/// with a bfloat16 branch costs 12 bytes of memory traffic an element forward and 16 backward. The gradients can't be
+/// differentiated. Throws ArgumentError for wrong shapes and types. Local: sends nothing to other ranks.
 [[nodiscard]] ResidualNorm layer_norm_residual(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                                                const at::Tensor& bias, double eps = 1e-5);
 
-/// Does what layer_norm_residual() does, but divides by the root mean square, subtracts no mean, and has no bias:
+/// Like layer_norm_residual(), but divides by the root mean square, subtracts no mean, and has no bias:
 ///   normalized = sum / √(mean(sum²) + eps) · weight
 [[nodiscard]] ResidualNorm rms_norm_residual(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                                              double eps = 1e-5);

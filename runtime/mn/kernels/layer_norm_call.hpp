@@ -1,19 +1,19 @@
-/// The sum of a residual stream and a branch, and its normalization, in one pass. This file holds the arguments of the
-/// GPU's kernels; a CPU uses libtorch's operators.
+/// The sum of a residual stream and a branch, and its normalization, in one pass over memory. This file holds the
+/// arguments of the GPU's kernels; a CPU uses libtorch's operators.
 ///
 /// For a row x of C numbers, a branch b, a weight g and a bias h:
 ///   sum = x + b
 ///   normalized = (sum − m) r g + h,   m = mean(sum), r = 1/√(mean((sum − m)²) + eps)
 /// RMS norm has m = 0 and h = 0. With n = (sum − m) r and gradients ds of sum and dn of normalized:
 ///   dx = db = ds + r (dn g − mean(dn g) − n mean(dn g n)),   dg = Σ dn n,   dh = Σ dn
-/// where RMS norm lacks mean(dn g), and the sums of dg and dh run over rows.
+/// RMS norm lacks the term mean(dn g). dg and dh are sums over all rows.
 ///
-/// The stream (x, sum, ds, dx) has one type; the branch (b, normalized, dn, db) has the same or another. g, h, m, r and
-/// their gradients are float, or double if the stream is.
+/// The stream (x, sum, ds, dx) has one type; the branch (b, normalized, dn, db) has this type or, with a float32
+/// stream, a 16-bit type. g, h, m, r and their gradients are float, or double if the stream is.
 ///
-/// Cost on a GPU: a warp (for long rows a block) for each row. Of a float32 stream and a 16-bit branch, forward reads 6
-/// bytes and writes 6 bytes an element; backward reads 10 and writes 6; each element is read from memory once, and a
-/// second time from a cache. dg and dh come as one partial sum for each block.
+/// Cost on a GPU: a warp (for long rows a block) for each row. For a float32 stream and a 16-bit branch, forward reads
+/// 6 and writes 6 bytes an element; backward reads 10 and writes 6. Each element is read from memory once, and a second
+/// time from a cache. Each block writes one partial sum of dg and dh.
 /// Sources: Ba et al. 2016, arXiv:1607.06450; Zhang and Sennrich 2019, arXiv:1910.07467.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of forward and of backward. Memory is one GPU's; matrices are contiguous.
+/// The arguments of forward and of backward. All memory lies on one GPU, and matrices are contiguous.
 struct NormCall {
   DType stream = DType::kFloat32;      ///< type of x, sum and their gradients
   DType branch = DType::kFloat32;      ///< type of the branch, normalized and their gradients
@@ -46,17 +46,15 @@ struct NormCall {
   void* partials = nullptr;            ///< (partials, 2, width): dg and dh; written by backward
 };
 
-/// True if kernels take this pair of types: both are the same, or the stream is float32 and the branch has 16 bits.
 [[nodiscard]] constexpr bool takes_types(DType stream, DType branch) {
   const bool is_16_bits = branch == DType::kBFloat16 || branch == DType::kFloat16;
   return stream == branch || (stream == DType::kFloat32 && is_16_bits);
 }
 
-/// Enqueues the forward pass on the CUDA stream `stream` (a cudaStream_t).
+/// Enqueues forward on `stream` (a cudaStream_t).
 void norm_forward_on_device(const NormCall& call, void* stream);
-/// Enqueues the backward pass on the CUDA stream `stream`.
 void norm_backward_on_device(const NormCall& call, void* stream);
-/// Returns the number of partial sums that the backward on the current GPU writes.
+/// The number of partial sums that backward on the current GPU writes.
 [[nodiscard]] std::int64_t norm_partials_on_device(const NormCall& call);
 
 }  // namespace mn::kernels

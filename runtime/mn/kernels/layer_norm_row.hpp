@@ -8,15 +8,14 @@
 
 namespace mn::kernels {
 
-/// Calls work(i) for each group of kSome elements that belongs to `thread`; i is the index of the group's first
-/// element. A thread has the same elements in every row.
+/// Calls work(i) for each group of kSome elements of `thread`; i is the index of the group's first element. A thread
+/// has the same elements in every row.
 template <class Team, class Work>
 constexpr void for_own(const Team& team, unsigned thread, std::int64_t width, const Work& work) {
   for (std::int64_t i = kSome * std::int64_t{thread}; i < width; i += kSome * std::int64_t{team.size()}) work(i);
 }
 
-/// Computes the forward of one row. `kept` is the team's shared memory for the row's sum: a multiple of kSome
-/// numbers.
+/// `kept` is the team's shared memory for the row's sum: a multiple of kSome numbers.
 template <class S, class B, class Team>
 constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* kept) {
   using R = Real<S>;
@@ -29,8 +28,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
       Some x = load_some(call.aligned, static_cast<const S*>(call.x) + begin, i, call.width);
       if (call.added != nullptr) {
         const auto b = load_some(call.aligned, static_cast<const B*>(call.added) + begin, i, call.width);
-        // The sum is rounded to the stream's type here. Otherwise forward would normalize other numbers than backward
-        // will read.
+        // The sum is rounded to the stream's type, so that forward normalizes the numbers that backward will read.
         for (std::int64_t j = 0; j < kSome; ++j)
           x.values[j] = widen(Team::template narrow<S>(x.values[j] + static_cast<R>(b.values[j])));
         store_some<S, Team>(call.aligned, static_cast<S*>(call.sum) + begin, i, call.width, x);
@@ -68,7 +66,7 @@ constexpr void norm_forward_row(Team& team, const NormCall& call, std::int64_t r
   });
 }
 
-/// The numbers that backward needs for kSome elements of a row: dn and n (layer_norm_call.hpp).
+/// Gradients (dn) of kSome normalized elements, and the elements (n) before weight and bias: see layer_norm_call.hpp.
 template <class R>
 struct NormParts {
   Vector<R, kSome> d_normalized, n;
@@ -89,8 +87,7 @@ constexpr NormParts<Real<S>> load_parts(const NormCall& call, std::int64_t row, 
   return parts;
 }
 
-/// Computes the backward of one row, and adds the row's contributions to dg and dh to `sums`. The team has 2 × `stride`
-/// sums of its own, and each sum belongs to one thread.
+/// Adds the row's contributions to dg and dh to `sums`: 2 × `stride` sums of the team; each belongs to one thread.
 template <class S, class B, class Team>
 constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t row, Real<S>* sums,
                                  std::int64_t stride) {
@@ -135,8 +132,7 @@ constexpr void norm_backward_row(Team& team, const NormCall& call, std::int64_t 
   });
 }
 
-/// Adds up the sums of a block's teams, and writes the result as the block's partial sum. Each of `threads` threads
-/// calls this function.
+/// Writes the total of the sums of a block's teams as the block's partial sum. Call it in all `threads` threads.
 template <class R>
 constexpr void write_partials(const NormCall& call, const R* sums, std::int64_t stride, std::int64_t teams,
                               std::int64_t block, unsigned thread, unsigned threads) {

@@ -47,8 +47,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// GELU as one node of autograd's graph. The bias is already added to the input x, and the node also computes the
-/// gradient of this bias.
+/// GELU of an input x to which the bias is already added. Backward also computes the gradient of this bias.
 class Gelu : public torch::autograd::Function<Gelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias) {

@@ -1,5 +1,4 @@
-// The kernel of gelu_backward_on_device(). Each column of blocks in the grid works on one tile of the matrix; the
-// blocks of a column share the tile's rows.
+// Each column of blocks in the grid works on one tile of the matrix; the blocks of a column share the tile's rows.
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/gelu_backward_tile.hpp>
 #include <mn/kernels/launch.hpp>

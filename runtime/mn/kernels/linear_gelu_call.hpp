@@ -1,6 +1,6 @@
-/// The backward of GELU behind a linear layer, in one pass: the gradient of GELU's input, and the sums of this
-/// gradient's columns, which are the gradient of the layer's bias. This file holds the arguments of the GPU's kernel; a
-/// CPU uses libtorch's operators.
+/// The backward of GELU behind a linear layer, in one pass over memory: the gradient of GELU's input, and the sums of
+/// its columns, which are the gradient of the layer's bias. This file holds the arguments of the GPU's kernel; a CPU
+/// uses libtorch's operators.
 ///
 /// GELU in its approximation by tanh is x s, with s = 1 / (1 + e^−z) and z = √(8/π) (x + 0.044715 x³). For the gradient
 /// dy of the output:
@@ -17,7 +17,7 @@
 
 namespace mn::kernels {
 
-/// The arguments of the backward. Memory is one GPU's; matrices are contiguous.
+/// All memory lies on one GPU, and matrices are contiguous.
 struct GeluCall {
   DType dtype = DType::kFloat32;  ///< type of x, dy and dx
   std::int64_t rows = 0;          ///< number of rows
@@ -30,7 +30,7 @@ struct GeluCall {
   void* partials = nullptr;       ///< (parts, width) float, double if dtype is; written
 };
 
-/// Returns the derivative of GELU at x. `exp` computes the exponential function of numbers that are not positive.
+/// The derivative of GELU at x. `exp` takes only numbers that are not positive.
 template <class R, class Exp>
 constexpr R gelu_derivative(R x, const Exp& exp) {
   constexpr R kLinear = static_cast<R>(1.5957691216057308L);  // √(8/π)
@@ -42,9 +42,9 @@ constexpr R gelu_derivative(R x, const Exp& exp) {
   return s + x * e * inverse * inverse * (kLinear + 3 * kCubic * x * x);
 }
 
-/// Enqueues the backward on `stream` (a cudaStream_t).
+/// Enqueues backward on `stream` (a cudaStream_t).
 void gelu_backward_on_device(const GeluCall& call, void* stream);
-/// Returns the number of partial sums that the backward on the current GPU writes.
+/// The number of partial sums that backward on the current GPU writes.
 [[nodiscard]] std::int64_t gelu_partials_on_device(const GeluCall& call);
 
 }  // namespace mn::kernels

@@ -12,9 +12,8 @@
 namespace mn::kernels {
 
 void register_operators() {
-  // Operators are registered at the first call, not before main(): a linker leaves out an object of a static library
-  // that nothing calls.
-  // FRAGMENT, because mn::nn registers further operators of the namespace.
+  // Operators are registered at the first call, not before main(), because a linker leaves out an object of a static
+  // library that nothing calls. FRAGMENT, because mn::nn registers further operators of the namespace.
   static torch::Library library(torch::Library::FRAGMENT, "mn", std::nullopt, __FILE__, __LINE__);
   static const bool is_registered = [] {
     library.def(

@@ -1,4 +1,4 @@
-/// Rows of matrices as kernels read and write them, and the arithmetic that all kernels share.
+/// Rows of matrices as kernels read and write them, and arithmetic that all kernels share.
 ///
 /// A kernel's body is a template on a Team, and runs unchanged on a GPU and, in tests, on the host. A team is a warp or
 /// a block of threads that work on one row. A team has these functions:
@@ -6,13 +6,13 @@
 /// - size(): number of threads.
 /// - each(f): calls f(thread) for every thread, then waits for all threads.
 /// - reduce(identity, f, merge): merge() of f(thread) over all threads; every thread gets the same bits. merge() must
-///   be commutative. Waits for all threads, so what f has written is visible.
+/// be commutative. Waits for all threads.
 /// - once(f): calls f() in one thread, and waits for nothing.
 /// - exp(x), log(x), inverse_root(x), narrow<T>(x): arithmetic; narrow() rounds as round_to() does.
 ///
 /// Invariants:
 /// 1. All threads of a team call the same functions of the team in the same order.
-/// 2. A thread reads an element that another thread writes only after each() or reduce() between the two.
+/// 2. After a thread writes an element, another thread reads the element only after each() or reduce().
 /// 3. Vectors of a row lie at addresses that are multiples of kVectorBytes, wherever the row begins. The first and the
 ///    last vector may be partial; a thread never touches an element outside of its row.
 #pragma once
@@ -24,22 +24,22 @@
 
 namespace mn::kernels {
 
-/// The most bytes that a thread loads or stores at once.
+/// Most bytes that a thread loads or stores at once.
 inline constexpr std::int64_t kVectorBytes = 16;
 
-/// The N elements that one thread loads at once.
+/// N elements that one thread loads at once.
 template <class T, std::int64_t N = kVectorBytes / static_cast<std::int64_t>(sizeof(T))>
 struct alignas(sizeof(T) * N < kVectorBytes ? sizeof(T) * N : kVectorBytes) Vector {
   static constexpr std::int64_t kWidth = N;
   T values[N];
 };
 
-/// The number of adjacent elements that load_some() loads.
+/// Number of adjacent elements that load_some() loads.
 inline constexpr std::int64_t kSome = 4;
 
-/// Loads kSome elements, in the type in which kernels compute. The first has index i in a row of `width` elements. If
-/// `aligned` is true, the elements lie within the row at a multiple of a vector's alignment. If false, elements are
-/// loaded one after the other, and elements past the row's end are 0.
+/// Loads the kSome elements from index i on, of a row of `width` elements, in the type in which kernels compute. If
+/// `aligned` is true, they must lie within the row, at a multiple of a vector's alignment. If false, they are loaded
+/// one by one, and elements past the row's end are 0.
 template <class T>
 constexpr Vector<Real<T>, kSome> load_some(bool aligned, const T* row, std::int64_t i, std::int64_t width) {
   Vector<Real<T>, kSome> result{};
@@ -66,7 +66,6 @@ constexpr void store_some(bool aligned, T* row, std::int64_t i, std::int64_t wid
   }
 }
 
-/// Two numbers that a team adds up together.
 template <class R>
 struct Pair {
   R first = 0, second = 0;
@@ -76,7 +75,7 @@ constexpr Pair<R> operator+(const Pair<R>& a, const Pair<R>& b) {
   return {a.first + b.first, a.second + b.second};
 }
 
-/// A row of `count` adjacent elements, cut into vectors that lie at multiples of kVectorBytes (3).
+/// A row of `count` adjacent elements, cut into vectors at multiples of kVectorBytes (invariant 3 above).
 template <class T>
 class Row {
  public:
@@ -89,7 +88,7 @@ class Row {
         lead_(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % kVectorBytes / sizeof(T))) {}
 
   [[nodiscard]] constexpr std::int64_t vectors() const { return (lead_ + count_ + kWidth - 1) / kWidth; }
-  /// Returns the index in the row of the first element of vector v. Negative if the vector begins before the row.
+  /// Index, within the row, of the first element of vector v. It is negative if vector 0 begins before the row.
   [[nodiscard]] constexpr std::int64_t first_of(std::int64_t v) const { return v * kWidth - lead_; }
   [[nodiscard]] constexpr bool holds(std::int64_t i) const { return i >= 0 && i < count_; }
 

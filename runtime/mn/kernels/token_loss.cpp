@@ -22,7 +22,7 @@ namespace mn {
 namespace kernels {
 namespace {
 
-/// Throws if a row has a weight and a target outside of the vocabulary.
+/// Throws if a row that counts has a target outside of the vocabulary.
 void check_on_host(const TokenLossCall& call, const at::Tensor& targets, const at::Tensor& weights) {
   const at::Tensor is_wrong = targets.lt(0).logical_or_(targets.ge(call.vocabulary)).logical_and_(weights.ne(0));
   if (!is_wrong.any().item<bool>()) return;
@@ -32,8 +32,8 @@ void check_on_host(const TokenLossCall& call, const at::Tensor& targets, const a
                       " classes; rows to leave out have the target " + std::to_string(call.ignore_index));
 }
 
-/// Computes the losses of some rows on a CPU. If the call wants the gradient, overwrites the logits by the gradient.
-/// Targets, weights and losses are (rows, 1).
+/// Computes the losses of some rows, and overwrites the logits by the gradient if the call wants it. Targets, weights
+/// and losses are (rows, 1).
 void compute_rows_on_host(const TokenLossCall& call, const at::Tensor& logits, const at::Tensor& targets,
                           const at::Tensor& weights, const at::Tensor& inverse, const at::Tensor& losses) {
   const at::Tensor x = logits.to(weights.scalar_type()), is_left_out = weights.eq(0);
@@ -51,7 +51,7 @@ void compute_rows_on_host(const TokenLossCall& call, const at::Tensor& logits, c
   logits.copy_(d_x.mul_(call.scaled ? weights * inverse : weights).masked_fill_(is_left_out, 0));
 }
 
-/// Computes all rows on a CPU, as many at a time as fit in a cache.
+/// Computes as many rows at a time as fit in a cache.
 void compute_on_host(const TokenLossCall& call, const at::Tensor& logits, const at::Tensor& targets,
                      const std::optional<at::Tensor>& given, const at::Tensor& inverse, const at::Tensor& losses) {
   constexpr std::int64_t kElements = std::int64_t{1} << 16;
@@ -128,15 +128,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Computes the loss of each row, as one node of autograd's graph.
 class TokenLoss : public torch::autograd::Function<TokenLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& targets,
                             const std::optional<at::Tensor>& weights, const TokenLossOptions& options,
                             bool with_gradient) {
     at::Tensor rows = logits.detach();
-    // The gradient is about to overwrite the logits. If a node has saved the logits, its backward must fail, because it
-    // would read the gradient as logits. The raised version makes it fail.
+    // The gradient is about to overwrite the logits. If a node has saved them, its backward would read the gradient as
+    // logits. The raised version makes this backward fail.
     if (with_gradient && options.overwrite_logits) torch::autograd::impl::bump_version(logits);
     if (with_gradient && !options.overwrite_logits)
       rows = rows.clone(at::MemoryFormat::Contiguous);
@@ -150,8 +149,7 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
     return losses;
   }
 
-  /// gradients[0] holds the gradient of each row's loss, a factor for this row. If the losses were added up, all rows
-  /// have one factor: a single number, expanded to all rows.
+  /// gradients[0] holds a factor for each row's loss: for a sum of losses, one number expanded to all rows.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled() || context->saved_data["used"].toBool())
       throw ArgumentError("token_loss() can be differentiated only once: its backward overwrites what it has saved");

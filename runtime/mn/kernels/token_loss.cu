@@ -1,4 +1,4 @@
-// The kernels of token_loss_on_device() and scale_rows_on_device(). One block of threads works on each row.
+// One block of threads works on each row.
 #include <mn/kernels/device_team.hpp>
 #include <mn/kernels/launch.hpp>
 #include <mn/kernels/token_loss_row.hpp>
@@ -14,7 +14,7 @@ constexpr int kBlocks = 2;
 #else
 constexpr int kBlocks = 1;
 #endif
-constexpr std::size_t kReducedBytes = 1024;  // of shared memory, which BlockTeam::reduce() takes
+constexpr std::size_t kReducedBytes = 1024;  // shared memory for BlockTeam::reduce()
 
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads) weigh_kernel(const TokenLossCall call) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMaxThreads) scale_kernel(const ScaleRowsCall 
   for (std::int64_t row = blockIdx.x; row < call.rows; row += gridDim.x) scale_row<T>(team, call, row);
 }
 
-/// Returns how many vectors cover a row of `count` elements, wherever the row begins.
+/// How many vectors cover a row of `count` elements, wherever the row begins.
 template <class T>
 std::int64_t max_vectors(std::int64_t count) {
   return (count + 2 * Row<T>::kWidth - 2) / Row<T>::kWidth;

@@ -18,14 +18,13 @@ enum class TokenLossReduction : std::uint8_t {
 struct TokenLossOptions {
   /// A row with this target does not count.
   std::int64_t ignore_index = -100;
-  /// The label smoothing ε, from 0 to 1: the target distribution gives each of the V classes ε/V, and the target 1 − ε
-  /// more.
+  /// The label smoothing ε, from 0 to 1: each of the V classes gets the target probability ε/V, the target 1 − ε more.
   double label_smoothing = 0;
   /// Adds z_loss × (log Σ exp(logits))² to each loss (Chowdhery et al. 2022, PaLM, arXiv:2204.02311).
   double z_loss = 0;
   /// Weight of each row, in the shape of the targets; undefined: all 1. A row of weight 0 does not count.
   at::Tensor weights = {};
-  /// What token_loss() does with the losses of the rows.
+  /// How the losses of the rows are combined.
   TokenLossReduction reduction = TokenLossReduction::kMean;
   /// If true, the gradient overwrites the logits, and the caller must not read the logits afterwards.
   bool overwrite_logits = false;

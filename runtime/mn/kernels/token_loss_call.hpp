@@ -1,12 +1,11 @@
-/// The token loss of the rows of a matrix, and its gradient, in one pass. This file holds the arguments of the
-/// GPU's kernel; a CPU uses libtorch's operators.
+/// The token loss of the rows of a matrix, and its gradient, in one pass over memory. This file holds the arguments of
+/// the GPU's kernel; a CPU uses libtorch's operators.
 ///
 /// For a row x of V logits with target t and weight w, and with L = log Σ exp(x):
 ///   loss = w/W · ((1−ε)(L − x[t]) + ε(L − Σx/V) + z L²)
 ///   dloss/dx[j] = w/W · (exp(x[j] − L)(1 + 2zL) − (1−ε)[j = t] − ε/V)
 /// ε is the label smoothing and W the sum of all rows' weights (1 if the mean is not wanted). Rows with target
-/// `ignore_index` or weight 0 have loss 0 and gradient 0, whatever their logits are. If W is 0, all rows have loss 0
-/// and gradient 0.
+/// `ignore_index` or weight 0, and all rows if W is 0, have loss 0 and gradient 0, whatever their logits are.
 ///
 /// Cost on a GPU: a block of threads for each row. The row stays in shared memory between its two uses, so global
 /// memory reads and writes each logit once: 4 bytes of 16-bit logits. A row that does not fit is read twice.
@@ -20,11 +19,10 @@
 
 namespace mn::kernels {
 
-/// The arguments of a token loss. All memory is one GPU's. "Real" below means double for float64 logits,
-/// and float otherwise.
+/// All memory lies on one GPU. "Real" means double for float64 logits, and float otherwise.
 struct TokenLossCall {
   void* logits = nullptr;                 ///< (rows, vocabulary); with `gradient`, overwritten by the gradient
-  DType dtype = DType::kFloat32;          ///< of the logits: a float dtype
+  DType dtype = DType::kFloat32;          ///< float dtype of the logits
   std::int64_t rows = 0;                  ///< number of rows
   std::int64_t vocabulary = 0;            ///< logits of a row, V
   std::int64_t row_stride = 0;            ///< elements between the beginnings of two rows
@@ -40,15 +38,14 @@ struct TokenLossCall {
   bool scaled = true;                     ///< false: the gradient lacks the factor 1/W, which float16 might round to 0
 };
 
-/// Enqueues the computation of 1/W, losses and gradients of all rows on `stream` (a cudaStream_t). A row whose target
-/// is outside of [0, V) and is not ignored gets loss and gradient NaN.
+/// Enqueues 1/W, losses and gradients of all rows on `stream` (a cudaStream_t). A row whose target is outside of [0, V)
+/// and is not ignored gets loss and gradient NaN.
 void token_loss_on_device(const TokenLossCall& call, void* stream);
 
-/// The arguments of a product: each row is multiplied in place by its own factor. If `count` is 1, all rows have one
-/// factor. Rows begin row_stride elements apart.
+/// Multiplies each row in place by a factor. If `count` is 1, all rows have the same factor.
 struct ScaleRowsCall {
   void* data = nullptr;           ///< (rows, columns)
-  DType dtype = DType::kFloat32;  ///< of the data: a float dtype
+  DType dtype = DType::kFloat32;  ///< float dtype of the data
   std::int64_t rows = 0;          ///< number of rows
   std::int64_t columns = 0;       ///< elements of a row
   std::int64_t row_stride = 0;    ///< elements between the beginnings of two rows

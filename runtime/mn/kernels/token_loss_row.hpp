@@ -9,7 +9,7 @@
 
 namespace mn::kernels {
 
-/// Three numbers of a part of a row: the maximum of x, the sum of exp(x − maximum), and the sum of x.
+/// For a part of a row: the maximum of x, the sum of exp(x − maximum), and the sum of x.
 template <class R>
 struct Softmax {
   R max = -std::numeric_limits<R>::infinity();
@@ -17,14 +17,13 @@ struct Softmax {
   R total = 0;
 };
 
-/// Returns the number that is subtracted before exp(): the maximum. If all elements are −∞, returns a finite number,
-/// because −∞ − (−∞) would be NaN.
+/// The number to subtract before exp(): the maximum. A finite number if all elements are −∞, because −∞ − (−∞) is NaN.
 template <class R>
 constexpr R shift_of(R max) {
   return max == -std::numeric_limits<R>::infinity() ? R{0} : max;
 }
 
-/// Merges two parts of a row. If a part has a NaN, max() drops it, but the sum keeps it; therefore the loss is NaN.
+/// Merges two parts of a row. max() drops a NaN, but the sum keeps it, so the loss is NaN.
 template <class Team, class R>
 constexpr Softmax<R> merged(const Softmax<R>& a, const Softmax<R>& b) {
   const R max = a.max > b.max ? a.max : b.max;
@@ -32,7 +31,6 @@ constexpr Softmax<R> merged(const Softmax<R>& a, const Softmax<R>& b) {
   return {max, a.sum * Team::exp(a.max - shift) + b.sum * Team::exp(b.max - shift), a.total + b.total};
 }
 
-/// Adds the elements of one vector to `own`. `row` knows which elements of the vector belong to the row.
 template <class Team, class T>
 constexpr void add_vector(Softmax<Real<T>>& own, const Row<T>& row, std::int64_t v, const Vector<T>& vector) {
   using R = Real<T>;
@@ -49,8 +47,7 @@ constexpr void add_vector(Softmax<Real<T>>& own, const Row<T>& row, std::int64_t
   own = {max, sum, total};
 }
 
-/// The factors of a row's gradient, which is exp(x − shift) × probability − uniform; at the target, `target` is
-/// subtracted, too.
+/// A row's gradient is exp(x − shift) × probability − uniform, less `target` for the target's element.
 template <class R>
 struct GradientFactors {
   R shift, probability, uniform, target;
@@ -74,14 +71,14 @@ constexpr Vector<T> gradient_of(const Vector<T>& x, std::int64_t target, const G
   return gradient;
 }
 
-/// Returns the row's weight w; 0 if the row is ignored.
+/// The row's weight w; 0 if the row is ignored.
 template <class R>
 constexpr R weight_of(const TokenLossCall& call, std::int64_t row) {
   if (call.targets[row] == call.ignore_index) return 0;
   return call.weights == nullptr ? R{1} : static_cast<const R*>(call.weights)[row];
 }
 
-/// Adds up the weights of all rows, and writes 1/W: 1 if the mean is not wanted, and 0 if W is 0.
+/// Writes 1/W for the sum W of all rows' weights: 1 if the mean is not wanted, 0 if W is 0.
 template <class R, class Team>
 constexpr void weigh_rows(Team& team, const TokenLossCall& call) {
   const auto sum_of_thread = [&](unsigned thread) {
@@ -102,8 +99,7 @@ constexpr R loss_of_row(const TokenLossCall& call, R log_sum, R target_logit, R 
   return loss;
 }
 
-/// Computes the loss and the gradient of one row. `kept` is the team's shared memory for row.vectors() vectors. If
-/// `kept` is null, the row is read from global memory twice.
+/// `kept`, shared memory, holds row.vectors() vectors. If it is null, the row is read from global memory twice.
 template <class T, class Team>
 constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_t index, Vector<T>* kept) {
   using R = Real<T>;
@@ -120,7 +116,7 @@ constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_
     return;
   }
   const std::int64_t target = call.targets[index];
-  // Reads the target's logit now, because other threads will overwrite the logits with the gradient after the sum.
+  // Reads the target's logit now, because other threads will overwrite it with the gradient.
   const R target_logit = row.holds(target) ? widen(begin[target]) : std::numeric_limits<R>::quiet_NaN();
   const auto sum_of_thread = [&](unsigned thread) {
     Softmax<R> own;
@@ -147,7 +143,6 @@ constexpr void token_loss_row(Team& team, const TokenLossCall& call, std::int64_
   });
 }
 
-/// Multiplies a row by its factor in place. Does nothing if the factor is 1.
 template <class T, class Team>
 constexpr void scale_row(Team& team, const ScaleRowsCall& call, std::int64_t index) {
   const Real<T> factor = static_cast<const Real<T>*>(call.factors)[call.count == 1 ? 0 : index];
