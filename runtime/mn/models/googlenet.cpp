@@ -17,7 +17,6 @@ struct Style {
 constexpr Style kPublished = {false, 5, 0.4};
 constexpr Style kBatchNorm = {true, 3, 0.2};
 
-/// A convolution, a normalization if the style has one, and a ReLU.
 class BasicConv2dImpl : public nn::Module {
  public:
   BasicConv2dImpl(const Style& style, nn::Conv2dOptions options)
@@ -71,7 +70,6 @@ class InceptionImpl : public nn::Module {
 };
 TORCH_MODULE(Inception);
 
-/// An auxiliary classifier.
 class InceptionAuxImpl : public nn::Module {
  public:
   InceptionAuxImpl(const Style& style, std::int64_t in, std::int64_t num_classes)
@@ -135,9 +133,8 @@ class GoogLeNet : public Classifier {
   }
 
  private:
-  /// Initializes the weights. The network with batch normalization draws weights as torchvision does. The network
-  /// without batch normalization draws them as Caffe's reference does, because with torchvision's small weights the
-  /// activations would shrink from layer to layer.
+  /// With batch normalization, draws weights as torchvision does. Without it, draws them as Caffe's reference does,
+  /// because with torchvision's small weights the activations would shrink from layer to layer.
   void initialize() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* convolution = module->as<nn::Conv2d>()) initialize(convolution->weight, convolution->bias);

@@ -31,8 +31,8 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    // split() makes the parts, because its backward writes the gradient once. The backward of select() would fill the
-    // whole gradient anew for each part.
+    // split() has a backward that writes the gradient once. The backward of select() would fill the whole gradient for
+    // each part.
     auto parts = linear(c_attn_, x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
@@ -64,7 +64,7 @@ class Perceptron : public nn::Module {
   nn::Linear c_proj_;
 };
 
-/// The residual stream `sum`, and the output `branch` of the last branch. The next normalization adds the two.
+/// The next normalization adds `branch`, the output of the last branch, to the residual stream `sum`.
 struct Stream {
   torch::Tensor sum, branch;
 };
@@ -73,8 +73,7 @@ ResidualNorm normalize(const nn::LayerNormImpl& layer, const Stream& stream) {
   return layer_norm_residual(stream.sum, stream.branch, layer.weight, layer.bias, layer.options.eps());
 }
 
-/// A layer of two halves: normalization and attention, then normalization and perceptron. The input of each half is
-/// added to its output.
+/// Normalization and attention, then normalization and perceptron; each half adds its input to its output.
 class Layer : public nn::Module {
  public:
   explicit Layer(const GptOptions& options)
@@ -96,8 +95,8 @@ class Layer : public nn::Module {
   std::shared_ptr<Perceptron> mlp_;
 };
 
-/// Draws weights from N(0, 0.02²). If the output of a linear layer is added to the residual stream, the layer's weights
-/// are divided by the square root of the number of such linear layers.
+/// Draws weights from N(0, 0.02²). If a linear layer's output is added to the residual stream, its weights are divided
+/// by the square root of the number of such layers.
 void initialize(nn::Module& model, std::int64_t layers) {
   const torch::NoGradGuard no_grad;
   const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));

@@ -36,8 +36,8 @@ class Gpt : public torch::nn::Module {
   explicit Gpt(const GptOptions& options);
 
   /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next token. T is at most
-  /// options.context. With `recompute`, forward() does not store the layers' activations, and backward computes them
-  /// again (recompute_activations()).
+  /// options.context. With `recompute`, backward computes the layers' activations again, and forward does not store
+  /// them (recompute_activations()).
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
  private:

@@ -1,5 +1,4 @@
-/// Networks that classify images. Each create_…() makes a network on the CPU, with weights drawn from libtorch's random
-/// numbers.
+/// Networks that classify images. Each create_…() makes a network on the CPU, with random weights from libtorch.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,7 @@ class Classifier : public torch::nn::Module {
   /// Maps images (N, 3, H, W) to logits (N, classes).
   [[nodiscard]] virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 
-  /// Returns the logits of forward() as the first element. In training mode, the logits of the network's auxiliary
-  /// classifiers follow, if the network has any.
+  /// Returns the logits of forward(). In training mode, the logits of the network's auxiliary classifiers follow.
   [[nodiscard]] virtual std::vector<torch::Tensor> forward_heads(const torch::Tensor& images) {
     return {forward(images)};
   }
@@ -49,13 +47,12 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 
 /// The names that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
-/// Makes the network called `name`. If `name` is unknown, this function and the functions below throw a UsageError that
-/// lists the names.
+/// Makes the network called `name`. For an unknown name, like the functions below, throws a UsageError with all names.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 /// The smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
-/// The smallest height and width of images with which a minibatch of one image can train. With a smaller image, batch
-/// normalization would get a single value in each channel, and a single value has no variance.
+/// The smallest height and width of images with which a minibatch of one image can train. Otherwise batch normalization
+/// would get a single value in each channel, and a single value has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
 /// A good learning rate for SGD with momentum and 256 samples in a step.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);

@@ -7,7 +7,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// A convolution and two 1×1 convolutions, each with a ReLU. They act as a small perceptron that slides over the image.
+/// A convolution and two 1×1 convolutions, each with a ReLU: a small perceptron that slides over the image.
 nn::Sequential mlpconv(const nn::Conv2dOptions& first, std::int64_t second, std::int64_t third) {
   const auto relu = [] { return nn::ReLU(nn::ReLUOptions(true)); };
   return nn::Sequential(nn::Conv2d(first), relu(),                                               //
@@ -32,7 +32,7 @@ class NetworkInNetwork : public Classifier {
       nn::init::kaiming_normal_(convolution->weight, 0, torch::kFanIn, torch::kReLU);
       nn::init::zeros_(convolution->bias);
     }
-    nn::init::normal_(mlpconv4_[4]->as<nn::Conv2d>()->weight, 0, 0.01);  // this convolution makes the class scores
+    nn::init::normal_(mlpconv4_[4]->as<nn::Conv2d>()->weight, 0, 0.01);  // makes the class scores
   }
 
   torch::Tensor forward(const torch::Tensor& images) override {

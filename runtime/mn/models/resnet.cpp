@@ -17,15 +17,13 @@ nn::Conv2d biasless_convolution(std::int64_t in, std::int64_t out, std::int64_t 
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// The convolutions of a block, and the ratio of the block's channels to its width.
 enum class BlockKind : std::uint8_t {
   kBasic,       ///< two 3×3 convolutions
   kBottleneck,  ///< 1×1 to fewer channels, 3×3, and 1×1 to four times the channels
 };
 constexpr std::int64_t expansion(BlockKind kind) { return kind == BlockKind::kBasic ? 1 : 4; }
 
-/// A block of convolutions, each followed by a normalization. The block's input is added to the output of the last
-/// normalization.
+/// Convolutions, each with a normalization. The block's input is added to the output of the last one.
 class Block : public nn::Module {
  public:
   Block(BlockKind kind, std::int64_t in, std::int64_t width, std::int64_t stride) {
@@ -39,8 +37,7 @@ class Block : public nn::Module {
       add(width, out, 1, 1);
     }
     if (stride == 1 && in == out) return;
-    // If the block changes the shape of its input, the shortcut is a convolution and a normalization. In `downsample`
-    // they are called 0 and 1.
+    // A convolution gives the shortcut the output's shape. Torchvision's names: "downsample.0" and "downsample.1".
     downsample_ =
         register_module("downsample", nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }
@@ -65,8 +62,7 @@ class Block : public nn::Module {
   nn::Sequential downsample_ = nullptr;
 };
 
-/// The layers before the blocks. kLarge, for large images, reduces each side to a quarter; kSmall, for small images,
-/// keeps the sides.
+/// The layers before the blocks. kLarge reduces each side of the image to a quarter; kSmall keeps the sides.
 enum class Stem : std::uint8_t { kLarge, kSmall };
 
 class ResNet : public Classifier {

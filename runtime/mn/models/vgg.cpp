@@ -10,7 +10,7 @@ namespace {
 namespace nn = torch::nn;
 
 constexpr std::int64_t kPool = 0;
-/// The layers in order. A number is a convolution with this number of channels; kPool is a pooling.
+/// A number is a convolution with this number of channels; kPool is a pooling.
 constexpr std::array<std::int64_t, 18> kLayers = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
                                                   kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
 
