@@ -13,15 +13,14 @@ constexpr int kSide = 32;
 constexpr int kMargin = 4;  // largest shift of an image, in pixels; uncovered pixels become black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// Shifts an image by a random distance, and mirrors it at random. `wide` is the image with a margin of kMargin pixels
-/// on all sides.
+/// Shifts and mirrors an image at random. `wide` is the image with a margin of kMargin pixels on all sides.
 at::Tensor varied(const at::Tensor& wide, data::SampleRandom random) {
   const int x = random.below(2 * kMargin + 1), y = random.below(2 * kMargin + 1);
   const at::Tensor image = wide.narrow(1, y, kSide).narrow(2, x, kSide);
   return random.below(2) == 1 ? image.flip(2) : image;
 }
 
-/// Makes a transform for images of 3 × 32 × 32 bytes. If `vary` is true, shifts and mirrors the images at random.
+/// A transform for images of 3 × 32 × 32 bytes. If `vary` is true, shifts and mirrors the images at random.
 Transform array_transform(bool vary) {
   return [vary](const RawBatch& batch, std::vector<SampleError>& damaged) {
     const at::Tensor images = default_transform(batch, damaged);  // (N, 3, 32, 32), from 0 to 1
@@ -36,7 +35,7 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// Makes the pipeline that decodes image files. If `vary` is true, a random crop shifts images by up to kMargin pixels.
+/// The pipeline that decodes image files. If `vary` is true, a random crop shifts images by up to kMargin pixels.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,
@@ -44,7 +43,6 @@ ImagePipeline file_pipeline(bool vary, Device device) {
   return image_pipeline(crop, kNormalization, data::PixelLayout::kNchw, {}, device);
 }
 
-/// The data for training or the data for validation.
 struct Part {
   std::shared_ptr<DataLoader> batches;
   std::int64_t num_classes;

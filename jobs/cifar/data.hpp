@@ -16,8 +16,8 @@ struct CifarData {
   std::int64_t num_classes;
 };
 
-/// Collective: opens the datasets `train` and `val`. If a name is empty, cifar/train or cifar/val is meant. `workers`
-/// is LoaderOptions::workers. Throws the same DataError or UsageError on all ranks if the samples are not images with
+/// Collective: opens the datasets `train` and `val`; an empty name means cifar/train or cifar/val. `workers` is
+/// LoaderOptions::workers. Throws the same DataError or UsageError on all ranks if the samples are not images with
 /// labels, or if the two datasets have different classes.
 [[nodiscard]] CifarData open_cifar(const std::string& train, const std::string& val, std::optional<int> workers,
                                    const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);

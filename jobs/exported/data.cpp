@@ -19,7 +19,6 @@ std::string shape_text(const Shape& shape) {
   return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
-/// Returns a transform that makes an input of the model from the images in the first field of the samples.
 Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
@@ -34,8 +33,7 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
                          data::PixelLayout::kNchw);
 }
 
-/// Returns a transform that makes an input of the model from a field of arrays. `wanted` is the shape that one sample
-/// must have for this input.
+/// `wanted` is the shape that one sample must have for this input.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);
@@ -54,7 +52,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
   };
 }
 
-/// Returns a transform that makes all fields of a minibatch: first the model's inputs in their order, then the labels.
+/// Makes all fields of a minibatch: first the model's inputs in their order, then the labels.
 Transform all_inputs(const std::string& option, const ExportedOptions& options, const SampleSpec& spec,
                      const Fields& fields, const std::vector<ExportedInput>& inputs) {
   std::vector<Transform> transforms;
@@ -75,8 +73,7 @@ Transform all_inputs(const std::string& option, const ExportedOptions& options, 
   };
 }
 
-/// A model may have been exported for certain numbers of samples only. Throws UsageError if a minibatch can have
-/// another number of samples.
+/// Throws UsageError if a minibatch can have a number of samples for which the model was not exported.
 void check_samples(const std::string& option, const ExportedOptions& options, const std::vector<ExportedInput>& inputs,
                    const SubDataset& part) {
   for (const ExportedInput& input : inputs) {
@@ -97,15 +94,14 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// Returns the smallest number of samples that a rank can have in a step. The last two steps of an epoch divide the
-/// remaining samples evenly, so they may be smaller than the others.
+/// The smallest number of samples that a rank can have in a step. The last two steps of an epoch divide the remaining
+/// samples evenly, so they may be smaller than all other steps.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();
   return rest == 0 ? batchsize : (step + rest) / 2 / part.ranks();
 }
 
-/// Throws UsageError if a minibatch can have too few samples for the model's batch normalizations to train.
 void check_batch_norms(const ExportedOptions& options, const ExportedModule& model, const SubDataset& part) {
   const std::int64_t fewest = fewest_samples(part, options.batchsize);
   if (fewest >= model.fewest_samples()) return;

@@ -15,16 +15,15 @@ namespace mn::jobs {
 /// Collective: opens the datasets that --train or --validation names. `names` is the value of this option, and `option`
 /// is its name without dashes. A minibatch has a field for each of the model's inputs and, with --target label, a field
 /// with the labels. Images are decoded and cropped to the size of the model's input. Arrays get the shape of the
-/// model's input. Unless the input takes integers, uint8 values become floats from 0 to 1. Throws the same DataError or
-/// UsageError on all ranks if the model cannot take the samples, or if --loss cannot compare the model's output with
-/// the targets.
+/// model's input; their uint8 values become floats from 0 to 1 unless the input takes integers. Throws the same
+/// DataError or UsageError on all ranks if the model cannot take the samples, or if --loss cannot compare the model's
+/// output with the targets.
 [[nodiscard]] std::shared_ptr<DataLoader> open_samples(const std::string& option, const std::string& names,
                                                        const ExportedOptions& options, const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
 
-/// Returns the index of the model's output that --output names. If --output is not given, returns the index of the
-/// output "loss" with --loss output, and otherwise the index of the only output. If there is no such output, throws a
-/// UsageError that lists the outputs.
+/// The index of the model's output that --output names. Without --output, the index of the output "loss" if --loss is
+/// "output", else of the only output. If there is no such output, throws a UsageError that lists the outputs.
 [[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

@@ -8,7 +8,6 @@
 namespace mn::jobs {
 namespace {
 
-/// Returns the names of fields or inputs, separated by commas.
 template <class Named>
 std::string names_of(const std::vector<Named>& all) {
   return join(all, ", ", &Named::name);
@@ -28,8 +27,7 @@ std::size_t require_field(const std::string& option, const SampleSpec& spec, con
                   true);
 }
 
-/// Returns the name of the field that an --input gives to the model's input `input`. Empty if no --input names this
-/// input.
+/// The name of the field that an --input gives to the model's input `input`; empty if none does.
 std::string field_by_option(const ExportedOptions& options, const std::string& input) {
   for (const std::string& each : options.inputs) {
     const std::size_t sign = each.find('=');
@@ -70,8 +68,7 @@ std::size_t label_field(const std::string& option, const SampleSpec& spec, const
   throw DataError("--" + option + ": " + what + " among " + names_of(spec.fields) + ": give --label FIELD", true);
 }
 
-/// Returns the running products of the sizes of `shape`, beginning with 1. Sizes of 1 are left out. For example, (2, 1,
-/// 3) gives 1, 2, 6.
+/// The running products of the sizes of `shape`, from 1 on, without sizes of 1. For example, (2, 1, 3) gives 1, 2, 6.
 std::vector<std::int64_t> counts_of(const Shape& shape) {
   std::vector<std::int64_t> counts = {1};
   for (const std::int64_t size : shape) {

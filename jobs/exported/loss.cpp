@@ -33,7 +33,7 @@ Shape without(Shape shape, std::size_t dimension) {
   return shape;
 }
 
-/// Returns `shape` without its sizes of 1. The first size, the number of samples, always stays.
+/// The first size, the number of samples, stays even if it is 1.
 Shape squeezed(const Shape& shape) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -46,13 +46,12 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// If `target` is the shape of a mask with one channel, returns the shape without the channel. Otherwise returns
-/// `target`.
+/// The shape of a mask without its dimension for one channel; any other `target` unchanged.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
 
-/// Returns all ways to compare an output with a target of these shapes. An unknown size matches any size.
+/// All ways to compare an output with a target of these shapes. An unknown size matches any size.
 std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape& output, const Shape& target) {
   std::vector<Classes> ways;
   if (output.size() < 2) return ways;
@@ -63,7 +62,7 @@ std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape
   const bool is_sure = is_list && is_known(output) && is_known(target);
   if (is_list && (!is_sure || output[0] == count_of(target))) ways.push_back(Classes::kRows);
   if (options.classes == "last" && output.size() == 2 && matches(without(output, 1), target)) {
-    ways.push_back(Classes::kSecond);  // in this case, the second dimension is also the last
+    ways.push_back(Classes::kSecond);  // here the second dimension is also the last
   }
   return ways;
 }
@@ -85,8 +84,7 @@ std::string not_one_number(const Shape& output) {
          " is not one number, such as a mean over the minibatch: --output names another one";
 }
 
-/// Returns how many labels cross_entropy does not ignore. If a label is not one of the `classes` classes, throws a
-/// DataError that names the label.
+/// The number of labels that cross_entropy counts. Throws a DataError that names the first label that is no class.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));

@@ -15,9 +15,8 @@ namespace mn::jobs {
 /// The sizes of a tensor of a minibatch. An unknown size is −1.
 using Shape = std::vector<std::int64_t>;
 
-/// True if all sizes of `shape` are known.
 [[nodiscard]] bool is_known(const Shape& shape);
-/// True if the two shapes are equal. An unknown size equals any size.
+/// An unknown size matches any size.
 [[nodiscard]] bool matches(const Shape& a, const Shape& b);
 
 /// Returns the model's output as the loss. Throws ArgumentError unless the output is one number.
@@ -30,9 +29,9 @@ void check_own_loss(const Shape& output);
 /// if this number is unknown.
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels);
 
-/// Computes the loss that --loss names. With cross_entropy, also reports the accuracy; loss and accuracy are then means
-/// over the targets that cross_entropy does not ignore. Throws ArgumentError if output and target cannot be compared,
-/// or can be compared in two ways. Throws DataError if a target is not a class of the output.
+/// Computes the loss that --loss names. With cross_entropy, also reports the accuracy; both are means over the targets
+/// that cross_entropy does not ignore. Throws ArgumentError if output and target cannot be compared, or can be compared
+/// in two ways. Throws DataError if a target is not a class of the output.
 ///
 /// A target has the shape [N, d…]. The output may have the classes in dimension 1, as in
 /// torch.nn.functional.cross_entropy ([N, C, d…]), or in the last dimension, as in language models ([N, d…, C]). The

@@ -15,7 +15,7 @@ namespace {
 
 using mn::jobs::ExportedOptions;
 
-/// Loads libraries that add operators to libtorch's dispatcher. The libraries stay loaded.
+/// The libraries add operators to libtorch's dispatcher, and stay loaded.
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
@@ -51,7 +51,7 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
-/// Runs the model and returns its output. Throws ArgumentError if the output has no gradient to pass back.
+/// Throws ArgumentError if the output has no gradient to pass back.
 at::Tensor run(mn::ExportedModule& model, const std::vector<at::Tensor>& inputs, const std::string& output) {
   at::Tensor result = model.forward(inputs, output);
   if (result.requires_grad() || !model.is_training() || !torch::GradMode::is_enabled()) return result;

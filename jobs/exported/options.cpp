@@ -6,7 +6,6 @@
 namespace mn::jobs {
 namespace {
 
-/// Throws UsageError if a required option is missing.
 void check_options(const ExportedOptions& given) {
   if (given.model.empty()) {
     throw UsageError("--model is missing: the file that torch.export.save has written (docs/jobs.md)");

@@ -23,11 +23,10 @@ struct ExportedOptions : app::CommonOptions {
   std::string loss = "cross_entropy";
   std::string classes = "auto";
   std::string target = "label";
-  std::string label;  ///< name of the label's field; empty: the second field, or the only field that is no input
+  std::string label;  ///< name of the label's field; empty: the only field that no input takes, else the second field
   std::int64_t loaderjob = 0;
 
-  /// True if the loss compares the output with targets, and --target is `name` (label, next or input). With --loss
-  /// output there are no targets.
+  /// True if the loss compares the output with targets (--loss is not "output"), and --target is `name`.
   [[nodiscard]] bool compares_with(std::string_view name) const { return loss != "output" && target == name; }
 };
 

@@ -23,7 +23,6 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if training data, validation data and vocabulary do not have the same tokens.
 void check_tokens(const FieldSpec& train, const FieldSpec& val, const Vocabulary& vocabulary) {
   if (val.num_classes != train.num_classes || vocabulary.size() != train.num_classes) {
     throw DataError("--train, --val and the vocabulary have " + std::to_string(train.num_classes) + ", " +

@@ -17,14 +17,12 @@ struct GptData {
   std::int64_t context;  ///< number of tokens in a sample, without the last target
 };
 
-/// Collective: reads a vocabulary. If `vocabulary` is empty, reads the file vocabulary.json beside the folder of the
-/// dataset `train`. If `train` is empty, gpt/train is meant. If the vocabulary cannot be read, throws the same
-/// DataError on all ranks.
+/// Collective: reads the vocabulary from the file `vocabulary`, or, if this name is empty, from vocabulary.json beside
+/// the folder of the dataset `train` (gpt/train if empty). Throws the same DataError on all ranks if this fails.
 [[nodiscard]] Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm);
 
-/// Collective: opens the datasets `train` and `val`, and reads the vocabulary as open_vocabulary() does. If a name is
-/// empty, gpt/train or gpt/val is meant. Throws the same DataError or UsageError on all ranks if training data,
-/// validation data and vocabulary do not match.
+/// Collective: opens the datasets `train` and `val` (gpt/train and gpt/val if empty), and reads the vocabulary as
+/// open_vocabulary() does. Throws the same DataError or UsageError on all ranks if they do not match.
 [[nodiscard]] GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 

@@ -9,7 +9,7 @@
 namespace mn::jobs {
 
 /// Returns the mean loss over the target tokens, in nats. Also reports the bits per byte of the targets' text.
-/// `bytes_of` has, for each token of the vocabulary, the number of its bytes.
+/// `bytes_of` has the number of bytes of each token of the vocabulary.
 [[nodiscard]] at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
                                  Summary& report);
 

@@ -16,13 +16,11 @@ using mn::jobs::GptData;
 using mn::jobs::GptSettings;
 using mn::models::Gpt;
 
-/// Returns the file with the initial weights or with the weights to evaluate. Empty if the network begins with random
-/// weights.
+/// The file with the weights to evaluate or to begin with; empty: random weights.
 const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// Returns the tokens of `text`. If `text` is empty, returns the vocabulary's token for the end of a text.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());

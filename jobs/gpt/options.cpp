@@ -8,8 +8,6 @@
 namespace mn::jobs {
 namespace {
 
-/// Returns conditions for options that have an effect only with --generate, only without --generate, or only in a
-/// training.
 std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   const auto generates = [&given] { return given.generates; };
   const auto learns = [&given] { return !given.generates; };
@@ -55,7 +53,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("top-k", given.sampling.top_k, "number of likeliest tokens from which --generate draws; 0: all", 0);
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
-    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // the file tells the network's sizes
+    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // the file has the network's sizes
     if (!has_file && given.network.width % given.network.heads != 0) {
       throw UsageError("--width must be a multiple of --heads");
     }

@@ -1,4 +1,3 @@
-/// The options of jobs/gpt.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +33,21 @@ struct GptSettings : app::CommonOptions {
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;
-  bool generates = false;  ///< whether --generate is given
+  bool generates = false;
   models::Sampling sampling;
 };
 
-/// Returns the sizes of the network, for Training::metadata.
+/// The sizes of the network, for Training::metadata.
 [[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
-/// Replaces the default sizes of `network` by the sizes in `metadata`, which comes from the file `file`. Throws
-/// UsageError if a size differs from an option on the command line, and DataError if a size in the metadata is not a
-/// valid number.
+/// Replaces the default sizes of `network` by the sizes in `metadata` from the file `file`. Throws UsageError if a size
+/// differs from an option on the command line, and DataError if a size is not a valid number.
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
                   models::GptOptions& network);
 
 /// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, GptSettings& given);
 
-/// Returns the learning rate: the value of --lr, or the default for this network.
+/// The value of --lr, or the default for this network.
 [[nodiscard]] double base_rate(const GptSettings& given);
 
 }  // namespace mn::jobs

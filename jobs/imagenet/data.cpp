@@ -37,8 +37,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if --train and --val have different classes. --val may lack the last classes, and either may lack
-/// the names of classes.
+/// Throws DataError if --train and --val have different classes. --val may lack the last classes; both may lack names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {

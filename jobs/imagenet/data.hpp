@@ -29,8 +29,8 @@ struct MeanImage {
   std::vector<float> values;  ///< (3, side, side), 0 … 255
 };
 
-/// Parses `bytes`, the content of a .npy file of float32 (3, side, side). If the content has any other form, throws a
-/// DataError that begins with `source`. Every rank parses the same bytes, so either all ranks throw or none throws.
+/// Parses `bytes`, a .npy file of float32 (3, side, side). For any other content throws a DataError that begins with
+/// `source`. Every rank parses the same bytes, so either all ranks throw or none throws.
 [[nodiscard]] MeanImage parse_mean_image(std::string_view bytes, const std::string& source);
 
 /// Collective: opens the datasets of --train and --val. Throws the same DataError or UsageError on all ranks if data is

@@ -15,8 +15,7 @@ using mn::jobs::ImagenetData;
 using mn::jobs::ImagenetOptions;
 using mn::models::Classifier;
 
-/// Returns the mean loss plus the weighted losses of auxiliary heads. `target` has a label for each sample, or
-/// probabilities of the classes.
+/// The mean loss plus the weighted losses of auxiliary heads. `target` has labels, or probabilities of the classes.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
@@ -27,8 +26,8 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// Returns the logits of each head. Batch normalization cannot train on a channel with a single value. A rank may have
-/// a single image in the last step of an epoch; this image therefore passes the network together with its mirror image.
+/// Batch normalization cannot train on a channel with a single value. A single small image, as in the last step of an
+/// epoch, has such channels, so it passes the network together with its mirror image.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
@@ -36,8 +35,7 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Returns a function that runs the forward pass and computes the loss of a minibatch. If `log` is not null, the
-/// function also records the samples in `log`.
+/// Returns a function that computes the loss of a minibatch, and adds the samples to `log` unless `log` is null.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           mn::jobs::SampleLog* log) {
   return [&options, model, log, alone = mn::models::min_image_size_alone(options.arch)](const mn::Batch& batch,

@@ -15,16 +15,16 @@
 
 namespace mn::jobs {
 
-/// Returns the label of each sample. If a sample is a mixture of two images, returns the label with the larger share.
+/// The label of each sample; of a mixture of two images, the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
 /// Adds two metrics to `report`. "accuracy" is the share of the samples whose label has the best logit. "accuracy_top5"
 /// is the share of the samples whose label has one of the five best logits.
 void add_accuracy(Summary& report, const at::Tensor& logits, const at::Tensor& target);
 
-/// Reports three values. "data_wait" is how many seconds training has waited for data since the last report, on the
-/// rank that has waited longest. "corrupt" is the number of damaged samples that all ranks have replaced in the epoch.
-/// On GPUs, "gpu_memory_gib" is the largest peak of GPU memory so far.
+/// Reports three values. "data_wait": the longest time, in seconds, that a rank has waited for data since the last
+/// report. "corrupt": the number of damaged samples that all ranks have replaced in the epoch. "gpu_memory_gib", on
+/// GPUs: the largest peak of GPU memory so far.
 class ResourceReport final : public Extension {
  public:
   ResourceReport(std::shared_ptr<const DataLoader> loader, Interval period)
@@ -42,8 +42,8 @@ class ResourceReport final : public Extension {
   double waited_s_ = 0;
 };
 
-/// Ends training with an error if all ranks together have replaced more than `most` damaged samples in an epoch. Does
-/// not check in every iteration, because the check is a collective call, which costs time.
+/// Ends training with an error if all ranks together have replaced more than `most` damaged samples in an epoch. Checks
+/// only from time to time, because the check is a collective call.
 class CorruptLimit final : public Extension {
  public:
   CorruptLimit(std::shared_ptr<const DataLoader> loader, std::int64_t most) : loader_(std::move(loader)), most_(most) {}
@@ -58,17 +58,14 @@ class CorruptLimit final : public Extension {
 };
 
 /// Writes a file OUT/samples/from-ITERATION-rank-RANK.txt for each start of the job and each rank. In each iteration,
-/// the rank adds a line with the number of the iteration, the epoch (counted from 0), and the indices of this rank's
-/// samples in the dataset. If a run was killed, and a later run resumes from an iteration, the killed run's lines after
-/// this iteration do not count.
+/// the rank adds a line with the number of the iteration, the epoch (from 0), and the indices of its samples in the
+/// dataset. If a run resumes from an iteration, lines of earlier runs after this iteration do not count.
 class SampleLog final : public Extension {
  public:
-  /// Records the samples of the current iteration.
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
-  /// Returns a priority that makes this extension run before validations. If a signal interrupts a validation, the
-  /// resumed run no longer knows the samples.
+  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the samples.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

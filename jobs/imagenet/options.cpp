@@ -50,7 +50,7 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
       kMaxAlpha);
 }
 
-/// Parses exactly `count` numbers separated by commas. `form` describes the list in error messages.
+/// `form` describes the list in error messages.
 std::vector<double> parse_numbers(const std::string& option, const std::string& text, std::size_t count,
                                   const std::string& form) {
   std::vector<double> numbers;

@@ -45,15 +45,13 @@ struct ImagenetOptions : app::CommonOptions {
 /// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, ImagenetOptions& given);
 
-/// Returns the augmentation that --randaugment, --color-jitter and --random-erasing describe. Throws UsageError if a
-/// value is wrong.
+/// The augmentation of --randaugment, --color-jitter and --random-erasing. Throws UsageError if a value is wrong.
 [[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
 
 /// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);
 
-/// Returns the learning rate for updates of 256 samples: the value of --lr, or the default for the network and the
-/// optimizer.
+/// The learning rate for updates of 256 samples: the value of --lr, or the default for the network and optimizer.
 [[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPixels = 28 * 28;
 constexpr std::int64_t kClasses = 10;
 
-/// Returns the path of the file `name` or, if it does not exist, of the file `name`.gz in `folder`. Empty if neither
-/// file exists.
+/// The file `name`, or else `name`.gz, in `folder`. Empty if neither file exists.
 fs::path idx_file(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
     const fs::path path = folder / (name + suffix);
@@ -63,7 +62,7 @@ std::shared_ptr<DataLoader> load_part(const std::string& part, const std::shared
 MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train, val;
-  // Only rank 0 looks at folders, because otherwise a thousand ranks would send the same requests to the file system.
+  // Only rank 0 looks at folders: a thousand ranks would send the same requests to the file system.
   on_root<DataError>(
       *comm,
       [&] {
