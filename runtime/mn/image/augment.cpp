@@ -12,8 +12,8 @@
 namespace mn::data {
 namespace {
 
-/// Converts `box` from coordinates of the whole image to coordinates of the decoded image. The decoder has turned the
-/// region `whole` of the image into the part `decoded` of the decoded image.
+/// Converts `box` from coordinates of the whole image to coordinates of the decoded image. There, the part `decoded`
+/// shows the region `whole`.
 Box in_part(const Box& box, const Region& whole, const Box& decoded) {
   const double scale_x = decoded.width / whole.width;
   const double scale_y = decoded.height / whole.height;
@@ -21,7 +21,7 @@ Box in_part(const Box& box, const Region& whole, const Box& decoded) {
           box.height * scale_y};
 }
 
-/// The smallest region that contains all pixels of `image` that `box` touches.
+/// The smallest region with all pixels of `image` that `box` touches.
 Region touched(const Box& box, const Image& image) {
   const int x = std::max(static_cast<int>(box.x), 0);
   const int y = std::max(static_cast<int>(box.y), 0);
@@ -44,9 +44,8 @@ MN_SIMD void scale_to_planes(const std::uint8_t* values, std::size_t pixels, con
   }
 }
 
-/// Scales and shifts values by the numbers of their channels: out[i] = values[i] · scale[c] + offset[c] if value i
-/// belongs to channel c. Works in runs of 48 values, because 48 is a multiple of a pixel's 3 values and of a vector's
-/// 8.
+/// out[i] = values[i] · scale[c] + offset[c], where c is the channel of value i. Works in runs of 48 values, a multiple
+/// of the 3 values of a pixel and of the 8 values of a vector.
 MN_SIMD void scale_to_pixels(const std::uint8_t* values, std::size_t pixels, const float* scale, const float* offset,
                              float* __restrict out) {
   constexpr std::size_t kRun = 48;
@@ -102,7 +101,7 @@ const Image& ImageAugmenter::augment(std::span<const std::byte> encoded, std::ui
   SampleRandom random(seed, epoch, index);
   choices = choose_augmentation(header.width, header.height, options_, augment_, random);
   const Crop& crop = choices.crop;
-  const double share_x = crop.readable.width / crop.box.width;  // the readable part over the box, for its least size
+  const double share_x = crop.readable.width / crop.box.width;  // the decoded box must have at least `size` columns
   const double share_y = crop.readable.height / crop.box.height;
   const Box decoded = decoder_.decode(crop.readable, static_cast<int>(std::ceil(options_.size * share_x)),
                                       static_cast<int>(std::ceil(options_.size * share_y)), part_);
@@ -140,7 +139,7 @@ void ImageAugmenter::subtract_mean_image(const Crop& crop, std::span<float> out)
   const bool planes = layout_ == PixelLayout::kNchw;
   for (std::size_t y = 0; y < size; ++y) {
     for (std::size_t x = 0; x < size; ++x) {
-      // As in ChainerMN, the mean image is not mirrored: it is subtracted from the mirrored image.
+      // As in ChainerMN, the mean image is not mirrored.
       const std::size_t at = (crop.in_resized.y + y) * side + crop.in_resized.x + x;
       for (std::size_t c = 0; c < 3; ++c) {
         const float value = static_cast<float>(result_.pixels[3 * (y * size + x) + c]);

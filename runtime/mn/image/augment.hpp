@@ -1,12 +1,12 @@
-/// Turns an encoded image into a network's input: cut, resized, mirrored, varied, normalized.
+/// Turns an encoded image into a network's input.
 ///
 /// The steps for each sample: choose the crop, from the size in the image's header; decode the crop's part of the
 /// image, at the least sufficient resolution; resample the part to size × size pixels, mirrored or not; apply
 /// RandAugment's and color jitter's operations; normalize into the caller's memory; erase a part of the normalized
 /// image.
 ///
-/// (1) The values depend only on the encoded bytes, options, seed, epoch and index. The thread, the CPU and earlier
-///     samples make no difference.
+/// (1) The values depend only on the encoded bytes, options, seed, epoch and index, not on the thread, the CPU or
+///     earlier samples.
 /// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side. Therefore resampling
 ///     never enlarges a part that decoding has shrunk.
 /// (3) All buffers are members, so their memory is reused from sample to sample.
@@ -29,20 +29,18 @@
 
 namespace mn::data {
 
-/// Decodes and augments samples, one by one, and reuses its memory. Only one thread at a time may use an object.
+/// Decodes and augments samples, one by one, and reuses its memory. For one thread at a time.
 class ImageAugmenter {
  public:
-  /// Makes an augmenter. Throws ArgumentError if options contradict each other.
+  /// Throws ArgumentError if options contradict each other.
   ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout,
                  const AugmentOptions& augment = {});
 
-  /// Fills `out` with 3 × size × size values, in the PixelLayout given to the constructor. Equal arguments give equal
-  /// bits. Throws DataError as ImageDecoder does.
+  /// Fills `out` with 3 × size × size values in the constructor's PixelLayout. Throws DataError as ImageDecoder does.
   void operator()(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                   std::span<float> out);
 
-  /// Returns the augmented image before normalization and erasing: RGB, size × size pixels. Writes the random choices
-  /// to `choices`.
+  /// Returns the augmented RGB image, size × size pixels, before normalization and erasing, and sets `choices`.
   const Image& augment(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                        AugmentChoices& choices);
 

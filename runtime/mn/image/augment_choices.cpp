@@ -14,7 +14,7 @@ bool has_sign(OperationKind kind) { return kind >= OperationKind::kShearX && kin
 
 bool is_factor(OperationKind kind) { return kind >= OperationKind::kBrightness && kind <= OperationKind::kSharpness; }
 
-/// The amount of a RandAugment operation for a strength in [0, 1]. The sign of the amount is drawn later.
+/// The amount of an operation, without its sign, for a strength in [0, 1].
 double amount_of(OperationKind kind, double strength, int size) {
   using enum OperationKind;
   if (kind == kShearX || kind == kShearY) return 0.3 * strength;

@@ -1,11 +1,9 @@
-/// The random choices for a sample in an epoch: the part of the image that the network gets, and the changes of this
-/// part.
+/// The random choices for a sample in an epoch: the part of the image to show to the network, and the changes of it.
 ///
 /// (1) Choices depend only on width, height, options and random numbers.
 /// (2) The random numbers are always drawn in this order: area and ratio of the crop, for each try; then its x and y;
 ///     mirroring; RandAugment; color jitter; erasing.
 ///
-/// Cost: at most ten tries for the crop; no pixel is read.
 /// Sources: random_crop.hpp for the crop; torchvision's ColorJitter and RandomErasing; RandAugment, Cubuk et al. 2019,
 /// arXiv:1909.13719, with the operations and the scale of 0 to 30 of torchvision's RandAugment; random erasing, Zhong
 /// et al. 2017, arXiv:1708.04896.
@@ -27,16 +25,15 @@ struct AugmentChoices {
   Region erased;                           ///< region of the result to erase; width 0: none
 };
 
-/// Makes all choices for an image of width × height pixels. The crop's random numbers are drawn first, so the values in
-/// `options` never change the crop.
+/// Makes all choices for a width × height image. `options` never change the crop: its random numbers are drawn first.
 [[nodiscard]] AugmentChoices choose_augmentation(int width, int height, const CropOptions& crop,
                                                  const AugmentOptions& options, SampleRandom& random);
 
-/// Chooses RandAugment's operations for a result of size × size pixels, and after them color jitter's operations.
+/// Chooses RandAugment's operations for a result of size × size pixels, then color jitter's operations.
 [[nodiscard]] std::vector<ImageOperation> choose_operations(int size, const AugmentOptions& options,
                                                             SampleRandom& random);
 
-/// Chooses the region of a result of size × size pixels that random erasing erases.
+/// The region to erase of a result of size × size pixels.
 [[nodiscard]] Region choose_erased(int size, const AugmentOptions& options, SampleRandom& random);
 
 }  // namespace mn::data

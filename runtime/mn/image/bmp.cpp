@@ -2,7 +2,7 @@
 // Pixels equal Pillow's convert("RGB"): alpha is dropped, and a color value v becomes 255 v / m, rounded down, where m
 // is the largest value that fits into the color's bits.
 //
-// Rows are not compressed, so only the region's pixels are read.
+// Only the region's pixels are read.
 // Source: Microsoft's "Bitmap Storage"; Pillow's BmpImagePlugin.py and Unpack.c.
 #include <mn/image/format_decoder.hpp>
 
@@ -26,7 +26,7 @@ constexpr std::uint32_t kInfoHeaderBytes = 40;
   throw DataError("a BMP " + what + ", which is not decoded: save it as a PNG");
 }
 
-/// The little-endian number at `offset` of a file. Throws DataError if the number lies beyond the file's end.
+/// Little-endian. Throws DataError if the number lies beyond the file's end.
 std::uint32_t number_at(std::span<const std::byte> file, std::uint64_t offset, int bytes) {
   if (offset + bytes > file.size()) damaged("it ends too early");
   std::uint32_t value = 0;
@@ -34,11 +34,10 @@ std::uint32_t number_at(std::span<const std::byte> file, std::uint64_t offset, i
   return value;
 }
 
-/// Tells which bits of a pixel hold one of the pixel's three colors.
+/// The bits of a pixel that hold one of its three colors.
 struct Channel {
   std::uint32_t mask = 0;
 
-  /// The color of `pixel`, scaled to 8 bits.
   [[nodiscard]] std::uint8_t of(std::uint32_t pixel) const {
     if (mask == 0) return 0;
     const int shift = std::countr_zero(mask);
@@ -80,7 +79,7 @@ class BmpDecoder final : public FormatDecoder {
   }
 
  private:
-  /// Number of bytes of a row, a multiple of 4.
+  /// Bytes of a row, a multiple of 4.
   [[nodiscard]] std::uint64_t stride() const { return (std::uint64_t{bits_} * header_.width + 31) / 32 * 4; }
 
   void read_colors(std::uint32_t compression) {
@@ -93,8 +92,7 @@ class BmpDecoder final : public FormatDecoder {
     constexpr Channel kMasks16[] = {{0x7C00}, {0x3E0}, {0x1F}}, kMasks32[] = {{0xFF0000}, {0xFF00}, {0xFF}};
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       channels_[c] = bits_ == 16 ? kMasks16[c] : kMasks32[c];
-      // The masks always begin 40 bytes after the header's beginning: after a header of 40 bytes, or inside a longer
-      // header.
+      // The masks follow a header of 40 bytes, or lie at the same offset inside a longer header.
       if (has_masks && bits_ != 24)
         channels_[c].mask = number_at(bytes_, kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
     }

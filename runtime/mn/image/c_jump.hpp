@@ -1,7 +1,7 @@
 /// Makes calls into libjpeg and libpng safe, although these C libraries leave a function by longjmp after an error.
 ///
 /// A library's error handler calls leave(), which jumps to the latest guarded(). Then guarded() returns false, and its
-/// caller throws. C++ exceptions must never cross the library's C frames, because C frames cannot unwind.
+/// caller throws. C++ exceptions must not cross the library's C frames, because C frames cannot unwind.
 ///
 /// (1) leave() is called only while guarded() runs its step.
 /// (2) No object with a destructor lives in the step or in the error handlers, because the jump would skip the
@@ -27,7 +27,7 @@ struct CJump {
   bool is_guarded = false;  ///< a guarded() call runs its step
 
   [[noreturn]] void leave() {
-    assert(is_guarded);  // invariant 1
+    assert(is_guarded);  // leave() is called only by a step
     std::longjmp(target, 1);
   }
   [[noreturn]] void leave(const char* what) {
@@ -36,8 +36,7 @@ struct CJump {
   }
 };
 
-/// Runs `step`. Returns false if the library failed. In this case the jump has left the step in the middle, without any
-/// destructor, so the step must have no object that needs one (invariant 2).
+/// Runs `step`. Returns false if the library failed: the jump has then left the step without any destructor.
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) {

@@ -12,16 +12,15 @@ constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::size_t kEntryBytes = 12;
 
-/// The number of bytes of an integer of TIFF's type `type`; 0 if the type is not an integer. The orientation's type
-/// should be SHORT, but some programs write longer types, so all of them are accepted.
+/// Bytes of an integer of TIFF's type `type`; 0 for other types. The orientation should be a SHORT, but some programs
+/// write longer integers.
 std::size_t integer_bytes(std::uint32_t type) {
   constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
   if (type == kShort || type == kSignedShort) return 2;
   return type == kLong || type == kSignedLong ? 4 : 0;
 }
 
-/// Reads the integer of `size` bytes at offset `at` of a TIFF structure, in the structure's byte order. No value if the
-/// integer would lie beyond the structure's end.
+/// Reads an integer in the structure's byte order. No value if it would lie beyond the structure's end.
 std::optional<std::uint32_t> number(std::span<const std::uint8_t> tiff, std::size_t at, std::size_t size) {
   if (at > tiff.size() || size > tiff.size() - at) return std::nullopt;
   const bool is_big_endian = tiff[0] == 'M';

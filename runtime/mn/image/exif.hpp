@@ -6,11 +6,9 @@
 
 namespace mn::data {
 
-/// Reads the orientation, 1 to 8, from the payload of a JPEG's APP1 marker. Returns 1 (the stored image is upright) if
-/// the orientation is missing or malformed.
+/// Reads the orientation, 1 to 8, from a JPEG's APP1 payload. Returns 1 (upright) if it is missing or malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
-/// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk. Returns 1 if the orientation is missing or
-/// malformed.
+/// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk. Returns 1 if it is missing or malformed.
 [[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
 
 }  // namespace mn::data

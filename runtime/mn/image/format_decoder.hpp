@@ -9,7 +9,7 @@
 
 namespace mn::data {
 
-/// Decodes images of one format, one by one, and reuses its memory. Only one thread at a time may use an object.
+/// Decodes images of one format, one by one, and reuses its memory. For one thread at a time.
 ///
 /// Throws DataError if the data is damaged or truncated, or the image is of a kind that the decoder does not support.
 /// The error's text lacks the sample's name. After an error the decoder can be used for the next image.
@@ -20,13 +20,12 @@ class FormatDecoder {
   FormatDecoder(const FormatDecoder&) = delete;
   FormatDecoder& operator=(const FormatDecoder&) = delete;
 
-  /// Reads the header of the stored image. Allocates no memory for the pixels. `bytes` must live until decode()
-  /// returns.
+  /// Reads the header, and allocates no memory for the pixels. `bytes` must live until decode() returns.
   virtual const ImageHeader& open(std::span<const std::byte> bytes) = 0;
 
-  /// Decodes `region` of the opened image, given in coordinates of the stored image. Call it once after each open().
-  /// `out` may get more pixels than the region; returns the region's position in `out`. A JPEG may be scaled down, but
-  /// the region keeps at least min_width × min_height pixels. Other formats are never scaled.
+  /// Decodes `region` of the stored image, before any turn by its orientation. Call it once after each open(). `out`
+  /// may get more pixels than the region; returns the region's position in `out`. A JPEG may be scaled down, but the
+  /// region keeps at least min_width × min_height pixels. Other formats are never scaled.
   virtual Box decode(const Region& region, int min_width, int min_height, Image& out) = 0;
 };
 
@@ -34,7 +33,7 @@ class FormatDecoder {
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_png_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_bmp_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_pnm_decoder();
-/// In a build without libwebp or libtiff, the open() of that library's decoder throws an error that names the library.
+/// Without libwebp or libtiff in the build, open() throws an error that names the library.
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_webp_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_tiff_decoder();
 

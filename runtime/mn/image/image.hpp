@@ -17,7 +17,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// True if the region holds the pixel in column x of row y.
+/// Whether the region holds the pixel in column x of row y.
 [[nodiscard]] inline bool contains(const Region& region, int x, int y) {
   return x >= region.x && x < region.x + region.width && y >= region.y && y < region.y + region.height;
 }
@@ -61,7 +61,7 @@ struct Image {
   int height = 0;                    ///< pixels
   std::vector<std::uint8_t> pixels;  ///< (height, width, 3)
 
-  /// Sets the size and makes room for the pixels. The values of the pixels are undefined after that.
+  /// Sets the size. The values of the pixels are undefined after that.
   void resize(int new_width, int new_height) {
     width = new_width;
     height = new_height;
@@ -69,7 +69,7 @@ struct Image {
   }
   /// The first value of row y.
   [[nodiscard]] std::uint8_t* row(int y) { return pixels.data() + std::size_t{3} * width * y; }
-  /// The first value of row y, which can only be read.
+  /// The first value of row y of a const image.
   [[nodiscard]] const std::uint8_t* row(int y) const { return pixels.data() + std::size_t{3} * width * y; }
 };
 

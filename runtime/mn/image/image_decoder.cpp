@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// The first bytes of each format. WebP is missing here, because is_webp() recognizes it.
+/// WebP is missing here, because is_webp() recognizes it.
 constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {{"\xFF\xD8\xFF"sv, ImageFormat::kJpeg},
                                                                 {"\x89PNG"sv, ImageFormat::kPng},
                                                                 {"II*\0"sv, ImageFormat::kTiff},
@@ -33,8 +33,7 @@ std::string_view name_of(ImageFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-/// The name of an image format that mn cannot decode, found by the first bytes. Empty if the bytes are not a known
-/// image format.
+/// The name of a format that mn cannot decode, by the first bytes. Empty if no format has these first bytes.
 std::string_view name_other_image(std::string_view bytes) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"GIF8"sv, "GIF"sv},
                                                                        {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
@@ -105,8 +104,7 @@ const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
 }
 
 Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
-  // A second decode() without a new open() is an error, because libpng's and libtiff's objects do not outlive the first
-  // decode().
+  // libpng's and libtiff's objects do not outlive the first decode().
   if (!std::exchange(opened_, false)) throw ArgumentError("decode() without open()");
   check_inside(region, header_);
   FormatDecoder& decoder = decoder_of(header_.format);

@@ -10,7 +10,6 @@
 // (3) Time and memory are bounded by the image's size, because the number of scans is limited.
 // (4) After an error the decoder can be used for the next image: open() aborts an unfinished decode.
 //
-// Cost: entropy decoding of all rows down to the region's last row; transform and color conversion of the region only.
 // Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
 #include <mn/image/format_decoder.hpp>
 
@@ -33,11 +32,10 @@
 namespace mn::data {
 namespace {
 
-/// A progressive image can have any number of scans. Without a limit, a few kilobytes could take minutes to decode.
+/// Without a limit, a progressive image of a few kilobytes could take minutes to decode.
 constexpr int kMaxScans = 200;
 
-/// Number of columns that are decoded beside the region, on each side, because interpolation of the color reads
-/// neighbors.
+/// Columns that are also decoded on each side of the region, because interpolation of the color reads neighbors.
 constexpr int kMarginColumns = 2;
 
 struct ErrorManager {
@@ -54,7 +52,7 @@ ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorMana
   manager.jump.leave();
 }
 
-/// True for a warning of libjpeg after which libjpeg invents pixels.
+/// Whether libjpeg invents pixels after this warning.
 bool loses_data(int code) {
   constexpr int kLosses[] = {JWRN_ARITH_BAD_CODE, JWRN_HIT_MARKER,  JWRN_HUFF_BAD_CODE,
                              JWRN_JPEG_EOF,       JWRN_MUST_RESYNC, JWRN_NOT_SEQUENTIAL};
@@ -72,8 +70,7 @@ void limit_scans(j_common_ptr info) {
   jump.leave();
 }
 
-/// The largest power of two, at most 8, by which width and height of the region can be divided so that at least
-/// min_width × min_height pixels remain.
+/// The largest power of two, at most 8, by which the region can be shrunk to at least min_width × min_height pixels.
 int choose_reduction(const Region& region, int min_width, int min_height) {
   int reduction = 8;
   while (reduction > 1 && (region.width < min_width * reduction || region.height < min_height * reduction)) {
@@ -82,16 +79,14 @@ int choose_reduction(const Region& region, int min_width, int min_height) {
   return reduction;
 }
 
-/// Converts CMYK to RGB. Adobe's programs store ink inverted (255 − value). Pillow assumes inversion for every file,
-/// and so does mn.
+/// Adobe's programs store ink inverted (255 − value). Like Pillow, mn assumes this for every file.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);
   }
 }
 
-/// If libjpeg's error means that libjpeg does not support this kind of JPEG, returns the kind. If the data is damaged,
-/// returns an empty text.
+/// Returns the kind of JPEG, if the error means that libjpeg does not support it. Empty if the data is damaged.
 std::string other_kind(const jpeg_error_mgr& error) {
   const int code = error.msg_code, value = error.msg_parm.i[0];
   if (code == JERR_BAD_PRECISION) return "a JPEG of " + std::to_string(value) + " bits";

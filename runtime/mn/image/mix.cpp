@@ -18,8 +18,7 @@ double draw_normal(SampleRandom& random) {
   return radius * std::cos(2 * std::numbers::pi * random.uniform(0, 1));
 }
 
-/// Draws a number with the distribution Gamma(shape, 1), and returns its logarithm, because the number itself can be
-/// too small for a double.
+/// Draws from Gamma(shape, 1). Returns the logarithm, because the number can be too small for a double.
 double draw_log_gamma(double shape, SampleRandom& random) {
   if (shape < 1) return draw_log_gamma(shape + 1, random) + std::log(1 - random.uniform(0, 1)) / shape;
   const double d = shape - 1.0 / 3;
@@ -33,15 +32,13 @@ double draw_log_gamma(double shape, SampleRandom& random) {
   }
 }
 
-/// Draws a number with the distribution Beta(α, α).
 double draw_beta(double alpha, SampleRandom& random) {
   const double a = draw_log_gamma(alpha, random);
   const double b = draw_log_gamma(alpha, random);
   return 1 / (1 + std::exp(b - a));
 }
 
-/// Draws a region whose area is 1 − share of the image's area, around a random point. The region is cut off at the
-/// image's edges.
+/// Draws a region around a random point, of 1 − share of the image's area, and cuts it off at the image's edges.
 Region choose_pasted(double share, int width, int height, SampleRandom& random) {
   const int x = random.below(width);
   const int y = random.below(height);
@@ -72,7 +69,7 @@ Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t s
 
 void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image) {
   const bool planes = layout == PixelLayout::kNchw;
-  const std::ptrdiff_t values = planes ? 1 : 3;  // that neighbor each other of one pixel
+  const std::ptrdiff_t values = planes ? 1 : 3;  // neighboring values of one pixel
   for (std::ptrdiff_t plane = 0; plane < (planes ? 3 : 1); ++plane) {
     for (int y = region.y; y < region.y + region.height; ++y) {
       const std::ptrdiff_t first = ((plane * size + y) * size + region.x) * values;

@@ -12,26 +12,23 @@
 
 namespace mn::data {
 
-/// How a sample is mixed with its partner.
 struct Mix {
   double share = 1;  ///< weight of the sample's own label in the target; the rest is the partner's
-  /// For CutMix, the part of the image that is taken from the partner. If the region is empty, the two images are
-  /// blended by `share` instead (mixup).
+  /// The part of the image that CutMix takes from the partner. If it is empty, mixup blends the two images by `share`.
   Region pasted;
   bool operator==(const Mix&) const = default;
 };
 
-/// Chooses the mix for a sample. The mix depends on the arguments alone, not on the number of ranks and workers. The
-/// random numbers are independent of the numbers for the sample's augmentation. Images have width × height pixels.
+/// Chooses the mix for a sample of width × height pixels. It depends on the arguments alone, and is independent of the
+/// random numbers for the sample's augmentation.
 [[nodiscard]] Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
                              std::int64_t index);
 
-/// The distance from a sample to its partner in a minibatch of n samples: half the minibatch. Neighbors in the
-/// minibatch would be bad partners, because they may be neighbors in storage, and storage may be sorted by class. A
-/// single sample is its own partner.
+/// The distance from a sample to its partner in a minibatch of n samples. Neighbors would be bad partners, because
+/// storage may be sorted by class. A single sample is its own partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 
-/// Sets a region of an image of size × size pixels to 0 (random erasing).
+/// Random erasing: sets a region of an image of size × size pixels to 0.
 void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image);
 
 }  // namespace mn::data

@@ -5,7 +5,6 @@
 //     pixel needs a test.
 // (2) Sums run in a fixed order, in float32 without fused multiply-add, so every CPU gives equal bits.
 //
-// Cost of a map: one copy of the image, and for each target pixel 12 multiplications of vectors of four values.
 // Source of the operations: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
 #include <mn/image/operations.hpp>
 
@@ -25,8 +24,8 @@ using Words4 __attribute__((vector_size(8), aligned(2), may_alias)) = std::uint1
 using WarpFloat4 __attribute__((vector_size(16))) = float;
 using WarpInt4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
-/// The points in the framed source image that the pixels of a target row show. Pixel i shows x = x_start + i · x_step,
-/// clamped to 0 … x_most; y is computed in the same way.
+/// Which points of the framed source image a target row shows. Pixel i shows x = x_start + i · x_step, clamped to 0 …
+/// x_most; likewise for y.
 struct RowPlaces {
   float x_start, x_step, x_most;
   float y_start, y_step, y_most;
@@ -57,8 +56,7 @@ MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, 
     const WarpFloat4 lower_left = load(at + stride);
     const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
     const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
-    // Four values are written, although a pixel has three. The fourth goes to the place of the next pixel, which
-    // overwrites it later.
+    // A pixel has three values; the fourth is written to the next pixel, which overwrites it later.
     *reinterpret_cast<WarpInt4*>(out + 3 * i) =
         __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
   }
@@ -68,8 +66,8 @@ MN_SIMD void to_bytes(const std::int32_t* values, int count, std::uint8_t* __res
   for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
 }
 
-/// A shear x' = x + t·y that leaves the image's upper left corner in place. The coordinates of an Affine count from the
-/// image's center, so the map also needs a shift.
+/// A shear x' = x + t·y that leaves the upper left corner in place. An Affine counts from the image's center, so the
+/// map also needs a shift.
 Affine shear(double horizontal, double vertical, const Image& image) {
   return {.xx = 1,
           .xy = horizontal,
@@ -123,7 +121,7 @@ void ImageOperator::warp(const Affine& source, Image& image) {
                            .y_most = static_cast<float>(image.height + 1),
                            .stride = stride};
     find_places(row, image.width, offsets_.data(), right_.data(), below_.data());
-    assert(std::ranges::all_of(offsets_, [&](int at) {  // invariant 1
+    assert(std::ranges::all_of(offsets_, [&](int at) {  // all points lie in the frame
       return at >= 0 && static_cast<std::size_t>(at) + stride + 8 <= padded_.size();
     }));
     blend_neighbors(padded_.data(), stride, image.width, offsets_.data(), right_.data(), below_.data(), wide_.data());

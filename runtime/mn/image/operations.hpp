@@ -1,5 +1,4 @@
-/// Operations that change a whole image: its colors, its sharpness or its geometry. RandAugment and color jitter are
-/// lists of such operations.
+/// Operations that change a whole image: its colors, its sharpness or its geometry.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,8 @@
 
 namespace mn::data {
 
-/// An affine map. The target pixel (x, y) shows the point (xx·x + xy·y + x0, yx·x + yy·y + y0) of the source image. All
-/// coordinates are in pixels from the image's center.
+/// The target pixel (x, y) shows the point (xx·x + xy·y + x0, yx·x + yy·y + y0) of the source image. Coordinates are in
+/// pixels from the image's center.
 struct Affine {
   double xx = 1;
   double xy = 0;
@@ -20,8 +19,7 @@ struct Affine {
   double y0 = 0;
 };
 
-/// The kind of an operation. The comments at the kinds tell what ImageOperation's `amount` means for each kind. A
-/// factor of 1 changes no pixel.
+/// The comments tell what the `amount` of an ImageOperation means. A factor of 1 changes no pixel.
 enum class OperationKind : std::uint8_t {
   kIdentity,
   kShearX,      ///< each row moves left by amount × its distance from the upper edge
@@ -39,7 +37,7 @@ enum class OperationKind : std::uint8_t {
   kEqualize,
   kHue,  ///< turns of the color wheel, from −1/2 to 1/2
 };
-inline constexpr int kRandAugmentKinds = 14;  ///< number of kinds, from the first on, that RandAugment draws from
+inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws from this many kinds, the first ones
 
 struct ImageOperation {
   OperationKind kind = OperationKind::kIdentity;
@@ -48,7 +46,7 @@ struct ImageOperation {
 
 /// Applies operations as torchvision.transforms.v2.functional does to uint8 tensors (affine and rotate with bilinear
 /// interpolation and zeros around the image). Values may differ by 1 of 255, because the order of rounding differs.
-/// Every CPU gives equal bits. Reuses its memory; only one thread at a time may use an object.
+/// Every CPU gives equal bits. Reuses its memory. For one thread at a time.
 class ImageOperator {
  public:
   void apply(const ImageOperation& operation, Image& image);

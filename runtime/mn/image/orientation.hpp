@@ -12,16 +12,14 @@ struct Orientation {
   bool mirrored_y = false;
 };
 
-/// The steps for an orientation `value` of 1 to 8 (Exif 2.3, tag 0x0112).
+/// `value`: the orientation, 1 to 8 (Exif 2.3, tag 0x0112).
 [[nodiscard]] Orientation orientation_of(int value) noexcept;
 
-/// Converts a region of the upright image to the region of the stored image that has the same pixels. The stored image
-/// has `width` × `height` pixels.
+/// Converts a region of the upright image to the stored image, which has width × height pixels.
 [[nodiscard]] Region stored_region(Region region, const Orientation& how, int width, int height);
 /// The inverse of stored_region(), for a box in a decoded image.
 [[nodiscard]] Box upright_box(Box box, const Orientation& how, int width, int height);
 
-/// Sets `out` to the upright image.
 void make_upright(const Image& stored, const Orientation& how, Image& out);
 
 }  // namespace mn::data

@@ -22,8 +22,7 @@ using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 std::size_t pixels_of(const Image& image) { return image.pixels.size() / 3; }
 
-/// The sum of the pixels' grays, each truncated to a whole number. `pixels` must be at most 2³¹ / 255, because a larger
-/// sum could overflow.
+/// The sum of the pixels' grays, each truncated. `pixels` is at most 2³¹ / 255, because a larger sum could overflow.
 MN_SIMD std::int32_t sum_gray(const std::uint8_t* rgb, std::size_t pixels) {
   std::int32_t sum = 0;
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -50,7 +49,7 @@ MN_SIMD void blend_with_gray(std::uint8_t* rgb, std::size_t pixels, float factor
   }
 }
 
-/// Turns the hue of each pixel: converts to hue, saturation and value (Smith 1978), and back.
+/// Converts each pixel to hue, saturation and value (Smith 1978), turns the hue, and converts back.
 MN_SIMD void turn_hue(std::uint8_t* rgb, std::size_t pixels, float turns) {
   const auto unit = [](float value) __attribute__((always_inline)) { return std::min(std::max(value, 0.0F), 1.0F); };
   const auto byte = [](float value) __attribute__((always_inline)) {
@@ -101,7 +100,7 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
   }
 }
 
-/// Finds the least and the greatest value of each channel.
+/// The least and the greatest value of each channel.
 MN_SIMD void find_range(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* __restrict least,
                         std::uint8_t* __restrict most) {
   for (std::size_t i = 0; i < pixels; ++i, rgb += 3) {
@@ -112,8 +111,7 @@ MN_SIMD void find_range(const std::uint8_t* rgb, std::size_t pixels, std::uint8_
   }
 }
 
-/// Replaces each value by its entry in the channel's table. Looking values up is quicker than float32 arithmetic on
-/// eight values at once.
+/// Replaces each value by its entry in the channel's table, quicker than float32 arithmetic on eight values at once.
 void look_up(Image& image, const Tables& tables) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < pixels_of(image); ++i, rgb += 3) {
@@ -134,8 +132,7 @@ void scale_values(Image& image, float factor, float offset) {
   look_up(image, tables);
 }
 
-/// Fills the table that makes a channel's histogram even, so that each value has about equally many pixels (`step`). If
-/// `step` is 0, values stay unchanged.
+/// Fills the table that makes a channel's histogram even: about `step` pixels for each value; 0: no change.
 void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::array<std::uint8_t, 256>& table) {
   int last = 255;
   while (last > 0 && histogram[last] == 0) --last;
@@ -150,14 +147,13 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
 constexpr int kCenterWeight = 5;
 constexpr float kAllWeights = 13;
 
-/// Sharpens `count` values of the row `row`, and writes the results to `out`. `above` and `below` are the two
-/// neighboring rows. Each pointer points to the first of its row's values.
+/// Sharpens the first `count` values that `row` points to. `above` and `below` point into the neighboring rows.
 MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::uint8_t* below, int count,
                          float rest, std::uint8_t* __restrict out) {
   for (int i = 0; i < count; ++i) {
     const int around =
         above[i - 3] + above[i] + above[i + 3] + row[i - 3] + row[i + 3] + below[i - 3] + below[i] + below[i + 3];
-    // A sum divided by 13 is never halfway between whole numbers, so the rounding rule does not matter.
+    // A sum divided by 13 is never halfway between whole numbers.
     const auto blurred = static_cast<int>(static_cast<float>(around + kCenterWeight * row[i]) / kAllWeights + 0.5F);
     const float value = static_cast<float>(row[i]) + rest * static_cast<float>(blurred - row[i]);
     out[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));

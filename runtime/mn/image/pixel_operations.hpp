@@ -24,8 +24,8 @@ void autocontrast(Image& image);
 /// Makes the histogram of each channel as even as possible, by Pillow's rule.
 void equalize(Image& image);
 
-/// out = factor · in + (1 − factor) · blurred. The blurred image averages each pixel with its eight neighbors, which
-/// have weight 1/13 each. Pixels at the edges stay unchanged. `out` must not be `in`.
+/// out = factor · in + (1 − factor) · blurred. Blurring averages each pixel with its eight neighbors, of weight 1/13
+/// each. Pixels at the edges stay unchanged. `out` must not be `in`.
 void adjust_sharpness(const Image& in, double factor, Image& out);
 
 }  // namespace mn::data

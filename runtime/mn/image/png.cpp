@@ -1,16 +1,15 @@
 // Decodes PNGs of every color type and depth by libpng, interlaced or not.
 //
 // Pixels equal Pillow's convert("RGB"), and so torchvision's ImageFolder: transparency is dropped, not blended; gamma,
-// profiles and significant bits are ignored; of 16-bit values the high 8 bits remain. Only gray of 16 bits differs:
-// Pillow clips at 255 and leaves most images white.
+// profiles and significant bits are ignored; 16-bit values keep the high 8 bits. Only gray of 16 bits differs: Pillow
+// clips at 255 and leaves most images white.
 //
 // (1) A wrong checksum anywhere is an error, even in chunks that do not concern the pixels.
-// (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so they cannot
-//     inflate.
+// (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped, so they cannot inflate.
 // (3) After an error the decoder can be used for the next image: libpng's objects live only from open() to the end of
 //     decode().
 //
-// Cost: all rows are inflated, whatever the region, because PNG has no random access.
+// Cost: all rows are inflated, because PNG has no random access.
 // Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
 #include <mn/image/format_decoder.hpp>
 
@@ -28,8 +27,7 @@
 namespace mn::data {
 namespace {
 
-/// Limit for the length of a chunk that is not IDAT (pixels). It is enough, because a palette has 768 bytes, and chunks
-/// that the pixels do not need are skipped.
+/// Limit for chunks other than IDAT (pixels). A palette has 768 bytes; chunks that the pixels do not need are skipped.
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
 void on_error(png_structp png, png_const_charp message) { static_cast<CJump*>(png_get_error_ptr(png))->leave(message); }
@@ -43,8 +41,7 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Reads EXIF's orientation from the eXIf chunk, wherever it is in the file. libpng is not used for this, because
-/// exiftool writes the chunk after the pixels, so libpng would have to decode the pixels first.
+/// Reads the eXIf chunk without libpng, because exiftool writes it after the pixels: libpng would decode them first.
 int read_orientation(std::span<const std::uint8_t> png) {
   constexpr std::size_t kSignatureBytes = 8, kFrameBytes = 12;  // a chunk's length, name and checksum
   for (auto rest = png.subspan(std::min(kSignatureBytes, png.size())); rest.size() >= kFrameBytes;) {
@@ -62,7 +59,6 @@ int components_of(png_const_structp png, png_const_infop info) {
   return has_palette ? kPaletteComponents : png_get_channels(png, info);
 }
 
-/// Asks libpng to convert every kind of PNG to RGB with 8 bits per value.
 void ask_for_rgb(png_structp png) {
   png_set_palette_to_rgb(png);
   png_set_expand_gray_1_2_4_to_8(png);
@@ -113,8 +109,7 @@ class PngDecoder final : public FormatDecoder {
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ImageDecoder's limits have clearer messages
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // The last argument, −1, selects all chunks that the pixels do not need. They are skipped, because texts and
-    // profiles could inflate to gigabytes.
+    // −1: all chunks that the pixels do not need are skipped, because texts and profiles could inflate to gigabytes.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
   }

@@ -2,7 +2,7 @@
 // value v becomes 255 v / m, where m is the file's largest possible value, rounded to the nearest whole number, halves
 // to even. Only gray of more than 8 bits differs: Pillow clips at 255 and leaves most images white.
 //
-// Rows are not compressed, so only the region's pixels are read.
+// Only the region's pixels are read.
 // Source: Netpbm's ppm(5) and pgm(5); Pillow's PpmImagePlugin.py.
 #include <mn/image/format_decoder.hpp>
 
@@ -23,7 +23,7 @@ constexpr int kMaxLevels = 65535;
 
 [[noreturn]] void damaged(const std::string& what) { throw DataError("damaged PPM or PGM: " + what); }
 
-/// Reads the next number of a header and the blank after it. Skips comments, which go from # to the end of the line.
+/// Reads a number and the blank after it. Skips comments, which go from # to the end of the line.
 int next_number(std::string_view& rest) {
   constexpr std::string_view kBlanks = " \t\n\v\f\r";
   while (!rest.empty() && (rest.front() == '#' || kBlanks.find(rest.front()) != std::string_view::npos)) {
@@ -83,7 +83,7 @@ class PnmDecoder final : public FormatDecoder {
 
   std::string_view values_;
   ImageHeader header_;
-  int levels_ = kByteLevels;  // largest value of the file
+  int levels_ = kByteLevels;  // largest possible value of the file
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ Region random_part(int width, int height, const CropOptions& options, SampleRand
   return largest_center(width, height, options);
 }
 
-/// The image's size after resizing: the short side becomes options.resize, and the long side keeps the ratio. In the
-/// fixed modes (kRandomFixed, kCenterFixed) both sides become options.resize.
+/// The image's size after resizing. The short side becomes options.resize, and the long side keeps the ratio; in the
+/// fixed modes both sides become options.resize.
 std::pair<int, int> resized_size(int width, int height, const CropOptions& options) {
   const int resize = options.resize;
   if (options.mode != CropMode::kCenter) return {resize, resize};
@@ -47,8 +47,8 @@ std::pair<int, int> resized_size(int width, int height, const CropOptions& optio
   return width <= height ? std::pair(resize, longer(height, width)) : std::pair(longer(width, height), resize);
 }
 
-/// Suppose that the whole image is shrunk by the factors scale_x and scale_y, and that the part `box` is then cut out.
-/// Returns the region of the original image whose pixels influence this part.
+/// The region whose pixels influence `box` if the whole image is first shrunk by the factors scale_x and scale_y, and
+/// `box` is then cut out. `box` is in the original image's coordinates.
 Region surroundings(const Box& box, double scale_x, double scale_y, int radius, int width, int height) {
   const double radius_x = radius * std::max(scale_x, 1.0) + 1;
   const double radius_y = radius * std::max(scale_y, 1.0) + 1;
@@ -62,7 +62,7 @@ Region surroundings(const Box& box, double scale_x, double scale_y, int radius, 
 Crop crop_of_resized(int width, int height, const CropOptions& options, SampleRandom& random) {
   const auto [resized_width, resized_height] = resized_size(width, height, options);
   const bool is_random = options.mode == CropMode::kRandomFixed;
-  // nearbyint() rounds half of an odd margin to an even number, as Python's round() does.
+  // nearbyint() rounds halves to even, as Python's round() does.
   const auto offset_in = [&](int margin) {
     return is_random ? random.below(margin + 1) : static_cast<int>(std::nearbyint(margin / 2.0));
   };

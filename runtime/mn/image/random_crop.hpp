@@ -5,7 +5,6 @@
 ///     All other modes resize first, then cut, so pixels around the box have influence, too, as far as the resampling
 ///     filter reaches.
 ///
-/// Cost: at most ten tries; no pixel is read.
 /// Sources: torchvision's RandomResizedCrop and CenterCrop; ChainerMN's examples/imagenet/train_imagenet.py.
 #pragma once
 
@@ -23,8 +22,7 @@ struct Crop {
   bool flip = false;
 };
 
-/// Chooses the part of an image of width × height pixels. options.resize must be at least options.size, except for
-/// kRandomResized.
+/// For an image of width × height pixels. options.resize must be at least options.size, except for kRandomResized.
 [[nodiscard]] Crop choose_crop(int width, int height, const CropOptions& options, SampleRandom& random);
 
 }  // namespace mn::data

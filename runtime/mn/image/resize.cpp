@@ -10,8 +10,7 @@
 namespace mn::data {
 namespace {
 
-// A vector of four values holds a pixel's three channels. The fourth value is written to the place of the next pixel,
-// which overwrites it later.
+// A pixel's three channels and a fourth value. The fourth is written to the next pixel, and overwritten later.
 using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
@@ -22,8 +21,8 @@ double weight_at(double distance, Interpolation filter) {
   return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
 
-/// Blends `count` source rows into a line: line[i] = Σₖ weights[k] · rows[k][i], where two rows at a time are added
-/// first. The first pass over the line takes up to four rows, which is enough for most images.
+/// line[i] = Σₖ weights[k] · rows[k][i], where two rows at a time are added first. The first pass over the line takes
+/// up to four rows, which is enough for most images.
 MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
                         float* __restrict line) {
   const auto row = [=](int k) { return rows + stride * static_cast<std::size_t>(k); };
@@ -57,7 +56,7 @@ MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const floa
 }
 
 /// Computes a row of target pixels as whole numbers. The number of taps (source pixels with a weight) is a template
-/// argument, so that the compiler unrolls the loop over the taps.
+/// argument, so that the compiler unrolls the loop.
 template <int kTaps>
 MN_SIMD void resample(const float* line, const int* first, const float* weights, int width, bool flip, int most,
                       std::int32_t* out) {
@@ -67,7 +66,7 @@ MN_SIMD void resample(const float* line, const int* first, const float* weights,
   for (int x = 0; x < width; ++x, source += step) {
     const float* from = line + std::ptrdiff_t{3} * first[source];
     const float* weight = weights + std::ptrdiff_t{taps} * source;
-    Float4 sum = {0.5F, 0.5F, 0.5F, 0.5F};  // the conversion to whole numbers truncates: 0.5 makes it round
+    Float4 sum = {0.5F, 0.5F, 0.5F, 0.5F};  // the conversion to whole numbers truncates; with 0.5 it rounds
     for (int k = 0; k < taps; ++k) sum += *reinterpret_cast<const Float4*>(from + 3 * k) * weight[k];
     *reinterpret_cast<Int4*>(out + std::ptrdiff_t{3} * x) = __builtin_convertvector(sum, Int4);
   }
@@ -79,7 +78,7 @@ MN_SIMD void narrow(const std::int32_t* values, int count, std::uint8_t* __restr
 
 using Resample = void (*)(const float*, const int*, const float*, int, bool, int, std::int32_t*);
 
-/// Chooses the function that is compiled for this number of taps. resample<0> works for any number of taps.
+/// resample<0> works for any number of taps.
 Resample choose_resample(int taps) {
   constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>, resample<4>,
                                  resample<5>, resample<6>, resample<7>, resample<8>, resample<9>};
@@ -100,7 +99,7 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
     const auto rounded = [](double x) { return static_cast<int>(std::floor(x + 0.5)); };
     first[i] = std::clamp(rounded(center_of(i) - radius), readable_first, readable_last - 1);
     count[i] = std::clamp(rounded(center_of(i) + radius), first[i] + 1, readable_last) - first[i];
-    assert(first[i] >= readable_first && count[i] > 0 && first[i] + count[i] <= readable_last);  // invariant 2
+    assert(first[i] >= readable_first && count[i] > 0 && first[i] + count[i] <= readable_last);  // only readable pixels
   }
   most = *std::max_element(count.begin(), count.end());
   weights.assign(static_cast<std::size_t>(size) * most, 0.0F);

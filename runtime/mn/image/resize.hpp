@@ -1,5 +1,3 @@
-/// Resamples images.
-///
 /// Bilinear or bicubic resampling with antialiasing, in two passes. For each target row, the vertical pass blends the
 /// source rows whose weight is not 0 into a line, and the horizontal pass resamples the line.
 ///
@@ -7,8 +5,7 @@
 ///   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
 ///
 /// (1) Sums run in one order on every CPU, in float32 without fused multiply-add, so every CPU gives equal bits.
-/// (2) No pixel outside of the argument `readable` has a weight. Beyond a line's end, padding may be read with weight
-///     0.
+/// (2) No pixel outside of `readable` has a weight. Beyond a line's end, padding may be read with weight 0.
 /// (3) The vertical pass comes first, so reads are contiguous and the blended line stays in the L1 cache.
 ///
 /// Cost for each target row and channel: readable width × taps multiplications in the vertical pass, and target width ×
@@ -26,23 +23,21 @@
 
 namespace mn::data {
 
-/// The radius of a filter: in source pixels if the image grows, else in target pixels.
+/// In source pixels if the image grows, else in target pixels.
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
-/// Resamples images with antialiasing: a filter is as wide as a target pixel, but at least as wide as a source pixel.
 /// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Pillow and torchvision
-/// round bicubic values between the two passes, too; Resizer does not. Every CPU gives equal bits. Reuses its memory;
-/// only one thread at a time may use an object.
+/// also round bicubic values between the two passes; Resizer does not. Reuses its memory. For one thread at a time.
 class Resizer {
  public:
-  /// Resamples the part `box` of `in` to width × height pixels, mirrored left to right if `flip` is true, and writes
-  /// the result to `out`. Only pixels in `readable` are used. If `readable` equals the box, the image is cut before
-  /// resizing; if `readable` is larger, the image is resized before cutting.
+  /// Resamples the part `box` of `in` to width × height pixels, mirrored left to right if `flip` is true, into `out`.
+  /// Only pixels in `readable` are used: if it equals the box, the image is cut before resizing; if it is larger, the
+  /// image is resized before cutting.
   void resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip, Image& out,
               Interpolation filter = Interpolation::kBilinear);
 
  private:
-  /// The taps of a row or column: for each target pixel, the source pixels that have a weight in it, and these weights.
+  /// For each target row or column, the source pixels that have a weight in it, and these weights.
   struct Taps {
     std::vector<int> first;      // [size]
     std::vector<int> count;      // [size]

@@ -1,4 +1,4 @@
-/// Random numbers for a sample in an epoch. Every thread and rank computes equal numbers.
+/// Random numbers for a sample in an epoch, equal on every thread and rank.
 #pragma once
 
 #include <cassert>
@@ -20,7 +20,7 @@ class SampleRandom {
     return least + (most - least) * (static_cast<double>(numbers_.next() >> 11) * 0x1p-53);
   }
 
-  /// Draws a number from 0 to n − 1; n must be positive.
+  /// From 0 to n − 1; n must be positive.
   [[nodiscard]] int below(int n) noexcept {
     assert(n > 0);
     return static_cast<int>((numbers_.next() >> 32) * static_cast<std::uint64_t>(n) >> 32);

@@ -1,8 +1,8 @@
-// Decodes TIFFs and BigTIFFs by libtiff. Of each file the first image is decoded: gray, color, palette, CMYK, YCbCr or
-// Lab, with up to 16 bits a value, uncompressed or compressed by LZW, Deflate, PackBits, JPEG or CCITT.
+// Decodes the first image of TIFFs and BigTIFFs by libtiff: gray, color, palette, CMYK, YCbCr or Lab, with up to 16
+// bits a value, uncompressed or compressed by LZW, Deflate, PackBits, JPEG or CCITT.
 //
 // Uses libtiff's interface for RGBA, which handles all kinds of TIFF, but not its treatment of alpha and orientation:
-// alpha is dropped, and ImageDecoder turns the image. Of 16-bit values the high 8 bits remain.
+// alpha is dropped, and ImageDecoder turns the image. 16-bit values keep the high 8 bits.
 //
 // (1) Memory is bounded, because libtiff allocates at most kMaxBytes at once.
 // (2) A damaged strip is an error, although libtiff by itself would go on.
@@ -69,7 +69,7 @@ int close_nothing(thandle_t) { return 0; }
 
 toff_t size_of_source(thandle_t handle) { return source_of(handle).bytes.size(); }
 
-/// Lets libtiff read the memory directly. Without this function, version 4.5.0 rejects uncompressed tiles.
+/// Without this function, libtiff 4.5.0 rejects uncompressed tiles.
 int map_source(thandle_t handle, void** base, toff_t* size) {
   const TiffSource& source = source_of(handle);
   *base = const_cast<std::byte*>(source.bytes.data());  // in the mode "r" libtiff only reads
@@ -79,7 +79,7 @@ int map_source(thandle_t handle, void** base, toff_t* size) {
 
 void unmap_nothing(thandle_t, void*, toff_t) {}
 
-/// libtiff's first error. Only the first is kept, because later errors follow from it.
+/// libtiff's first error. Later errors follow from it.
 using TiffMessage = std::array<char, 200>;
 
 int keep_error(TIFF*, void* user, const char*, const char* format, std::va_list arguments) {
@@ -102,13 +102,12 @@ TIFF* open_source(TiffSource& source, TiffMessage& message) {
   return tiff;
 }
 
-/// An image that libtiff converts one row at a time, because of libtiff's errors at the right edge (invariant 5).
+/// An image that libtiff converts one row at a time, because it skips wrongly at the right edge.
 struct RowImage : TIFFRGBAImage {
-  tileContigRoutine put_row;  ///< libtiff's own function for tiles
+  tileContigRoutine put_row;
 };
 
-/// libtiff calls put_rows() for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each
-/// row.
+/// libtiff calls this for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each row.
 void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
               std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
   const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
@@ -120,8 +119,7 @@ void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uin
   }
 }
 
-/// Makes libtiff call put_rows() for tiles (invariant 5). Subsampled color is left to libtiff, which converts several
-/// rows of it at once, and skips correctly.
+/// Makes libtiff call put_rows(). libtiff itself converts subsampled color correctly, several rows at once.
 void put_by_rows(RowImage& image) {
   if (image.isContig == 0 || image.photometric == PHOTOMETRIC_YCBCR) return;
   image.put_row = std::exchange(image.put.contig, put_rows);
@@ -155,8 +153,7 @@ class TiffDecoder final : public FormatDecoder {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
-    // If each channel has a separate plane, libtiff ignores that 0 means white in this image, so the values are
-    // inverted here.
+    // If each channel has a separate plane, libtiff ignores that 0 means white.
     const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
@@ -210,8 +207,7 @@ class TiffDecoder final : public FormatDecoder {
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
 
-  /// Makes libtiff drop alpha. libtiff would turn transparent pixels with unassociated alpha black, so alpha is
-  /// declared associated, in memory only.
+  /// Declares alpha associated, in memory only: libtiff would turn transparent pixels with unassociated alpha black.
   void drop_alpha() {
     std::uint16_t count = 0;
     std::uint16_t* kinds = nullptr;
@@ -222,7 +218,7 @@ class TiffDecoder final : public FormatDecoder {
     (void)TIFFSetField(tiff_, TIFFTAG_EXTRASAMPLES, count, plain.data());
   }
 
-  /// Makes libtiff keep the high 8 of 16 bits; by default libtiff rounds.
+  /// By default libtiff rounds.
   static void keep_high_bits(TIFFRGBAImage& image) {
     if (image.Bitdepth16To8 == nullptr) return;
     for (int value = 0; value < 1 << 16; ++value) image.Bitdepth16To8[value] = static_cast<std::uint8_t>(value >> 8);

@@ -26,8 +26,7 @@ const std::uint8_t* bytes_of(std::span<const std::byte> bytes) {
   throw DataError("damaged WebP: " + what);
 }
 
-/// Reads EXIF's orientation from the chunk EXIF, a TIFF structure. In some files JPEG's mark "Exif" stands before the
-/// TIFF structure.
+/// Reads the chunk EXIF, a TIFF structure. In some files JPEG's mark "Exif" stands before the structure.
 int read_webp_orientation(std::span<const std::byte> webp) {
   constexpr std::size_t kFileHeaderBytes = 12, kChunkHeaderBytes = 8;
   std::size_t at = kFileHeaderBytes;
