@@ -7,6 +7,7 @@
 #include <mn/gradients/double_buffered_reduction.hpp>
 #include <mn/gradients/one_node_reduction.hpp>
 #include <mn/gradients/overlapped_reduction.hpp>
+#include <mn/gradients/sharded_reduction.hpp>
 #include <mn/tensor/stream_order.hpp>
 
 namespace mn {
@@ -93,6 +94,13 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
   }
   averager->lay_out(order, *comm);
   return std::make_unique<DirectReduction>(std::move(gradients), comm, std::move(averager));
+}
+
+std::unique_ptr<GradientReduction> create_gradient_reduction(std::shared_ptr<ShardedParameters> shards,
+                                                             const std::shared_ptr<Communicator>& comm,
+                                                             const OptimizerOptions& options) {
+  return std::make_unique<ShardedReduction>(
+      std::move(shards), comm, create_gradient_averager(options.compression, {}, *comm, options.trace), options);
 }
 
 }  // namespace mn

@@ -16,4 +16,10 @@ namespace mn {
                                                                            const std::shared_ptr<Communicator>& comm,
                                                                            const OptimizerOptions& options);
 
+class ShardedParameters;
+/// Collective: makes the reduction of sharded parameters.
+[[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::shared_ptr<ShardedParameters> shards,
+                                                                           const std::shared_ptr<Communicator>& comm,
+                                                                           const OptimizerOptions& options);
+
 }  // namespace mn

@@ -9,6 +9,7 @@
 #include <mn/comm/device/nccl_limits.hpp>
 #include <mn/gradients/compression/compression_options.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/sharding/shard_options.hpp>
 
 namespace mn {
 
@@ -31,6 +32,7 @@ struct OptimizerOptions {
   /// of mn::alltoall(), and an optimizer averages over ranks of both groups. The loss_ranks are then the ranks of both
   /// groups. All loss_ranks make each step. Local steps exclude loss_ranks.
   std::shared_ptr<Communicator> loss_ranks = {};
+  ShardOptions shard = {};              ///< what the ranks divide among themselves
   CompressionOptions compression = {};  ///< how messages are compressed
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: no local SGD
   double outer_momentum = 0;            ///< momentum of the averages of local SGD, in [0, 1)

@@ -13,6 +13,7 @@
 #include <mn/optimizers/device_update.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/master_weights.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -89,6 +90,10 @@ void MultiNodeOptimizer::zero_grad() {
     check_alone();
   }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
+  if (shards_) {
+    for (const at::Tensor& piece : shards_->pieces()) piece.mutable_grad().reset();
+    shards_->begin_pass();
+  }
   reduced_.reset();
   if (!options_.double_buffering) faults_->forget();  // zero_grad() drops the gradients that caused the fault
   weights_->forget();
@@ -135,14 +140,16 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   }
   if (local_) average([&] { return local_->step(reduced.weight); });
   leave_sparse_outside();
+  if (shards_) shards_->end_pass();
 }
 
 void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  for (const auto& [name, hook] : hooks_) hook(set_->trained());
+  for (const auto& [name, hook] : hooks_) hook(trained_parameters());
   actual_->step();
+  if (shards_) shards_->publish();
   end_phase(options_.trace.get(), comm_->device());
-  if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
+  if (!local_ && !shards_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
 /// With double buffering: updates the parameters by the mean gradient of the previous step.
@@ -197,7 +204,14 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
   return token;
 }
 
-const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept { return set_->trained(); }
+std::vector<at::Tensor> MultiNodeOptimizer::trained_parameters() const {
+  if (!shards_) return set_->trained();
+  std::vector<at::Tensor> pieces;
+  for (std::size_t i = 0; i < shards_->parameters().size(); ++i) {
+    if (shards_->parameters()[i].requires_grad()) pieces.push_back(shards_->pieces()[i]);
+  }
+  return pieces;
+}
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook, bool first) {
   const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });

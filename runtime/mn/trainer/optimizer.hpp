@@ -28,6 +28,7 @@ class GraphedStep;
 class LocalSgd;
 class ParameterCheck;
 class ParameterSet;
+class ShardedParameters;
 class DeviceUpdate;
 class StepFaults;
 class StepWeights;
@@ -202,8 +203,11 @@ class MultiNodeOptimizer {
     if (group < group_names_.size()) return group_names_[group];
     return group == 0 ? "" : "group" + std::to_string(group);
   }
-  /// Local. Returns the parameters whose gradients are reduced. Each parameter is in the list once.
-  [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
+  /// Local. Returns the parameters whose gradients are reduced, each once. With sharding returns this rank's pieces of
+  /// them, which may be empty.
+  [[nodiscard]] std::vector<at::Tensor> trained_parameters() const;
+  /// Local. Null without OptimizerOptions::shard.
+  [[nodiscard]] ShardedParameters* shards() const noexcept { return shards_.get(); }
   /// Local. Returns the communicator of the ranks that train together.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Returns the exposed communication time in seconds: how long this rank's steps have waited for the network
@@ -228,6 +232,7 @@ class MultiNodeOptimizer {
   [[nodiscard]] NamedTensors own_state() const;
   /// Returns the ranks over which gradients are averaged. With local SGD this is the calling rank alone.
   [[nodiscard]] const std::shared_ptr<Communicator>& group() const noexcept { return local_ ? alone_ : comm_; }
+  void shard(const std::vector<at::Tensor>& parameters);
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
   void leave_sparse_outside();
@@ -261,6 +266,7 @@ class MultiNodeOptimizer {
   std::shared_ptr<Communicator> alone_;  // this rank alone; null without local SGD
   OptimizerOptions options_;
   std::unique_ptr<ParameterSet> set_;
+  std::shared_ptr<ShardedParameters> shards_;  // null without sharding
   std::optional<Reduced> reduced_;  // the result of a reduction, until its update
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;

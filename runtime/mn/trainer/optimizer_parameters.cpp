@@ -20,6 +20,7 @@
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
@@ -71,6 +72,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
+  if (options_.shard.what != Shard::kNone) shard(reduced);
   make_reduction(std::move(reduced), sparse);
   if (is_first) {
     const std::lock_guard lock(living_mutex);
@@ -85,6 +87,12 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   look_for_frozen();
 }
 
+/// Divides the parameters among the ranks. The wrapped optimizer then updates this rank's pieces.
+void MultiNodeOptimizer::shard(const std::vector<at::Tensor>& parameters) {
+  shards_ = std::make_shared<ShardedParameters>(parameters, comm_, options_.shard);
+  for (std::size_t i = 0; i < parameters.size(); ++i) set_->replace(parameters[i], shards_->pieces()[i]);
+}
+
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
@@ -97,7 +105,8 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     ran = watch.backward_ran();
   }
   reduction_.reset();  // deletes the old hooks and views before there are new ones
-  reduction_ = create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
+  reduction_ = shards_ ? create_gradient_reduction(shards_, comm_, options_)
+                       : create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);

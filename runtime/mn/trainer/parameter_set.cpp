@@ -18,9 +18,21 @@ bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_gra
 std::vector<at::Tensor> ParameterSet::listed() const {
   std::vector<at::Tensor> all;
   for (const auto& group : optimizer_.param_groups()) {
-    all.insert(all.end(), group.params().begin(), group.params().end());
+    for (const at::Tensor& parameter : group.params()) {
+      const auto whole = wholes_.find(parameter.unsafeGetTensorImpl());
+      all.push_back(whole == wholes_.end() ? parameter : whole->second);
+    }
   }
   return all;
+}
+
+void ParameterSet::replace(const at::Tensor& whole, const at::Tensor& piece) {
+  wholes_[piece.unsafeGetTensorImpl()] = whole;
+  for (auto& group : optimizer_.param_groups()) {
+    for (at::Tensor& parameter : group.params()) {
+      if (parameter.is_same(whole)) parameter = piece;
+    }
+  }
 }
 
 void ParameterSet::remove_repeats() {

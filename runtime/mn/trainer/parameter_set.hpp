@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -32,6 +33,8 @@ class ParameterSet {
   /// True if the groups still list exactly all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
+  /// From now on the groups list `piece` in place of `whole`. listed() returns `whole`.
+  void replace(const at::Tensor& whole, const at::Tensor& piece);
   /// From now on, all() returns `parameters`.
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
   /// Divides all() into trained() and frozen(). `reduced` has the parameters whose gradients the reduction can reduce.
@@ -43,6 +46,7 @@ class ParameterSet {
 
  private:
   torch::optim::Optimizer& optimizer_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> wholes_;  // by piece
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 

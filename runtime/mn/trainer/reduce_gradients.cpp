@@ -126,6 +126,7 @@ void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicat
 /// Invariant 2: true if the gradients are still the mean that reduce_gradients() has made.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
+  if (shards_) return true;
   const GradientWatch& watch = reduction_->gradients().watch();
   if (watch.added_to_reduced()) {
     throw UsageError(
@@ -150,7 +151,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
   throw_faults(result, *group());
   reduced.has_mean = take_pending() || result.has_mean;
-  if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(set_->trained());
+  if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(trained_parameters());
   if (reduced.has_mean && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
   reduced_ = reduced;

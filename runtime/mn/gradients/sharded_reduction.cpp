@@ -1,0 +1,191 @@
+#include <mn/gradients/sharded_reduction.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <mn/core/error.hpp>
+#include <mn/tensor/factor.hpp>
+#include <mn/tensor/tensor.hpp>
+
+namespace mn {
+
+ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
+                                   std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options)
+    : GradientReduction(std::move(comm), std::move(averager)),
+      shards_(std::move(shards)),
+      keeps_(options.shard.what == Shard::kOptimizer || options.shard.keep_gradients),
+      units_(shards_->units().size()),
+      has_(shards_->parameters().size()) {
+  // The buffer has no room: it watches the backwards of the parameters, whose gradients go to the units' buffers.
+  gradients_.emplace(shards_->parameters(), SparseGradients::Flags(), *comm_, GradientWatch::Depth::kOff,
+                     std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
+  train_only(std::vector<bool>(has_.size(), true));
+  hooks_.emplace(shards_->parameters(), [this](std::size_t i) { arrived(i); });  // run after the buffer's hooks
+}
+
+ShardedReduction::~ShardedReduction() = default;
+
+void ShardedReduction::train_only(const std::vector<bool>& parameters) {
+  gradients_->train_only(parameters);
+  is_trained_ = parameters;
+  for (Unit& unit : units_) unit.expected = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i]) ++units_[shards_->place(i).unit].expected;
+  }
+  order_.clear();
+  for (std::size_t unit = units_.size(); unit-- > 0;) {
+    if (units_[unit].expected > 0) order_.push_back(unit);
+  }
+}
+
+void ShardedReduction::clear() {
+  gradients_->clear();
+  agree_on_rounds();  // after backwards without a step
+  begin_step();
+}
+
+void ShardedReduction::begin_step() {
+  for (Unit& unit : units_) {
+    wait(unit);
+    unit = Unit{.expected = unit.expected};
+  }
+  has_.assign(has_.size(), false);
+  launched_ = 0;
+  factor_.reset();
+  find_weight_ = nullptr;
+}
+
+/// Takes the gradient that a backward has made for parameter i.
+void ShardedReduction::arrived(std::size_t i) {
+  const at::NoGradGuard no_grad;
+  at::Tensor gradient = std::exchange(shards_->parameters()[i].mutable_grad(), {});
+  if (!gradient.defined() || !is_trained_[i]) return;
+  if (gradient.requires_grad()) {
+    throw UsageError("the gradient of " + tensor_name(shards_->parameters()[i], i) +
+                     " has a graph (create_graph), which sharded gradients cannot keep: train without --shard");
+  }
+  const auto [number, place] = shards_->place(i);
+  Unit& unit = units_[number];
+  const UnitLayout& layout = shards_->units()[number]->layout();
+  if (!unit.gradients.defined()) unit.gradients = at::zeros({layout.size()}, gradient.options());
+  const at::Tensor room = unit.gradients.narrow(0, layout.offset(place), layout.count(place));
+  room.add_(gradient.is_sparse() ? gradient.to_dense().flatten() : gradient.flatten());
+  has_[i] = true;
+  if (keeps_ && paused()) return;  // (5)
+  ++unit.arrivals;
+  launch_complete();
+}
+
+/// (4): true if the factor of this rank's gradients is known.
+bool ShardedReduction::may_launch() {
+  if (factor_) return true;
+  if (!find_weight_) return false;
+  const auto weight = find_weight_();
+  if (weight) factor_ = weight->factor;
+  return factor_.has_value();
+}
+
+void ShardedReduction::launch_complete() {
+  if (keeps_ && launched_ >= order_.size()) return;  // (3)
+  for (;;) {
+    const Unit& next = unit_of_launch(launched_);
+    if (next.arrivals < next.expected || !may_launch()) return;
+    launch(unit_of_launch(launched_));
+    if (keeps_ && launched_ == order_.size()) return;
+  }
+}
+
+/// Begins the reduction of a unit's gradients, or of zeros.
+void ShardedReduction::launch(Unit& unit) {
+  const at::NoGradGuard no_grad;
+  const std::size_t index = order_[launched_ % order_.size()];
+  if (launched_ > 0) wait(unit_of_launch(launched_ - 1));  // at most one reduction is under way
+  const UnitLayout& layout = shards_->units()[index]->layout();
+  const at::TensorOptions options = shards_->units()[index]->share().options();
+  unit.sent = unit.gradients.defined() ? std::exchange(unit.gradients, {}) : at::zeros({layout.size()}, options);
+  if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
+  unit.arriving = at::empty({layout.share()}, options);
+  unit.arrivals = 0;
+  unit.request = comm_->ireduce_scatter(buffer_view(unit.sent), buffer_view(unit.arriving), ReduceOp::kAverage);
+  ++launched_;
+}
+
+void ShardedReduction::wait(Unit& unit) {
+  if (!unit.request) return;
+  const at::NoGradGuard no_grad;
+  unit.request->wait();
+  unit.request.reset();
+  unit.sent.reset();
+  unit.share = unit.share.defined() ? unit.share.add_(unit.arriving) : unit.arriving;
+  unit.arriving.reset();
+}
+
+/// The rounds that this rank needs until all its gradients are reduced.
+std::size_t ShardedReduction::rounds_needed() const {
+  std::size_t launches = launched_;
+  for (std::size_t k = 0; k < order_.size(); ++k) {
+    if (!units_[order_[k]].gradients.defined()) continue;
+    const std::size_t next = launched_ + (k + order_.size() - launched_ % order_.size()) % order_.size();
+    launches = std::max(launches, next + 1);
+  }
+  return (launches + order_.size() - 1) / order_.size();
+}
+
+/// (2): makes the rounds that any rank needs.
+void ShardedReduction::agree_on_rounds() {
+  if (order_.empty()) return;
+  auto rounds = static_cast<std::int64_t>(rounds_needed());
+  comm_->allreduce(std::span(&rounds, 1), ReduceOp::kMax);
+  while (launched_ < static_cast<std::size_t>(rounds) * order_.size()) launch(unit_of_launch(launched_));
+}
+
+StepAgreement ShardedReduction::agree(const StepWeight& weight, bool has_fault) {
+  StepAgreement agreement(weight, has_.size(), {.fault = has_fault});
+  for (std::size_t i = 0; i < has_.size(); ++i) {
+    if (has_[i]) agreement.add(i);
+  }
+  const at::Tensor tail =
+      at::empty({static_cast<std::int64_t>(StepAgreement::tail_count(has_.size(), *comm_))}, at::kDouble);
+  agreement.write(tail);
+  if (tail.numel() > 0) comm_->allreduce(buffer_view(tail), ReduceOp::kAverage);
+  agreement.agree(*comm_);
+  agreement.read(tail);
+  return agreement;
+}
+
+ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_fault) {
+  const bool reduced_wrongly = factor_ && *factor_ != weight.factor;
+  factor_ = factor_.value_or(weight.factor);
+  agree_on_rounds();
+  const StepAgreement agreement = agree(weight, has_fault || reduced_wrongly);
+  for (Unit& unit : units_) wait(unit);
+  const double divisor = std::abs(agreement.divisor() - 1) < 1e-14 ? 1 : agreement.divisor();
+  const ReductionResult result = {.has_mean = divisor != 0,
+                                  .any_fault = agreement.any_fault(),
+                                  .set_changes = agreement.any_set_change(),
+                                  .misweighed = agreement.misweighed(divisor)};
+  const at::NoGradGuard no_grad;
+  for (Unit& unit : units_) {
+    if (unit.share.defined() && divisor != 1 && result.has_mean) unit.share.mul_(exact_factor(1 / divisor));
+  }
+  if (result.has_mean) give_pieces(agreement);
+  begin_step();
+  return result;
+}
+
+/// The mean becomes the gradient of this rank's pieces. A gradient that no rank has stays None.
+void ShardedReduction::give_pieces(const StepAgreement& agreement) {
+  for (std::size_t i = 0; i < has_.size(); ++i) {
+    const auto [unit, number] = shards_->place(i);
+    const UnitLayout::Piece piece = shards_->units()[unit]->layout().piece(number, comm_->rank());
+    shards_->pieces()[i].mutable_grad() =
+        is_trained_[i] && agreement.has(i) ? units_[unit].share.narrow(0, piece.place, piece.size()) : at::Tensor();
+  }
+}
+
+}  // namespace mn

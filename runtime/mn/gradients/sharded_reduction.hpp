@@ -1,0 +1,74 @@
+/// Reduces the gradients of sharded parameters: each rank gets its pieces of the mean.
+///
+/// A unit's gradients collect in a flat buffer with the layout of its parameters. Once the gradients of all its
+/// parameters have arrived, a reduce-scatter leaves each rank its share of the sum, while backward continues, and the
+/// buffer is freed.
+/// (1) All ranks reduce the units in the same order, again and again: a round reduces each unit once. A unit that is
+///     complete early waits for the units before it.
+/// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. So ranks may differ
+///     in their backwards, and a rank without samples only makes the step.
+/// (3) A gradient that arrives after its unit was reduced is kept, and one more round reduces it.
+/// (4) The factor of a rank's gradients must be known when a unit is reduced: it is known before backward if the loss
+///     was weighed by scale_loss(loss, samples). Otherwise all units are reduced at the step.
+/// (5) With Shard::kOptimizer, and while no_sync() is held, gradients collect until the last backward of the step. With
+///     kGradients and kParameters each backward is reduced, so that no buffer waits.
+/// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
+/// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and one of 8 bytes for each parameter.
+/// Memory: the rank's shares, and the units whose gradients are under way.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/optimizer_options.hpp>
+#include <mn/gradients/ready_hooks.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
+
+namespace mn {
+
+class ShardedReduction : public GradientReduction {
+ public:
+  ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
+                   std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options);
+  ~ShardedReduction() override;
+
+  void train_only(const std::vector<bool>& parameters) override;
+  void clear() override;
+  void announce(StepPromise::Weight weight) override { find_weight_ = std::move(weight); }
+  ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
+
+ private:
+  struct Unit {
+    std::size_t expected = 0;             // arrivals of a backward
+    std::size_t arrivals = 0;             // gradients since the last reduction
+    at::Tensor gradients = {};            // of all parameters, for the next reduction; undefined: none
+    at::Tensor sent = {}, arriving = {};  // the buffers of a reduction under way
+    std::optional<Request> request = {};  // the reduction under way
+    at::Tensor share = {};                // this rank's share of the sum over the step's rounds
+  };
+  void arrived(std::size_t i);
+  void launch_complete();
+  void launch(Unit& unit);
+  void wait(Unit& unit);
+  [[nodiscard]] bool may_launch();
+  [[nodiscard]] Unit& unit_of_launch(std::size_t launch) { return units_[order_[launch % order_.size()]]; }
+  [[nodiscard]] std::size_t rounds_needed() const;
+  void agree_on_rounds();
+  [[nodiscard]] StepAgreement agree(const StepWeight& weight, bool has_fault);
+  void begin_step();
+  void give_pieces(const StepAgreement& agreement);
+
+  std::shared_ptr<ShardedParameters> shards_;
+  bool keeps_;  // (5)
+  std::vector<Unit> units_;
+  std::vector<std::size_t> order_;     // units in the order of reductions (1); without frozen units
+  std::vector<bool> is_trained_, has_;  // [parameters] has_: this rank has a gradient in this step
+  std::size_t launched_ = 0;           // reductions begun in this step
+  StepPromise::Weight find_weight_;
+  std::optional<double> factor_;  // (4): of this step's gradients, once a unit was reduced
+  std::optional<ReadyHooks> hooks_;
+};
+
+}  // namespace mn

@@ -1,0 +1,27 @@
+/// What the ranks of a multi-node optimizer divide among themselves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mn {
+
+/// What each rank holds only a share of (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054). Each value includes the
+/// values before it.
+enum class Shard : std::uint8_t {
+  kNone,        ///< each rank holds everything
+  kOptimizer,   ///< the optimizer's state (ZeRO-1)
+  kGradients,   ///< also the gradients (ZeRO-2)
+  kParameters,  ///< also the parameters; a unit is whole only while it computes (ZeRO-3)
+};
+
+struct ShardOptions {
+  Shard what = Shard::kNone;
+  /// Whether gradients that several backwards add up (no_sync()) collect on each rank and are reduced once, as always
+  /// with kOptimizer. If not, each backward is reduced: more is sent, and no rank holds all gradients.
+  bool keep_gradients = false;
+  /// Neighboring parameters form units until a unit has so many bytes. A unit is sent, gathered and freed as a whole.
+  std::size_t unit_bytes = std::size_t{1} << 20;
+};
+
+}  // namespace mn

@@ -1,0 +1,64 @@
+/// The parameters of a model, of which each rank holds a share.
+///
+/// (1) The parameters are divided into units in the order of the model: parameters whose names share the part up to the
+///     first number ("blocks.3"), and small neighbors.
+/// (2) At most two units whose parameters are not kept are whole at a time, unless hold() asks for more: the unit that
+///     an operator uses, and the one that is predicted to come next (gather_schedule.hpp).
+/// (3) Units are gathered only between begin_pass() and end_pass(), when all ranks run the same part of the program. At
+///     other times the use of a parameter without memory throws a UsageError that names the parameter.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/sharding/gather_schedule.hpp>
+#include <mn/sharding/shard_options.hpp>
+#include <mn/sharding/sharded_unit.hpp>
+
+namespace mn {
+
+class ShardedParameters {
+ public:
+  /// Collective. The parameters have equal values on all ranks.
+  ShardedParameters(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm, ShardOptions options);
+  ~ShardedParameters();
+  ShardedParameters(const ShardedParameters&) = delete;
+  ShardedParameters& operator=(const ShardedParameters&) = delete;
+
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+  /// This rank's piece of each parameter: a leaf of one dimension, which may be empty.
+  [[nodiscard]] const std::vector<at::Tensor>& pieces() const noexcept { return pieces_; }
+  [[nodiscard]] std::vector<std::unique_ptr<ShardedUnit>>& units() noexcept { return units_; }
+  /// A parameter's place: its unit, and its number there.
+  struct Place {
+    std::size_t unit;
+    std::size_t number;
+  };
+  [[nodiscard]] Place place(std::size_t parameter) const { return places_[parameter]; }
+
+  /// Local, on all ranks: from now on the program makes the same calls on all ranks, and units may be gathered.
+  void begin_pass();
+  /// Local: frees the units that are not kept.
+  void end_pass();
+  /// Collective, after the optimizer has updated the pieces: the units that keep their parameters get the new values.
+  void publish();
+  /// Collective: gathers all units.
+  void gather_all();
+
+ private:
+  void use(std::size_t unit, std::size_t number, ParameterUse::Access access);
+  void gather(std::size_t unit);
+  void release_all_but(std::size_t unit);
+
+  std::vector<at::Tensor> parameters_, pieces_;
+  std::shared_ptr<Communicator> comm_;
+  std::vector<std::unique_ptr<ShardedUnit>> units_;
+  std::vector<Place> places_;  // [parameters]
+  GatherSchedule schedule_;
+  bool in_pass_ = false;
+};
+
+}  // namespace mn
