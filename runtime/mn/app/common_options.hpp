@@ -44,6 +44,7 @@ struct CommonOptions : UpdateOptions {
   std::string overlap = "auto";         ///< on, off
   std::int64_t overlap_ctas = 0;        ///< NcclLimits::max_ctas for reductions during backward
   bool double_buffering = false;        ///< OptimizerOptions::double_buffering
+  std::string shard = "none";           ///< OptimizerOptions::shard: optimizer, gradients, parameters
   std::string compress = "none";        ///< a name for parse_compression()
   double compress_density = CompressionOptions().density;               ///< density of topk
   std::int64_t compress_rank = CompressionOptions().rank;               ///< rank of powersgd

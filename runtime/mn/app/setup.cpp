@@ -31,6 +31,10 @@ void add_communication_options(Options& options, CommonOptions& common) {
               "most thread blocks of a GPU that NCCL takes while backward computes; 0: NCCL chooses", 0, 1024);
   options.add_flag("double-buffering", common.double_buffering,
                    "reduce the gradients of one step while the next step computes; updates are one step stale");
+  options.add("shard", common.shard, "PART",
+              "what each rank holds only a share of: none, optimizer (its state), gradients (these, too) or parameters "
+              "(all three)",
+              {"none", "optimizer", "gradients", "parameters"});
   options.add("compress", common.compress, "NAME",
               "compression of gradients between ranks: none, fp16, bf16, topk or powersgd", compression_names());
   options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
@@ -129,6 +133,7 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
 OptimizerOptions optimizer_options(const CommonOptions& common) {
   return {.overlap = common.overlap == "auto" ? std::nullopt : std::optional(common.overlap == "on"),
           .double_buffering = common.double_buffering,
+          .shard = {.what = parse_shard(common.shard)},
           .compression = {.kind = parse_compression(common.compress),
                           .density = common.compress_density,
                           .rank = common.compress_rank},
@@ -145,6 +150,7 @@ std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common
                                                      const torch::nn::Module& model,
                                                      const std::shared_ptr<Communicator>& comm,
                                                      const OptimizerOptions& how) {
+  name_tensors(model);
   const bool is_narrow = common.precision == kNarrowWeights;
   if (is_narrow) narrow_weights(model, at::kBFloat16);
   auto actual = make_optimizer(common, rate, model);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace mn {
 
@@ -23,5 +24,8 @@ struct ShardOptions {
   /// Neighboring parameters form units until a unit has so many bytes. A unit is sent, gathered and freed as a whole.
   std::size_t unit_bytes = std::size_t{1} << 20;
 };
+
+/// The value of a name: "none", "optimizer", "gradients" or "parameters".
+[[nodiscard]] Shard parse_shard(std::string_view name);
 
 }  // namespace mn
