@@ -16,6 +16,7 @@
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/master_weights.hpp>
 #include <mn/tensor/random_state.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/triggers.hpp>

@@ -6,13 +6,26 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/factor.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
+namespace {
+
+/// Writes zeros to the elements of a unit's buffer that hold no gradient.
+void zero_rest(at::Tensor& gradients, const std::vector<bool>& filled, const UnitLayout& layout) {
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    if (!filled[i]) continue;
+    gradients.narrow(0, end, layout.offset(i) - end).zero_();
+    end = layout.offset(i) + layout.count(i);
+  }
+  gradients.narrow(0, end, layout.size() - end).zero_();
+}
+
+}  // namespace
 
 ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
                                    std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options)
@@ -71,14 +84,21 @@ void ShardedReduction::arrived(std::size_t i) {
   }
   const auto [number, place] = shards_->place(i);
   Unit& unit = units_[number];
-  const UnitLayout& layout = shards_->units()[number]->layout();
-  if (!unit.gradients.defined()) unit.gradients = at::zeros({layout.size()}, gradient.options());
-  const at::Tensor room = unit.gradients.narrow(0, layout.offset(place), layout.count(place));
-  room.add_(gradient.is_sparse() ? gradient.to_dense().flatten() : gradient.flatten());
+  add(unit, shards_->units()[number]->layout(), place, gradient.is_sparse() ? gradient.to_dense() : gradient);
   has_[i] = true;
   if (keeps_ && paused()) return;  // (5)
   ++unit.arrivals;
   launch_complete();
+}
+
+void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient) {
+  if (!unit.gradients.defined()) {
+    unit.gradients = at::empty({layout.size()}, gradient.options());
+    unit.filled.assign(layout.parameters(), false);
+  }
+  const at::Tensor room = unit.gradients.narrow(0, layout.offset(number), layout.count(number)).view(gradient.sizes());
+  unit.filled[number] ? room.add_(gradient) : room.copy_(gradient);
+  unit.filled[number] = true;
 }
 
 /// (4): true if the factor of this rank's gradients is known.
@@ -107,7 +127,8 @@ void ShardedReduction::launch(Unit& unit) {
   if (launched_ > 0) wait(unit_of_launch(launched_ - 1));  // at most one reduction is under way
   const UnitLayout& layout = shards_->units()[index]->layout();
   const at::TensorOptions options = shards_->units()[index]->share().options();
-  unit.sent = unit.gradients.defined() ? std::exchange(unit.gradients, {}) : at::zeros({layout.size()}, options);
+  unit.sent = unit.gradients.defined() ? std::exchange(unit.gradients, {}) : at::empty({layout.size()}, options);
+  zero_rest(unit.sent, std::exchange(unit.filled, {}), layout);
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
   unit.arriving = at::empty({layout.share()}, options);
   unit.arrivals = 0;

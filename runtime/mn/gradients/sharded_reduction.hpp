@@ -43,12 +43,14 @@ class ShardedReduction : public GradientReduction {
   struct Unit {
     std::size_t expected = 0;             // arrivals of a backward
     std::size_t arrivals = 0;             // gradients since the last reduction
-    at::Tensor gradients = {};            // of all parameters, for the next reduction; undefined: none
+    at::Tensor gradients = {};            // for the next reduction; undefined: none
+    std::vector<bool> filled = {};        // [parameters of the unit] gradients has the parameter's gradient
     at::Tensor sent = {}, arriving = {};  // the buffers of a reduction under way
     std::optional<Request> request = {};  // the reduction under way
     at::Tensor share = {};                // this rank's share of the sum over the step's rounds
   };
   void arrived(std::size_t i);
+  void add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient);
   void launch_complete();
   void launch(Unit& unit);
   void wait(Unit& unit);

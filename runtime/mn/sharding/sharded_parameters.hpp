@@ -61,4 +61,8 @@ class ShardedParameters {
   bool in_pass_ = false;
 };
 
+/// Returns the ranks among which the tensors are divided, if the first tensor is a piece of a sharded parameter;
+/// otherwise returns null.
+[[nodiscard]] Communicator* ranks_of_pieces(const std::vector<at::Tensor>& tensors);
+
 }  // namespace mn

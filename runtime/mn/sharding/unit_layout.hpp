@@ -29,6 +29,8 @@ class UnitLayout {
   /// The place of parameter i's first element in the buffer.
   [[nodiscard]] std::int64_t offset(std::size_t i) const { return offsets_[i]; }
   [[nodiscard]] std::int64_t count(std::size_t i) const { return counts_[i]; }
+  /// The number of parameters.
+  [[nodiscard]] std::size_t parameters() const noexcept { return counts_.size(); }
 
   /// A rank's piece of a parameter: elements [begin, end) of the parameter. `place` is the place of element `begin` in
   /// the rank's share.

@@ -11,7 +11,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/multi_tensor.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/global_norm.hpp>
 
 namespace mn {
@@ -41,6 +43,11 @@ at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::Tensor norm = global_norm(gradients);
+  if (Communicator* const ranks = ranks_of_pieces(parameters)) {
+    norm.square_();
+    ranks->allreduce(norm);
+    norm.sqrt_();
+  }
   if (norm.is_cpu()) {
     const double rate = max_norm / norm.item<double>();
     if (rate < 1 && rate > 0) multiply(gradients, at::scalar_tensor(rate, at::kDouble));
