@@ -28,7 +28,8 @@ std::string failure_text(const fs::path& path) { return "cannot save the checkpo
 /// Returns the elements of a slice as a contiguous tensor on the same device. Copies them only if they are not
 /// contiguous.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
-  const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
+  const auto begin = static_cast<std::int64_t>(slice.part.begin - slice.begin);
+  const auto end = static_cast<std::int64_t>(slice.part.end - slice.begin);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
 }
 
@@ -96,6 +97,12 @@ std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Chec
   }
   for (const auto& [name, tensor] : checkpoint.own) {
     add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
+  }
+  for (const TensorPiece& piece : checkpoint.pieces) {
+    const std::uint64_t end = piece.begin + static_cast<std::uint64_t>(piece.elements.numel());
+    if (end == piece.begin) continue;
+    const std::string dtype = safetensors_dtype(piece.name, piece.elements.scalar_type());
+    slices.push_back({{piece.name, dtype, piece.shape, piece.begin, end}, piece.elements, piece.begin});
   }
   // Tensors with the widest elements come first in a shard, therefore each tensor begins at a multiple of its element's
   // size.

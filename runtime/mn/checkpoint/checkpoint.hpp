@@ -28,12 +28,21 @@ namespace mn {
 class Communicator;
 class CopyMemory;
 
+/// A rank's elements [begin, begin + elements.numel()) of a tensor that is divided among the ranks.
+struct TensorPiece {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< of the whole tensor
+  std::uint64_t begin = 0;
+  at::Tensor elements;  ///< one dimension
+};
+
 /// The data that one rank stores in a checkpoint. TrainingState collects the data.
 struct Checkpoint {
   nlohmann::json about;        ///< counters, iterator, extensions, …; only rank 0's value is saved
   NamedTensors shared;         ///< equal on all ranks, in the same order
   NamedTensors root;           ///< rank 0's tensors, which are stored for all ranks
   NamedTensors own;            ///< state of this rank alone
+  std::vector<TensorPiece> pieces = {};  ///< this rank's pieces of divided tensors
   std::string objection = {};  ///< a reason not to save this rank's tensors; empty: none
 };
 
@@ -43,7 +52,8 @@ inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 /// The part of a tensor that one rank writes.
 struct CheckpointSlice {
   ShardPart part;
-  at::Tensor tensor;  ///< the whole tensor, borrowed
+  at::Tensor tensor;        ///< the whole tensor, or a piece of it, borrowed
+  std::uint64_t begin = 0;  ///< the place of the first element of `tensor` in the whole tensor
 };
 
 /// Not collective: returns the slices that this rank writes, in the order of its shard. Throws ArgumentError if a

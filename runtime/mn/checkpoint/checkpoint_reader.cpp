@@ -10,6 +10,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -163,17 +164,31 @@ TensorForms CheckpointReader::shared(const std::string& prefix) const {
   return forms;
 }
 
+/// Fills `target` from the shared tensor `name`, or from its elements that begin at `begin`.
+void CheckpointReader::fill(const std::string& name, at::Tensor target, std::optional<std::uint64_t> begin) {
+  const bool is_direct = target.is_cpu() && target.is_contiguous();
+  at::Tensor host = is_direct ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
+  begin ? folder_.read_range(name, *begin, writable_bytes(host)) : folder_.read(name, writable_bytes(host));
+  if (!is_direct) target.copy_(host);
+}
+
 void CheckpointReader::read(const std::string& prefix, const NamedTensors& tensors) {
-  Trouble trouble;
-  for (const auto& [name, tensor] : tensors) {
-    at::Tensor target = tensor.detach();
-    const bool is_direct = target.is_cpu() && target.is_contiguous();
-    at::Tensor host = is_direct ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
-    trouble = trouble_of([&, &key = name] { folder_.read(prefix + key, writable_bytes(host)); });
-    if (trouble.harm != Harm::kNone) break;  // not thrown here, because every rank must call throw_worst()
-    if (!is_direct) target.copy_(host);
-  }
-  throw_worst(comm_, trouble);
+  throw_worst(comm_, trouble_of([&] {
+                for (const auto& [name, tensor] : tensors) {
+                  const auto piece = find_piece(tensor);
+                  if (piece && !piece->keeps) {
+                    fill(prefix + name, piece->elements.detach(), static_cast<std::uint64_t>(piece->begin));
+                  } else {
+                    fill(prefix + name, tensor.detach(), std::nullopt);
+                  }
+                }
+              }));
+}
+
+void CheckpointReader::read(const std::string& prefix, const std::vector<TensorPiece>& pieces) {
+  throw_worst(comm_, trouble_of([&] {
+                for (const TensorPiece& piece : pieces) fill(prefix + piece.name, piece.elements, piece.begin);
+              }));
 }
 
 NamedTensors CheckpointReader::own() {

@@ -10,10 +10,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/json.hpp>
@@ -39,10 +42,13 @@ class CheckpointReader {
 
   /// Returns dtype and shape of each shared tensor whose name begins with `prefix`, under its name without `prefix`.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills each tensor, on any device, from the checkpoint. The tensor called NAME is filled from the
-  /// shared tensor `prefix` + NAME, which must have the same dtype and shape (see shared()). If reading fails, every
-  /// rank throws an equal DataError.
+  /// Collective: fills each tensor NAME, on any device, from the shared tensor `prefix` + NAME, whose dtype and shape
+  /// must match (shared()). Of a sharded parameter without memory, fills this rank's piece. Throws an equal DataError on
+  /// every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
+  /// Collective: fills each piece NAME, on any device, from the shared tensor `prefix` + NAME. Throws an equal DataError
+  /// on every rank.
+  void read(const std::string& prefix, const std::vector<TensorPiece>& pieces);
   /// Not collective: returns the tensors that belong to this rank alone. Returns none if more or fewer ranks than now
   /// have saved the checkpoint.
   [[nodiscard]] NamedTensors own();
@@ -50,6 +56,7 @@ class CheckpointReader {
  private:
   CheckpointReader(Communicator& comm, SavedCheckpoint folder);
   void check();
+  void fill(const std::string& name, at::Tensor target, std::optional<std::uint64_t> begin);
 
   Communicator& comm_;
   SavedCheckpoint folder_;

@@ -21,6 +21,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/master_weights.hpp>
+#include <mn/sharding/pieces.hpp>
 
 namespace mn {
 namespace {
@@ -98,7 +99,10 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
   // A parameter that is not in the module is named by its number in the order of the groups.
   std::map<const c10::TensorImpl*, std::string> known;
-  for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    known.emplace(parameter.unsafeGetTensorImpl(), name);
+    if (const auto piece = find_piece(parameter)) known.emplace(piece->elements.unsafeGetTensorImpl(), name);
+  }
   std::vector<std::vector<std::string>> names;
   std::size_t unknown = 0;
   for (const auto& group : optimizer.param_groups()) {
@@ -181,11 +185,22 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
       const auto found = saved.find(name + "/" + field);
       if (found == saved.end()) return;
       constexpr bool kIsCount = std::is_integral_v<std::decay_t<decltype(member)>>;
-      tensors_.emplace_back(found->first, kIsCount ? at::empty({}, at::kLong) : room_for(found->second, parameter));
+      kIsCount ? void(tensors_.emplace_back(found->first, at::empty({}, at::kLong))) : add(*found, parameter);
     });
     const auto master = saved.find(name + "/" + kMaster);
-    if (master != saved.end()) tensors_.emplace_back(master->first, room_for(master->second, parameter));
+    if (master != saved.end()) add(*master, parameter);
   });
+}
+
+void OptimizerLoad::add(const TensorForms::value_type& saved, const at::Tensor& parameter) {
+  const auto& [name, form] = saved;
+  const auto piece = find_piece(parameter);
+  if (!piece || piece->whole.sizes() != at::IntArrayRef(form.shape)) {
+    tensors_.emplace_back(name, room_for(form, parameter));
+    return;
+  }
+  pieces_.push_back({name, form.shape, static_cast<std::uint64_t>(piece->begin),
+                     at::empty(parameter.sizes(), parameter.options().dtype(form.dtype).requires_grad(false))});
 }
 
 void OptimizerLoad::check_names(const json& groups) const {
@@ -233,7 +248,8 @@ void OptimizerLoad::finish(c10::Device device) {
     load_optimizer(optimizer_, {static_cast<const char*>(archive.const_data_ptr()), archive.nbytes()}, device);
     return;
   }
-  const std::map<std::string, at::Tensor> loaded(tensors_.begin(), tensors_.end());
+  std::map<std::string, at::Tensor> loaded(tensors_.begin(), tensors_.end());
+  for (const TensorPiece& piece : pieces_) loaded.emplace(piece.name, piece.elements);
   auto* const masters = dynamic_cast<MasterWeights*>(&optimizer_);
   for_each_parameter(optimizer_, names_, [&](const std::string& name, const at::Tensor& parameter) {
     const auto master = loaded.find(name + "/" + kMaster);

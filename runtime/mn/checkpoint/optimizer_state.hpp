@@ -15,6 +15,7 @@
 #include <c10/core/Device.h>
 #include <nlohmann/json.hpp>
 
+#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/tensor/modules.hpp>
 
@@ -50,10 +51,13 @@ class OptimizerLoad {
   OptimizerLoad(torch::optim::Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                 const nlohmann::json& groups);
   [[nodiscard]] const NamedTensors& tensors() const noexcept { return tensors_; }
+  /// The pieces of the state of sharded parameters, which the caller fills, too.
+  [[nodiscard]] const std::vector<TensorPiece>& pieces() const noexcept { return pieces_; }
   /// Replaces the optimizer's state by the filled tensors. Tensors from an archive go to `device`.
   void finish(c10::Device device);
 
  private:
+  void add(const TensorForms::value_type& saved, const at::Tensor& parameter);
   void check_names(const nlohmann::json& groups) const;
   void check_order(const nlohmann::json& groups) const;
 
@@ -61,6 +65,7 @@ class OptimizerLoad {
   std::vector<std::vector<std::string>> names_;
   nlohmann::json groups_;
   NamedTensors tensors_;
+  std::vector<TensorPiece> pieces_;
 };
 
 }  // namespace mn

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include <mn/core/error.hpp>
@@ -45,17 +43,7 @@ std::vector<std::vector<std::size_t>> units_of(const std::vector<at::Tensor>& pa
   return units;
 }
 
-std::mutex owners_mutex;
-std::unordered_map<const c10::TensorImpl*, Communicator*> owners;  // by piece
-
 }  // namespace
-
-Communicator* ranks_of_pieces(const std::vector<at::Tensor>& tensors) {
-  if (tensors.empty()) return nullptr;
-  const std::lock_guard lock(owners_mutex);
-  const auto found = owners.find(tensors.front().unsafeGetTensorImpl());
-  return found == owners.end() ? nullptr : found->second;
-}
 
 ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
                                      ShardOptions options)
@@ -71,16 +59,17 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
     units_.push_back(std::make_unique<ShardedUnit>(
         std::move(members), *comm_, options.what != Shard::kParameters,
         [this, unit](std::size_t number, ParameterUse::Access access) { use(unit, number, access); }));
-    for (const std::size_t i : numbers) pieces_[i] = units_.back()->piece(places_[i].number);
+    for (const std::size_t i : numbers) {
+      const ShardedUnit& own = *units_.back();
+      pieces_[i] = own.piece(places_[i].number);
+      known_.push_back(std::make_unique<KnownPiece>(
+          ParameterPiece{parameters_[i], pieces_[i], own.layout().piece(places_[i].number, comm_->rank()).begin,
+                         own.keeps(), comm_.get()}));
+    }
   }
-  const std::lock_guard lock(owners_mutex);
-  for (const at::Tensor& piece : pieces_) owners[piece.unsafeGetTensorImpl()] = comm_.get();
 }
 
-ShardedParameters::~ShardedParameters() {
-  const std::lock_guard lock(owners_mutex);
-  for (const at::Tensor& piece : pieces_) owners.erase(piece.unsafeGetTensorImpl());
-}
+ShardedParameters::~ShardedParameters() = default;
 
 void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Access access) {
   const auto name = [&] {

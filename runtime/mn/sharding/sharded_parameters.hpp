@@ -15,6 +15,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/sharding/gather_schedule.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/sharding/shard_options.hpp>
 #include <mn/sharding/sharded_unit.hpp>
 
@@ -56,13 +57,10 @@ class ShardedParameters {
   std::vector<at::Tensor> parameters_, pieces_;
   std::shared_ptr<Communicator> comm_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
-  std::vector<Place> places_;  // [parameters]
+  std::vector<Place> places_;                       // [parameters]
+  std::vector<std::unique_ptr<KnownPiece>> known_;  // [parameters]
   GatherSchedule schedule_;
   bool in_pass_ = false;
 };
-
-/// Returns the ranks among which the tensors are divided, if the first tensor is a piece of a sharded parameter;
-/// otherwise returns null.
-[[nodiscard]] Communicator* ranks_of_pieces(const std::vector<at::Tensor>& tensors);
 
 }  // namespace mn

@@ -11,7 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/sharding/sharded_parameters.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/multi_tensor.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/global_norm.hpp>
@@ -43,9 +43,9 @@ at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::Tensor norm = global_norm(gradients);
-  if (Communicator* const ranks = ranks_of_pieces(parameters)) {
+  if (const auto piece = parameters.empty() ? std::nullopt : find_piece(parameters.front())) {
     norm.square_();
-    ranks->allreduce(norm);
+    piece->ranks->allreduce(norm);
     norm.sqrt_();
   }
   if (norm.is_cpu()) {

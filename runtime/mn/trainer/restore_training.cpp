@@ -144,6 +144,7 @@ class Restore {
     }
     OptimizerLoad load(actual, parts_.model, forms, saved.at("groups"));
     checkpoint_.read(prefix, load.tensors());
+    checkpoint_.read(prefix, load.pieces());
     load.finish(parts_.comm.device());
     optimizer->load_state(from_storable(saved.at("state"), "the checkpoint's state of the optimizer"));
     for (const auto& change : apply_changed_settings(actual, parameter_names(actual, parts_.model), saved.at("groups"),

@@ -1,5 +1,6 @@
 #include <mn/trainer/training_state.hpp>
 
+#include <map>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/log.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extension_list.hpp>
@@ -46,6 +48,32 @@ void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const Named
               ", whose save() stores nothing: a resumed training goes on without it");
 }
 
+/// Adds tensors that are named PARAMETER or PARAMETER/…. Of sharded parameters each rank adds its pieces.
+void add_of_parameters(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& tensors,
+                       const NamedTensors& parameters) {
+  std::map<std::string, ParameterPiece> pieces;
+  for (const auto& [name, parameter] : parameters) {
+    if (const auto piece = find_piece(parameter)) pieces.emplace(name, *piece);
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const auto found = pieces.find(name.substr(0, name.rfind('/')));
+    const bool is_whole = found != pieces.end() && tensor.is_same(found->second.whole);
+    if (found == pieces.end() || !(is_whole || tensor.sizes() == found->second.elements.sizes())) {
+      checkpoint.shared.emplace_back(prefix + name, tensor);
+      continue;
+    }
+    const ParameterPiece& piece = found->second;
+    checkpoint.pieces.push_back({prefix + name, piece.whole.sizes().vec(), static_cast<std::uint64_t>(piece.begin),
+                                 is_whole ? piece.elements : tensor});
+  }
+}
+
+/// Returns the tensor with this rank's elements of a parameter.
+at::Tensor elements_of(const at::Tensor& parameter) {
+  const auto piece = find_piece(parameter);
+  return piece ? piece->elements : parameter;
+}
+
 }  // namespace
 
 json TrainingParts::samples_per_iteration() const {
@@ -56,7 +84,7 @@ json TrainingParts::samples_per_iteration() const {
 
 TrainingState::TrainingState(const TrainingParts& parts) : parts_(parts) {
   for (const auto& [name, parameter] : named_parameters(parts_.model)) {
-    if (holds_nan(parameter, true)) not_finite_.insert(name);
+    if (holds_nan(elements_of(parameter), true)) not_finite_.insert(name);
   }
   for (const auto& [name, buffer] : named_buffers(parts_.model)) {
     if (holds_nan(buffer, false)) not_finite_.insert(name);
@@ -124,13 +152,15 @@ Checkpoint TrainingState::tensors() const {
 }
 
 void TrainingState::add_tensors(Checkpoint& checkpoint) const {
-  append(checkpoint.shared, kModelPrefix, named_parameters(parts_.model));
+  const NamedTensors parameters = named_parameters(parts_.model);
+  add_of_parameters(checkpoint, kModelPrefix, parameters, parameters);
   checkpoint.own = random_state(parts_.comm.device());
   add_buffers(checkpoint);
   for (const auto& [name, optimizer] : parts_.optimizers) {
     const bool own = optimizer->local();
-    append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name),
-           optimizer_tensors(optimizer->actual(), parts_.model));
+    const NamedTensors state = optimizer_tensors(optimizer->actual(), parts_.model);
+    if (own) append(checkpoint.own, own_state_prefix(name), state);
+    if (!own) add_of_parameters(checkpoint, state_prefix(name), state, parameters);
     append(checkpoint.own, own_prefix(name), optimizer->rank_state());
   }
   append(checkpoint.shared, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true));
@@ -149,7 +179,7 @@ std::string TrainingState::objection() const {
             std::to_string(parts_.comm.rank());
   };
   for (const auto& [name, parameter] : named_parameters(parts_.model))
-    check(name, parameter, parameter.requires_grad());
+    check(name, elements_of(parameter), parameter.requires_grad());
   for (const auto& [name, buffer] : named_buffers(parts_.model)) check(name, buffer, false);
   return found;
 }

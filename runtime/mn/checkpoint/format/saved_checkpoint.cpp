@@ -113,6 +113,24 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
   }
 }
 
+void SavedCheckpoint::read_range(const std::string& tensor, std::uint64_t begin, std::span<std::byte> out) {
+  const auto found = manifest_.tensors.find(tensor);
+  const std::uint64_t wide = found == manifest_.tensors.end() ? 1 : safetensors_element_bytes(found->second.dtype);
+  if (found == manifest_.tensors.end() || begin * wide + out.size() > found->second.bytes()) {
+    throw ArgumentError("the checkpoint " + folder_.string() + " has no " + std::to_string(out.size()) + " bytes of " +
+                        tensor + " from element " + std::to_string(begin) + " on");
+  }
+  const std::uint64_t end = begin + out.size() / wide;
+  for (const SavedPiece& piece : found->second.pieces) {
+    const std::uint64_t first = std::max(begin, piece.begin), last = std::min(end, piece.end);
+    if (first >= last) continue;
+    const File& file = open(piece.shard);
+    const std::uint64_t offset = manifest_.shards[piece.shard].header_bytes + piece.offset + (first - piece.begin) * wide;
+    const auto room = out.subspan((first - begin) * wide, (last - first) * wide);
+    with_retries([&] { file.read_at(offset, room); });
+  }
+}
+
 void SavedCheckpoint::check_header(std::size_t shard) {
   const std::string expected = shard_header(manifest_, shard);
   std::string header(expected.size(), '\0');

@@ -52,6 +52,9 @@ class SavedCheckpoint {
 
   /// Reads and checks a tensor's bytes, in row-major order. Throws ArgumentError if `out` has another size.
   void read(const std::string& tensor, std::span<std::byte> out);
+  /// Reads the elements from `begin` on, as many as fit into `out`, without a look at their checksums: call check()
+  /// first. Throws ArgumentError if the tensor has fewer elements.
+  void read_range(const std::string& tensor, std::uint64_t begin, std::span<std::byte> out);
   /// Reads and checks all bytes of one shard, with 4 MiB of memory.
   void check_shard(std::size_t shard);
   /// Reads and checks all shards.

@@ -1,0 +1,38 @@
+/// Finds a rank's piece of a sharded parameter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+class Communicator;
+
+/// A rank's piece of a parameter: elements [begin, begin + elements.numel()) in row-major order.
+struct ParameterPiece {
+  at::Tensor whole;     ///< the parameter
+  at::Tensor elements;  ///< one dimension; may be empty
+  std::int64_t begin = 0;
+  bool keeps = false;             ///< the parameter is always whole, and `elements` is a view of it
+  Communicator* ranks = nullptr;  ///< the ranks among which the parameter is divided
+};
+
+/// Returns the piece whose `whole` or `elements` is `tensor`; no value if `tensor` is not sharded.
+[[nodiscard]] std::optional<ParameterPiece> find_piece(const at::Tensor& tensor);
+
+/// While an object lives, find_piece() finds the piece.
+class KnownPiece {
+ public:
+  explicit KnownPiece(const ParameterPiece& piece);
+  ~KnownPiece();
+  KnownPiece(const KnownPiece&) = delete;
+  KnownPiece& operator=(const KnownPiece&) = delete;
+
+ private:
+  const c10::TensorImpl* whole_;
+  const c10::TensorImpl* elements_;
+};
+
+}  // namespace mn
