@@ -17,6 +17,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -257,6 +258,7 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
                 Metadata metadata) {
   metadata.emplace("format", "pt");
+  const WholeParameters whole(module);
   on_root<DataError>(
       comm,
       [&] {

@@ -9,6 +9,7 @@
 namespace mn {
 
 class Communicator;
+class ShardedParameters;
 
 /// A rank's piece of a parameter: elements [begin, begin + elements.numel()) in row-major order.
 struct ParameterPiece {
@@ -17,6 +18,7 @@ struct ParameterPiece {
   std::int64_t begin = 0;
   bool keeps = false;             ///< the parameter is always whole, and `elements` is a view of it
   Communicator* ranks = nullptr;  ///< the ranks among which the parameter is divided
+  ShardedParameters* owner = nullptr;
 };
 
 /// Returns the piece whose `whole` or `elements` is `tensor`; no value if `tensor` is not sharded.

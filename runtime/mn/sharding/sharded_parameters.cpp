@@ -64,7 +64,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
       pieces_[i] = own.piece(places_[i].number);
       known_.push_back(std::make_unique<KnownPiece>(
           ParameterPiece{parameters_[i], pieces_[i], own.layout().piece(places_[i].number, comm_->rank()).begin,
-                         own.keeps(), comm_.get()}));
+                         own.keeps(), comm_.get(), this}));
     }
   }
 }
@@ -78,14 +78,15 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
     while (!parameters_[i].is_same(parameter)) ++i;
     return tensor_name(parameter, i);
   };
+  if (holds_ > 0) return;
   if (access == ParameterUse::Access::kWrite) {
-    throw UsageError(name() + " is sharded and cannot be written: each rank holds a part of it; write within "
-                     "optimizer->whole_parameters()");
+    throw UsageError(name() + " is sharded and cannot be written: each rank holds a part of it; write while a "
+                     "mn::WholeParameters lives");
   }
   if (units_[unit]->is_whole()) return;
   if (!in_pass_) {
-    throw UsageError(name() + " is sharded and has no values here: read it between zero_grad() and step(), or within "
-                     "optimizer->whole_parameters()");
+    throw UsageError(name() + " is sharded and has no values here: read it between zero_grad() and step(), while a "
+                     "mn::ShardPass lives, or while a mn::WholeParameters lives");
   }
   gather(unit);
 }
@@ -103,13 +104,18 @@ void ShardedParameters::gather(std::size_t unit) {
   }
 }
 
-void ShardedParameters::begin_pass() {
-  if (std::exchange(in_pass_, true)) return;
+bool ShardedParameters::begin_pass() {
+  if (std::exchange(in_pass_, true)) return false;
   schedule_.begin();
+  return true;
 }
 
 void ShardedParameters::end_pass() {
   in_pass_ = false;
+  if (holds_ == 0) release_all();
+}
+
+void ShardedParameters::release_all() {
   for (const auto& unit : units_) {
     if (unit->is_arriving()) unit->finish_gather();
     unit->release();
@@ -125,12 +131,19 @@ void ShardedParameters::publish() {
   }
 }
 
-void ShardedParameters::gather_all() {
+void ShardedParameters::hold() {
+  if (holds_++ > 0) return;
   for (const auto& unit : units_) {
     if (unit->is_whole()) continue;
     if (!unit->is_arriving()) unit->begin_gather(*comm_);
     unit->finish_gather();
   }
+}
+
+void ShardedParameters::let_go() {
+  if (--holds_ > 0) return;
+  for (const auto& unit : units_) unit->keep_writes();
+  if (!in_pass_) release_all();
 }
 
 }  // namespace mn

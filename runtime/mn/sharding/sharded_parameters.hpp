@@ -2,8 +2,8 @@
 ///
 /// (1) The parameters are divided into units in the order of the model: parameters whose names share the part up to the
 ///     first number ("blocks.3"), and small neighbors.
-/// (2) At most two units whose parameters are not kept are whole at a time, unless hold() asks for more: the unit that
-///     an operator uses, and the one that is predicted to come next (gather_schedule.hpp).
+/// (2) At most two units whose parameters are not kept are whole at a time, except between hold() and let_go(): the unit
+///     that an operator uses, and the unit that is predicted to come next (gather_schedule.hpp).
 /// (3) Units are gathered only between begin_pass() and end_pass(), when all ranks run the same part of the program. At
 ///     other times the use of a parameter without memory throws a UsageError that names the parameter.
 #pragma once
@@ -40,19 +40,22 @@ class ShardedParameters {
   };
   [[nodiscard]] Place place(std::size_t parameter) const { return places_[parameter]; }
 
-  /// Local, on all ranks: from now on the program makes the same calls on all ranks, and units may be gathered.
-  void begin_pass();
+  /// Local, on all ranks: from now on the program makes the same calls on all ranks, and units may be gathered. False if
+  /// a pass has begun already.
+  bool begin_pass();
   /// Local: frees the units that are not kept.
   void end_pass();
   /// Collective, after the optimizer has updated the pieces: the units that keep their parameters get the new values.
   void publish();
-  /// Collective: gathers all units.
-  void gather_all();
+  /// Collective: gathers all units, which stay whole and may be written until let_go().
+  void hold();
+  /// Local: this rank's pieces take what was written to the parameters since hold(). Frees the units.
+  void let_go();
 
  private:
   void use(std::size_t unit, std::size_t number, ParameterUse::Access access);
   void gather(std::size_t unit);
-  void release_all_but(std::size_t unit);
+  void release_all();
 
   std::vector<at::Tensor> parameters_, pieces_;
   std::shared_ptr<Communicator> comm_;
@@ -61,6 +64,7 @@ class ShardedParameters {
   std::vector<std::unique_ptr<KnownPiece>> known_;  // [parameters]
   GatherSchedule schedule_;
   bool in_pass_ = false;
+  int holds_ = 0;  // hold() without let_go()
 };
 
 }  // namespace mn

@@ -20,10 +20,10 @@ std::vector<std::int64_t> counts_of(const std::vector<at::Tensor>& parameters) {
 }  // namespace
 
 ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, const Use& use)
-    : parameters_(std::move(parameters)), layout_(counts_of(parameters_), comm.size()) {
+    : parameters_(std::move(parameters)), layout_(counts_of(parameters_), comm.size()), rank_(comm.rank()) {
   const at::NoGradGuard no_grad;
   buffer_ = at::zeros({layout_.size()}, parameters_.front().options().requires_grad(false));
-  share_ = buffer_.narrow(0, layout_.share() * comm.rank(), layout_.share());
+  share_ = buffer_.narrow(0, layout_.share() * rank_, layout_.share());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
     const at::Tensor place = buffer_.narrow(0, layout_.offset(i), layout_.count(i));
@@ -38,7 +38,7 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
     release();
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const UnitLayout::Piece piece = layout_.piece(i, comm.rank());
+    const UnitLayout::Piece piece = layout_.piece(i, rank_);
     pieces_.push_back(
         share_.narrow(0, piece.place, piece.size()).detach().requires_grad_(parameters_[i].requires_grad()));
   }
@@ -56,6 +56,12 @@ void ShardedUnit::finish_gather() {
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     uses_[i]->set_memory(buffer_.narrow(0, layout_.offset(i), layout_.count(i)));
   }
+}
+
+void ShardedUnit::keep_writes() {
+  if (keeps()) return;  // (1): the share is a view
+  const at::NoGradGuard no_grad;
+  share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));
 }
 
 void ShardedUnit::release() {

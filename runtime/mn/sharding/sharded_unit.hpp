@@ -48,12 +48,15 @@ class ShardedUnit {
   void begin_gather(Communicator& comm);
   /// Local: waits for the shares. The parameters are whole afterwards.
   void finish_gather();
+  /// Local: this rank's share takes the values that the program has written to the whole parameters.
+  void keep_writes();
   /// Local: frees the buffer of a unit that does not keep its parameters.
   void release();
 
  private:
   std::vector<at::Tensor> parameters_, pieces_;
   UnitLayout layout_;
+  int rank_;
   at::Tensor buffer_, share_;
   std::vector<std::unique_ptr<ParameterUse>> uses_;  // [parameters]; empty if the unit keeps them
   std::optional<Request> gather_;

@@ -8,6 +8,7 @@
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/collective_use.hpp>
@@ -31,6 +32,7 @@ class IteratingEvaluator : public Evaluator {
     const auto restore_modes =
         c10::make_scope_exit([this, modes = training_modes(*model_)] { set_training_modes(*model_, modes); });
     set_training(*model_, false);
+    const ShardPass pass(*model_);
     const ActivityScope activity("validation");
     const std::int64_t epoch = iterator_->epoch() + 1;
     const Device device = comm != nullptr ? comm->device() : Device{};
