@@ -17,9 +17,11 @@ namespace mn {
                                                                            const OptimizerOptions& options);
 
 class ShardedParameters;
+class StepWeights;
 /// Collective: makes the reduction of sharded parameters.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::shared_ptr<ShardedParameters> shards,
                                                                            const std::shared_ptr<Communicator>& comm,
+                                                                           const StepWeights& weights,
                                                                            const OptimizerOptions& options);
 
 }  // namespace mn

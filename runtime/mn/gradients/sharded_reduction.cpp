@@ -28,9 +28,11 @@ void zero_rest(at::Tensor& gradients, const std::vector<bool>& filled, const Uni
 }  // namespace
 
 ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
-                                   std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options)
+                                   std::shared_ptr<GradientAverager> averager, const StepWeights& weights,
+                                   const OptimizerOptions& options)
     : GradientReduction(std::move(comm), std::move(averager)),
       shards_(std::move(shards)),
+      weights_(weights),
       keeps_(options.shard.what == Shard::kOptimizer || options.shard.keep_gradients),
       units_(shards_->units().size()),
       has_(shards_->parameters().size()) {
@@ -104,9 +106,8 @@ void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t num
 /// (4): true if the factor of this rank's gradients is known.
 bool ShardedReduction::may_launch() {
   if (factor_) return true;
-  if (!find_weight_) return false;
-  const auto weight = find_weight_();
-  if (weight) factor_ = weight->factor;
+  const auto announced = find_weight_ ? find_weight_() : std::nullopt;
+  factor_ = announced ? std::optional(announced->factor) : weights_.factor_so_far(gradients_->watch());
   return factor_.has_value();
 }
 

@@ -24,14 +24,17 @@
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/optimizer_options.hpp>
 #include <mn/gradients/ready_hooks.hpp>
+#include <mn/gradients/step_weights.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 
 namespace mn {
 
 class ShardedReduction : public GradientReduction {
  public:
+  /// `weights` is the owner of the weights of losses and steps.
   ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
-                   std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options);
+                   std::shared_ptr<GradientAverager> averager, const StepWeights& weights,
+                   const OptimizerOptions& options);
   ~ShardedReduction() override;
 
   void train_only(const std::vector<bool>& parameters) override;
@@ -63,6 +66,7 @@ class ShardedReduction : public GradientReduction {
   void give_pieces(const StepAgreement& agreement);
 
   std::shared_ptr<ShardedParameters> shards_;
+  const StepWeights& weights_;
   bool keeps_;  // (5)
   std::vector<Unit> units_;
   std::vector<std::size_t> order_;     // units in the order of reductions (1); without frozen units

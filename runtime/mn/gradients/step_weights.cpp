@@ -48,6 +48,9 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   scaled_samples_ += samples;
   const double all = samples * static_cast<double>(losses);
   const bool is_narrow = any_narrow_gradients();
+  if (agrees_at_loss_ && is_first_ && unit_ == 0) {
+    unit_ = agree(all, [] {});  // a sharded parameter set does not change before the first step
+  }
   if (!loss_unit_) {
     const bool keeps = !is_narrow && unit_ > 0 && all <= 2 * unit_;
     loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2): or a unit of its own
@@ -166,6 +169,12 @@ void StepWeights::add_losses(StepWeight& weight, const GradientWatch& watch) con
   if (losses.unit == 0 && scaled_samples_ == 0) return;  // no loss had a weight
   if (unit_ == 0 || !agrees(losses, weight.own * unit_)) fail(losses, weight.own);
   if (losses.unit > 0) weight.factor = losses.unit / unit_;
+}
+
+std::optional<double> StepWeights::factor_so_far(const GradientWatch& watch) const {
+  const LossTotal losses = total_of_losses(watch);
+  if (unit_ == 0 || losses.mixed || losses.unit == 0) return std::nullopt;
+  return losses.unit / unit_;
 }
 
 std::optional<StepWeight> StepWeights::ahead(double samples, const GradientWatch& watch) const {

@@ -44,6 +44,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
         "would average rounded weights");
   }
   weights_->check_loss_ranks();
+  if (options_.shard.what != Shard::kNone) weights_->agree_at_first_loss();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters, *actual_);

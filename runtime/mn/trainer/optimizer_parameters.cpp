@@ -105,7 +105,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     ran = watch.backward_ran();
   }
   reduction_.reset();  // deletes the old hooks and views before there are new ones
-  reduction_ = shards_ ? create_gradient_reduction(shards_, comm_, options_)
+  reduction_ = shards_ ? create_gradient_reduction(shards_, comm_, *weights_, options_)
                        : create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
