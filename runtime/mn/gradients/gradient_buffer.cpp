@@ -144,7 +144,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   }
   intake_->flush();
   if (!missing.empty()) at::_foreach_zero_(missing);  // adds 0 to the sum over ranks
-  if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
+  if (take_set_change()) own.add_set_change();
   if (weight.factor * share != 1) multiply(weight.factor * share);
   // On CPUs the calling rank's weight and flags are sent as the last elements of the buffer; therefore they cost no
   // message. On a GPU the buffer has no such elements, and write() does nothing.

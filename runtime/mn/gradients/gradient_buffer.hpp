@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -82,6 +83,9 @@ class GradientBuffer {
   [[nodiscard]] bool set_changes() const;
   /// Makes the next collect() tell all ranks that the calling rank has a new parameter set.
   void announce_set_change() noexcept { announces_change_ = true; }
+  /// Returns whether the present step tells all ranks of a new parameter set. A second call does not repeat the
+  /// announcement.
+  [[nodiscard]] bool take_set_change() { return std::exchange(announces_change_, false) || set_changes(); }
 
   /// Moves the waiting gradients into the buffer.
   void take_waiting() { intake_->flush(); }

@@ -42,6 +42,13 @@ void check_options(const OptimizerOptions& options) {
         "overlap (--overlap) and double buffering (--double-buffering) exclude each other: a stale step has nothing to "
         "overlap with backward");
   }
+  if (options.shard.what != Shard::kNone) {
+    const char* const other = options.double_buffering                         ? "double buffering (--double-buffering)"
+                              : options.local_steps > 1                        ? "local steps (--local-steps)"
+                              : options.compression.kind != Compression::kNone ? "compression (--compress)"
+                                                                               : nullptr;
+    if (other != nullptr) throw UsageError("sharding (--shard) and " + std::string(other) + " exclude each other");
+  }
   if (options.check_parameters < 0) {
     throw UsageError("updates between two comparisons of the parameters must be at least 0, got " +
                      std::to_string(options.check_parameters));

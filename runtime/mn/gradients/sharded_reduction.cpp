@@ -171,6 +171,7 @@ StepAgreement ShardedReduction::agree(const StepWeight& weight, bool has_fault) 
   for (std::size_t i = 0; i < has_.size(); ++i) {
     if (has_[i]) agreement.add(i);
   }
+  if (gradients_->take_set_change()) agreement.add_set_change();
   const at::Tensor tail =
       at::empty({static_cast<std::int64_t>(StepAgreement::tail_count(has_.size(), *comm_))}, at::kDouble);
   agreement.write(tail);
@@ -195,7 +196,8 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
   for (Unit& unit : units_) {
     if (unit.share.defined() && divisor != 1 && result.has_mean) unit.share.mul_(exact_factor(1 / divisor));
   }
-  if (result.has_mean) give_pieces(agreement);
+  if (!result.has_mean) return result;  // the gradients stay for the step that follows a change of the parameter set
+  give_pieces(agreement);
   begin_step();
   return result;
 }

@@ -89,6 +89,10 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 
 /// Divides the parameters among the ranks. The wrapped optimizer then updates this rank's pieces.
 void MultiNodeOptimizer::shard(const std::vector<at::Tensor>& parameters) {
+  if (shards_) {
+    throw UsageError("parameters cannot join a sharded optimizer: give it all parameters at the start, and freeze those "
+                     "that train later");
+  }
   shards_ = std::make_shared<ShardedParameters>(parameters, comm_, options_.shard);
   for (std::size_t i = 0; i < parameters.size(); ++i) set_->replace(parameters[i], shards_->pieces()[i]);
 }
@@ -166,6 +170,7 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   prove_same_set(now, change, *comm_);
   if (result.misweighed) faults_->keep_error_of(fail_assumed_weights);
   if (local_ || result.any_fault) faults_->throw_first(*comm_);
+  if (shards_) return;  // each rank has the only copy of its pieces
   if (const auto different = find_difference(returning, *comm_)) {
     const at::Tensor& returned = returning[different->index];
     throw UsageError(tensor_name(returned, *index_in(parameters, returned)) +
