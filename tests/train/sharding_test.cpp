@@ -80,9 +80,8 @@ void expect_equal(const Case& how) {
   for (const mn::Shard what : {mn::Shard::kOptimizer, mn::Shard::kGradients, mn::Shard::kParameters}) {
     const std::vector<at::Tensor> sharded = train(what, how);
     for (std::size_t i = 0; i < plain.size(); ++i) {
-      EXPECT_TRUE(torch::equal(plain[i], sharded[i]))
-          << "parameter " << i << " with shard " << static_cast<int>(what) << ": "
-          << (plain[i] - sharded[i]).abs().max().item<float>();
+      EXPECT_TRUE(torch::equal(plain[i], sharded[i])) << "parameter " << i << " with shard " << static_cast<int>(what)
+                                                      << ": " << (plain[i] - sharded[i]).abs().max().item<float>();
     }
   }
 }

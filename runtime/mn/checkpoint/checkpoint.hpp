@@ -38,12 +38,12 @@ struct TensorPiece {
 
 /// The data that one rank stores in a checkpoint. TrainingState collects the data.
 struct Checkpoint {
-  nlohmann::json about;        ///< counters, iterator, extensions, …; only rank 0's value is saved
-  NamedTensors shared;         ///< equal on all ranks, in the same order
-  NamedTensors root;           ///< rank 0's tensors, which are stored for all ranks
-  NamedTensors own;            ///< state of this rank alone
+  nlohmann::json about;                  ///< counters, iterator, extensions, …; only rank 0's value is saved
+  NamedTensors shared;                   ///< equal on all ranks, in the same order
+  NamedTensors root;                     ///< rank 0's tensors, which are stored for all ranks
+  NamedTensors own;                      ///< state of this rank alone
   std::vector<TensorPiece> pieces = {};  ///< this rank's pieces of divided tensors
-  std::string objection = {};  ///< a reason not to save this rank's tensors; empty: none
+  std::string objection = {};            ///< a reason not to save this rank's tensors; empty: none
 };
 
 /// The number of bytes of shared tensors for each writer. If there are more bytes for each rank, all ranks are writers.

@@ -100,9 +100,9 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::shared_ptr<Sha
                                                              const std::shared_ptr<Communicator>& comm,
                                                              const StepWeights& weights,
                                                              const OptimizerOptions& options) {
-  return std::make_unique<ShardedReduction>(
-      std::move(shards), comm, create_gradient_averager(options.compression, {}, *comm, options.trace), weights,
-      options);
+  return std::make_unique<ShardedReduction>(std::move(shards), comm,
+                                            create_gradient_averager(options.compression, {}, *comm, options.trace),
+                                            weights, options);
 }
 
 }  // namespace mn

@@ -69,9 +69,9 @@ class ShardedReduction : public GradientReduction {
   const StepWeights& weights_;
   bool keeps_;  // (5)
   std::vector<Unit> units_;
-  std::vector<std::size_t> order_;     // units in the order of reductions (1); without frozen units
+  std::vector<std::size_t> order_;      // units in the order of reductions (1); without frozen units
   std::vector<bool> is_trained_, has_;  // [parameters] has_: this rank has a gradient in this step
-  std::size_t launched_ = 0;           // reductions begun in this step
+  std::size_t launched_ = 0;            // reductions begun in this step
   StepPromise::Weight find_weight_;
   std::optional<double> factor_;  // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;

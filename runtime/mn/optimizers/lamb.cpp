@@ -19,16 +19,19 @@
 #include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/step_groups.hpp>
+#include <mn/sharding/pieces.hpp>
 
 namespace mn {
 namespace {
 
 /// Returns for each weight w the ratio ‖w‖ / ‖step‖, as a scalar on the weight's device. The ratio is 1 if either norm
 /// is 0 (invariant 2).
-std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
+/// `parameter` is one of the optimizer's; if it is a piece, the weights are pieces, too.
+std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps, const at::Tensor& parameter) {
   // All norms stay on the device; therefore the host does not wait for them.
-  const at::Tensor w = at::stack(at::_foreach_norm(weights));
-  const at::Tensor s = at::stack(at::_foreach_norm(steps));
+  at::Tensor norms = at::stack({at::stack(at::_foreach_norm(weights)), at::stack(at::_foreach_norm(steps))});
+  make_whole_norms(norms, parameter);
+  const at::Tensor w = norms[0], s = norms[1];
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
 }
 
@@ -57,7 +60,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
-      if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
+      if (!parameter.grad().defined() || (dimensions_of(parameter) >= 2) != is_weight) continue;
       reject_sparse(parameter, "LAMB");
       auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, parameter, /*amsgrad=*/false);
       moments.step(moments.step() + 1);
@@ -89,7 +92,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     // The weight decay is added to the steps before norms are compared, because LAMB compares the weight's norm with
     // the norm of the sum of step and decay.
     at::_foreach_add_(updates, adapted, options.weight_decay());
-    at::_foreach_mul_(updates, norm_ratios(adapted, updates));
+    at::_foreach_mul_(updates, norm_ratios(adapted, updates, group.params().front()));
   }
   at::_foreach_sub_(parameters, steps, options.lr());
   copies.write_back();

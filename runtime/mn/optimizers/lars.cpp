@@ -16,17 +16,20 @@
 #include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/step_groups.hpp>
+#include <mn/sharding/pieces.hpp>
 
 namespace mn {
 namespace {
 
-/// Returns for each parameter its learning rate divided by the plain rate, as a scalar on the parameter's device. The
-/// result is 1 if the norm of the parameter or of its gradient is 0 (invariant 2).
+/// Returns for each parameter its learning rate divided by the plain rate, as a scalar on the parameter's device; 1 if
+/// the norm of the parameter or of its gradient is 0 (2). `own` is one of the optimizer's parameters; if it is a piece,
+/// all are.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
-                                     double weight_decay) {
+                                     double weight_decay, const at::Tensor& own) {
   // All norms stay on the device; therefore the host does not wait for them.
-  const at::Tensor w = at::stack(at::_foreach_norm(parameters));
-  const at::Tensor g = at::stack(at::_foreach_norm(gradients));
+  at::Tensor norms = at::stack({at::stack(at::_foreach_norm(parameters)), at::stack(at::_foreach_norm(gradients))});
+  make_whole_norms(norms, own);
+  const at::Tensor w = norms[0], g = norms[1];
   const at::Tensor ratio = trust * w / (g + weight_decay * w);
   return at::where((w > 0).logical_and(g > 0), ratio, at::ones_like(ratio)).unbind();
 }
@@ -67,7 +70,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
-      if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
+      if (!parameter.grad().defined() || (dimensions_of(parameter) >= 2) != is_weight) continue;
       reject_sparse(parameter, "LARS");
       parameters.push_back(parameter);
       updates.push_back(parameter.grad());
@@ -81,7 +84,8 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList gradients(updates.data(), weights);
     auto decayed = at::_foreach_add(gradients, adapted, options.weight_decay());
-    at::_foreach_mul_(decayed, trust_ratios(adapted, gradients, trust_, options.weight_decay()));
+    at::_foreach_mul_(decayed,
+                      trust_ratios(adapted, gradients, trust_, options.weight_decay(), group.params().front()));
     std::ranges::move(decayed, updates.begin());
   }
   // Invariant 3: the rate is already a factor of the momentum. Therefore the parameters are updated by the momentum

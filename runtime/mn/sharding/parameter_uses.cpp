@@ -36,9 +36,9 @@ void notify(const at::Tensor& tensor, ParameterUse::Access access) {
 /// (2): operators that only look at a tensor's form, or make another tensor object of the same memory.
 bool reads_elements(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> others = {
-      "aten::detach", "aten::detach_",    "aten::alias",   "aten::data",         "aten::set_data",
-      "aten::is_leaf", "aten::output_nr", "aten::_version", "aten::requires_grad_", "aten::retain_grad",
-      "aten::is_same_size"};
+      "aten::detach",         "aten::detach_",     "aten::alias",       "aten::data",
+      "aten::set_data",       "aten::is_leaf",     "aten::output_nr",   "aten::_version",
+      "aten::requires_grad_", "aten::retain_grad", "aten::is_same_size"};
   return !others.contains(op.operator_name().name);
 }
 
@@ -48,8 +48,8 @@ void before_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, to
     const auto values = torch::jit::last(*stack, arguments.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const c10::AliasInfo* const alias = arguments[i].alias_info();
-      const auto access = alias != nullptr && alias->isWrite() ? ParameterUse::Access::kWrite
-                                                                : ParameterUse::Access::kRead;
+      const auto access =
+          alias != nullptr && alias->isWrite() ? ParameterUse::Access::kWrite : ParameterUse::Access::kRead;
       if (values[i].isTensor()) {
         notify(values[i].toTensor(), access);
       } else if (values[i].isTensorList()) {
@@ -106,8 +106,8 @@ void ParameterUse::set_memory(const at::Tensor& memory) {
   }
   void* const data = memory.mutable_data_ptr();
   auto* const owner = new c10::Storage(memory.storage());  // keeps the memory alive
-  storage->set_data_ptr_noswap(
-      at::DataPtr(data, owner, [](void* kept) { delete static_cast<c10::Storage*>(kept); }, memory.device()));
+  storage->set_data_ptr_noswap(at::DataPtr(
+      data, owner, [](void* kept) { delete static_cast<c10::Storage*>(kept); }, memory.device()));
   storage->set_nbytes(memory.nbytes());
 }
 

@@ -24,6 +24,16 @@ struct ParameterPiece {
 /// Returns the piece whose `whole` or `elements` is `tensor`; no value if `tensor` is not sharded.
 [[nodiscard]] std::optional<ParameterPiece> find_piece(const at::Tensor& tensor);
 
+/// The number of dimensions of a parameter, or of the parameter of which `tensor` is a piece.
+[[nodiscard]] std::int64_t dimensions_of(const at::Tensor& tensor);
+
+/// Collective if `piece` is a piece; otherwise does nothing. Turns `norms`, each of this rank's piece of some parameter,
+/// into the norms of the whole parameters. With one number, turns the norm of all of this rank's pieces together into
+/// the norm of the whole.
+void make_whole_norms(at::Tensor& norms, const at::Tensor& piece);
+/// Collective if `piece` is a piece; otherwise does nothing. Replaces `values` by their maximum over ranks.
+void make_whole_maximum(at::Tensor& values, const at::Tensor& piece);
+
 /// While an object lives, find_piece() finds the piece.
 class KnownPiece {
  public:

@@ -80,12 +80,14 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
   };
   if (holds_ > 0) return;
   if (access == ParameterUse::Access::kWrite) {
-    throw UsageError(name() + " is sharded and cannot be written: each rank holds a part of it; write while a "
+    throw UsageError(name() +
+                     " is sharded and cannot be written: each rank holds a part of it; write while a "
                      "mn::WholeParameters lives");
   }
   if (units_[unit]->is_whole()) return;
   if (!in_pass_) {
-    throw UsageError(name() + " is sharded and has no values here: read it between zero_grad() and step(), while a "
+    throw UsageError(name() +
+                     " is sharded and has no values here: read it between zero_grad() and step(), while a "
                      "mn::ShardPass lives, or while a mn::WholeParameters lives");
   }
   gather(unit);

@@ -13,7 +13,6 @@
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/tensor/multi_tensor.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/global_norm.hpp>
 
 namespace mn {
@@ -43,11 +42,7 @@ at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::Tensor norm = global_norm(gradients);
-  if (const auto piece = parameters.empty() ? std::nullopt : find_piece(parameters.front())) {
-    norm.square_();
-    piece->ranks->allreduce(norm);
-    norm.sqrt_();
-  }
+  if (!parameters.empty()) make_whole_norms(norm, parameters.front());
   if (norm.is_cpu()) {
     const double rate = max_norm / norm.item<double>();
     if (rate < 1 && rate > 0) multiply(gradients, at::scalar_tensor(rate, at::kDouble));

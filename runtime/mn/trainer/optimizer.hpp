@@ -267,7 +267,7 @@ class MultiNodeOptimizer {
   OptimizerOptions options_;
   std::unique_ptr<ParameterSet> set_;
   std::shared_ptr<ShardedParameters> shards_;  // null without sharding
-  std::optional<Reduced> reduced_;  // the result of a reduction, until its update
+  std::optional<Reduced> reduced_;             // between a reduction and its update
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled

@@ -90,8 +90,9 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 /// Divides the parameters among the ranks. The wrapped optimizer then updates this rank's pieces.
 void MultiNodeOptimizer::shard(const std::vector<at::Tensor>& parameters) {
   if (shards_) {
-    throw UsageError("parameters cannot join a sharded optimizer: give it all parameters at the start, and freeze those "
-                     "that train later");
+    throw UsageError(
+        "parameters cannot join a sharded optimizer: give it all parameters at the start, and freeze those "
+        "that train later");
   }
   shards_ = std::make_shared<ShardedParameters>(parameters, comm_, options_.shard);
   for (std::size_t i = 0; i < parameters.size(); ++i) set_->replace(parameters[i], shards_->pieces()[i]);

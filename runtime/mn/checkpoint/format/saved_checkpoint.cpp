@@ -125,7 +125,8 @@ void SavedCheckpoint::read_range(const std::string& tensor, std::uint64_t begin,
     const std::uint64_t first = std::max(begin, piece.begin), last = std::min(end, piece.end);
     if (first >= last) continue;
     const File& file = open(piece.shard);
-    const std::uint64_t offset = manifest_.shards[piece.shard].header_bytes + piece.offset + (first - piece.begin) * wide;
+    const std::uint64_t offset =
+        manifest_.shards[piece.shard].header_bytes + piece.offset + (first - piece.begin) * wide;
     const auto room = out.subspan((first - begin) * wide, (last - first) * wide);
     with_retries([&] { file.read_at(offset, room); });
   }
