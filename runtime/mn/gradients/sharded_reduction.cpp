@@ -35,7 +35,9 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
       weights_(weights),
       keeps_(options.shard.what == Shard::kOptimizer || options.shard.keep_gradients),
       units_(shards_->units().size()),
-      has_(shards_->parameters().size()) {
+      has_(shards_->parameters().size()),
+      parts_(has_.size(), 0),
+      parts_expected_(has_.size(), 1) {
   // The buffer has no room: it watches the backwards of the parameters, whose gradients go to the units' buffers.
   gradients_.emplace(shards_->parameters(), SparseGradients::Flags(), *comm_, GradientWatch::Depth::kOff,
                      std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
@@ -48,13 +50,28 @@ ShardedReduction::~ShardedReduction() = default;
 void ShardedReduction::train_only(const std::vector<bool>& parameters) {
   gradients_->train_only(parameters);
   is_trained_ = parameters;
-  for (Unit& unit : units_) unit.expected = 0;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i]) ++units_[shards_->place(i).unit].expected;
-  }
+  for (Unit& unit : units_) wait(unit);
+  launched_ = 0;  // rounds in the old order are complete
+  expect_parts();
   order_.clear();
   for (std::size_t unit = units_.size(); unit-- > 0;) {
     if (units_[unit].expected > 0) order_.push_back(unit);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (shards_->parameters()[i].grad().defined()) arrived(i);  // the backward ran before the ranks agreed
+  }
+}
+
+/// (6): the next step expects as many parts of each gradient as a backward of this step has made.
+void ShardedReduction::expect_parts() {
+  std::size_t backwards = 0;  // the gradient with the fewest parts has one part of each backward
+  for (const std::size_t parts : parts_) {
+    if (parts > 0) backwards = backwards == 0 ? parts : std::min(backwards, parts);
+  }
+  for (Unit& unit : units_) unit.expected = 0;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i] > 0) parts_expected_[i] = parts_[i] / backwards;
+    if (is_trained_[i]) units_[shards_->place(i).unit].expected += parts_expected_[i];
   }
 }
 
@@ -67,9 +84,11 @@ void ShardedReduction::clear() {
 void ShardedReduction::begin_step() {
   for (Unit& unit : units_) {
     wait(unit);
-    unit = Unit{.expected = unit.expected};
+    unit = {};
   }
+  expect_parts();
   has_.assign(has_.size(), false);
+  parts_.assign(parts_.size(), 0);
   launched_ = 0;
   factor_.reset();
   find_weight_ = nullptr;
@@ -78,8 +97,9 @@ void ShardedReduction::begin_step() {
 /// Takes the gradient that a backward has made for parameter i.
 void ShardedReduction::arrived(std::size_t i) {
   const at::NoGradGuard no_grad;
+  if (!is_trained_[i]) return;  // train_only() takes the gradient later
   at::Tensor gradient = std::exchange(shards_->parameters()[i].mutable_grad(), {});
-  if (!gradient.defined() || !is_trained_[i]) return;
+  if (!gradient.defined()) return;
   if (gradient.requires_grad()) {
     throw UsageError("the gradient of " + tensor_name(shards_->parameters()[i], i) +
                      " has a graph (create_graph), which sharded gradients cannot keep: train without --shard");
@@ -89,6 +109,7 @@ void ShardedReduction::arrived(std::size_t i) {
   add(unit, shards_->units()[number]->layout(), place, gradient.is_sparse() ? gradient.to_dense() : gradient);
   has_[i] = true;
   if (keeps_ && paused()) return;  // (5)
+  ++parts_[i];
   ++unit.arrivals;
   launch_complete();
 }
@@ -151,7 +172,7 @@ void ShardedReduction::wait(Unit& unit) {
 std::size_t ShardedReduction::rounds_needed() const {
   std::size_t launches = launched_;
   for (std::size_t k = 0; k < order_.size(); ++k) {
-    if (!units_[order_[k]].gradients.defined()) continue;
+    if (!factor_ || !units_[order_[k]].gradients.defined()) continue;
     const std::size_t next = launched_ + (k + order_.size() - launched_ % order_.size()) % order_.size();
     launches = std::max(launches, next + 1);
   }
@@ -182,8 +203,9 @@ StepAgreement ShardedReduction::agree(const StepWeight& weight, bool has_fault) 
 }
 
 ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_fault) {
-  const bool reduced_wrongly = factor_ && *factor_ != weight.factor;
-  factor_ = factor_.value_or(weight.factor);
+  // Without a weight this rank has no samples, or tells of a new parameter set: its gradients stay.
+  const bool reduced_wrongly = weight.own != 0 && factor_ && *factor_ != weight.factor;
+  if (weight.own != 0 && !factor_) factor_ = weight.factor;
   agree_on_rounds();
   const StepAgreement agreement = agree(weight, has_fault || reduced_wrongly);
   for (Unit& unit : units_) wait(unit);

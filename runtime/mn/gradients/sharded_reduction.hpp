@@ -12,6 +12,8 @@
 ///     was weighed by scale_loss(loss, samples). Otherwise all units are reduced at the step.
 /// (5) With Shard::kOptimizer, and while no_sync() is held, gradients collect until the last backward of the step. With
 ///     kGradients and kParameters each backward is reduced, so that no buffer waits.
+/// (6) A backward may make a gradient in several parts: recompute_activations() does if a block is used several times.
+///     A unit is complete once it has as many parts as in each backward of the last step.
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
 /// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and one of 8 bytes for each parameter.
 /// Memory: the rank's shares, and the units whose gradients are under way.
@@ -44,8 +46,8 @@ class ShardedReduction : public GradientReduction {
 
  private:
   struct Unit {
-    std::size_t expected = 0;             // arrivals of a backward
-    std::size_t arrivals = 0;             // gradients since the last reduction
+    std::size_t expected = 0;             // (6): parts of gradients in a backward
+    std::size_t arrivals = 0;             // parts of gradients since the last reduction
     at::Tensor gradients = {};            // for the next reduction; undefined: none
     std::vector<bool> filled = {};        // [parameters of the unit] gradients has the parameter's gradient
     at::Tensor sent = {}, arriving = {};  // the buffers of a reduction under way
@@ -63,15 +65,17 @@ class ShardedReduction : public GradientReduction {
   void agree_on_rounds();
   [[nodiscard]] StepAgreement agree(const StepWeight& weight, bool has_fault);
   void begin_step();
+  void expect_parts();
   void give_pieces(const StepAgreement& agreement);
 
   std::shared_ptr<ShardedParameters> shards_;
   const StepWeights& weights_;
   bool keeps_;  // (5)
   std::vector<Unit> units_;
-  std::vector<std::size_t> order_;      // units in the order of reductions (1); without frozen units
-  std::vector<bool> is_trained_, has_;  // [parameters] has_: this rank has a gradient in this step
-  std::size_t launched_ = 0;            // reductions begun in this step
+  std::vector<std::size_t> order_;                   // units in the order of reductions (1); without frozen units
+  std::vector<bool> is_trained_, has_;               // [parameters] has_: this rank has a gradient in this step
+  std::vector<std::size_t> parts_, parts_expected_;  // [parameters] (6): in this step; in a backward
+  std::size_t launched_ = 0;                         // reductions begun in this step
   StepPromise::Weight find_weight_;
   std::optional<double> factor_;  // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;
