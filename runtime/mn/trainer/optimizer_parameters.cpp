@@ -50,7 +50,9 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
   std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });
-  std::erase_if(reduced, [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
+  const bool shards = options_.shard.what != Shard::kNone;  // frozen parameters, too
+  std::erase_if(reduced,
+                [&](const at::Tensor& p) { return !p.requires_grad() && !shards && (local_ || !index_in(before, p)); });
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
@@ -72,7 +74,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
-  if (options_.shard.what != Shard::kNone) shard(reduced);
+  if (shards) shard(reduced);
   make_reduction(std::move(reduced), sparse);
   if (is_first) {
     const std::lock_guard lock(living_mutex);
@@ -91,7 +93,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::shard(const std::vector<at::Tensor>& parameters) {
   if (shards_) {
     throw UsageError(
-        "parameters cannot join a sharded optimizer: give it all parameters at the start, and freeze those "
+        "parameters cannot join a sharded optimizer (--shard): give it all parameters at the start, and freeze those "
         "that train later");
   }
   shards_ = std::make_shared<ShardedParameters>(parameters, comm_, options_.shard);

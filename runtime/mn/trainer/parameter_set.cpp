@@ -4,14 +4,34 @@
 #include <functional>
 #include <unordered_set>
 
+#include <torch/optim/adagrad.h>
+
 #include <mn/comm/create_communicator.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
 
 bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_grad(); }
+
+/// Replaces the optimizer's state of a parameter by the state of a piece. Adagrad's constructor makes a state.
+void cut_state(torch::optim::Optimizer& optimizer, const at::Tensor& whole, const at::Tensor& piece) {
+  auto& states = optimizer.state();
+  const auto found = states.find(whole.unsafeGetTensorImpl());
+  if (found == states.end()) return;
+  auto* const adagrad = dynamic_cast<torch::optim::AdagradParamState*>(found->second.get());
+  if (adagrad == nullptr) {
+    throw UsageError(
+        "an optimizer that has made steps cannot be sharded (--shard): give a new one to the multi-node optimizer");
+  }
+  auto own = std::make_unique<torch::optim::AdagradParamState>(*adagrad);
+  own->sum(adagrad->sum().flatten().narrow(0, find_piece(piece)->begin, piece.numel()).clone());
+  states.erase(found);
+  states[piece.unsafeGetTensorImpl()] = std::move(own);
+}
 
 }  // namespace
 
@@ -28,6 +48,7 @@ std::vector<at::Tensor> ParameterSet::listed() const {
 
 void ParameterSet::replace(const at::Tensor& whole, const at::Tensor& piece) {
   wholes_[piece.unsafeGetTensorImpl()] = whole;
+  cut_state(optimizer_, whole, piece);
   for (auto& group : optimizer_.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
       if (parameter.is_same(whole)) parameter = piece;
