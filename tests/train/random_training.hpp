@@ -43,6 +43,9 @@ class Plan {
   std::int64_t stop = by_trainer ? below(8) : 0;  // after so many iterations, if not 0
   int first_ranks = static_cast<int>(1 + below(3));
   bool scaler = chance() && !two_optimizers && when < When::kDoubleBuffering && compression <= Compression::kBf16;
+  Shard shard =
+      when < When::kDoubleBuffering && compression == Compression::kNone ? static_cast<Shard>(below(4)) : Shard::kNone;
+  bool keep_gradients = chance();
 
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }
   /// Plain SGD and Adagrad do.
@@ -62,6 +65,7 @@ class Plan {
     } else {
       options.compression = {.kind = compression, .density = 1, .rank = 16};
     }
+    options.shard = {.what = shard, .keep_gradients = keep_gradients, .unit_bytes = 64};
     if (scaler) options.grad_scaler = GradScalerOptions{.growth_interval = 4};
     return options;
   }
@@ -71,14 +75,14 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   const auto flag = [&](const char* name, bool on) { out << (on ? " " : " no-") << name; };
   out << plan.dtype << " loss " << static_cast<int>(plan.loss) << " samples " << plan.samples << " accumulate "
       << plan.accumulate << " epochs " << plan.epochs << " when " << static_cast<int>(plan.when) << " compression "
-      << static_cast<int>(plan.compression) << " optimizer " << plan.optimizer << " stop " << plan.stop << " of "
-      << plan.first_ranks;
+      << static_cast<int>(plan.compression) << " shard " << static_cast<int>(plan.shard) << " optimizer "
+      << plan.optimizer << " stop " << plan.stop << " of " << plan.first_ranks;
   flag("mixed", plan.mixed), flag("norm", plan.norm), flag("embedding", plan.embedding), flag("frozen", plan.frozen);
   flag("twice", plan.twice), flag("recompute", plan.recompute), flag("shuffle", plan.shuffle);
   flag("drop_last", plan.drop_last), flag("clip", plan.clip), flag("decay", plan.decay);
   flag("by_trainer", plan.by_trainer), flag("two_optimizers", plan.two_optimizers), flag("announces", plan.announces);
   flag("pauses", plan.pauses), flag("sums", plan.sums), flag("average", plan.average);
-  flag("schedule", plan.schedule), flag("scaler", plan.scaler);
+  flag("schedule", plan.schedule), flag("scaler", plan.scaler), flag("keep_gradients", plan.keep_gradients);
   return out;
 }
 

@@ -1,94 +1,57 @@
-#include <mn/sharding/shard_pass.hpp>
-
+// Trains with optimizer state, gradients and parameters divided among the ranks, and compares with plain data parallel.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
-#include <mn/nn/recompute.hpp>
-#include <mn/optimizers/fused_adam.hpp>
-#include <mn/tensor/tensor.hpp>
-#include <mn/trainer/optimizer.hpp>
+#include "tests/train/sharded_training.hpp"
+#include "tests/train/toy.hpp"
 
+namespace mn::sharded {
 namespace {
 
-struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(bool has_unused)
-      : norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({24})))),
-        wide(register_module("wide", torch::nn::Linear(24, 49))),
-        narrow(register_module("narrow", torch::nn::Linear(49, 24))) {
-    if (has_unused) register_module("unused", torch::nn::Linear(7, 5));
-  }
-  at::Tensor forward(const at::Tensor& x) { return x + narrow(torch::gelu(wide(norm(x)))); }
-  torch::nn::LayerNorm norm;
-  torch::nn::Linear wide, narrow;
-};
-TORCH_MODULE(Block);
+using toy::world;
 
-/// A language model in small: a tied embedding and some blocks.
-struct Model : torch::nn::Module {
-  explicit Model(bool has_unused) {
-    table = register_module("table", torch::nn::Embedding(31, 24));
-    blocks = register_module("blocks", torch::nn::ModuleList());
-    for (int i = 0; i < 3; ++i) blocks->push_back(Block(has_unused && i == 1));
-  }
-  at::Tensor forward(const at::Tensor& tokens, bool recompute) {
-    at::Tensor x = table(tokens);
-    for (const auto& module : *blocks) {
-      const auto block = [module](const at::Tensor& in) { return module->as<BlockImpl>()->forward(in); };
-      x = recompute ? mn::recompute_activations(block, x) : block(x);
-    }
-    return torch::nn::functional::cross_entropy(torch::linear(x, table->weight).flatten(0, 1), tokens.flatten());
-  }
-  torch::nn::Embedding table{nullptr};
-  torch::nn::ModuleList blocks{nullptr};
-};
-
-struct Case {
-  bool recompute = false, unused = false;
-  int accumulate = 1;
-};
-
-/// Trains some steps and returns the parameters.
-std::vector<at::Tensor> train(mn::Shard what, const Case& how) {
-  const std::shared_ptr<mn::Communicator> comm = mn::create_communicator("auto");
-  torch::manual_seed(3);
-  const auto model = std::make_shared<Model>(how.unused);
-  mn::name_tensors(*model);
-  mn::OptimizerOptions options;
-  options.shard = {.what = what, .keep_gradients = true, .unit_bytes = 0};
-  auto optimizer = mn::create_multi_node_optimizer(
-      std::make_unique<mn::FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(0.01)), comm, options);
-  torch::manual_seed(100 + comm->rank());
-  for (int step = 0; step < 4; ++step) {
-    optimizer->zero_grad();
-    for (int part = 1; part <= how.accumulate; ++part) {
-      const auto token = part < how.accumulate ? optimizer->no_sync() : nullptr;
-      const at::Tensor loss = model->forward(torch::randint(31, {2, 5}), how.recompute);
-      const at::Tensor weighted = optimizer->scale_loss(loss, 10, how.accumulate);
-      if (part == how.accumulate) optimizer->announce_step(10.0 * how.accumulate);
-      weighted.backward();
-    }
-    optimizer->step(10.0 * how.accumulate);
-  }
-  std::vector<at::Tensor> result;
-  const mn::WholeParameters whole(*model);
-  for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-  return result;
-}
-
-void expect_equal(const Case& how) {
-  const std::vector<at::Tensor> plain = train(mn::Shard::kNone, how);
-  for (const mn::Shard what : {mn::Shard::kOptimizer, mn::Shard::kGradients, mn::Shard::kParameters}) {
-    const std::vector<at::Tensor> sharded = train(what, how);
+/// The results have equal bits if `tolerance` is 0; else they differ by less than `tolerance`, because sums of the
+/// ranks' pieces have another order.
+void expect_equal(const Case& how, double tolerance = 0) {
+  const std::vector<at::Tensor> plain = Training(Shard::kNone, how, world()).run();
+  for (const Shard what : {Shard::kOptimizer, Shard::kGradients, Shard::kParameters}) {
+    const std::vector<at::Tensor> sharded = Training(what, how, world()).run();
     for (std::size_t i = 0; i < plain.size(); ++i) {
-      EXPECT_TRUE(torch::equal(plain[i], sharded[i])) << "parameter " << i << " with shard " << static_cast<int>(what)
-                                                      << ": " << (plain[i] - sharded[i]).abs().max().item<float>();
+      EXPECT_TRUE(tolerance > 0 ? torch::allclose(plain[i], sharded[i], tolerance, tolerance)
+                                : torch::equal(plain[i], sharded[i]))
+          << "tensor " << i << " with shard " << static_cast<int>(what) << ": "
+          << (plain[i] - sharded[i]).abs().max().item<float>();
     }
   }
 }
+
+constexpr double kRounding = 1e-6;
 
 TEST(Sharding, EqualsPlainDataParallel) { expect_equal({}); }
 TEST(Sharding, EqualsPlainWithUnusedParameters) { expect_equal({.unused = true}); }
 TEST(Sharding, EqualsPlainWithRecomputation) { expect_equal({.recompute = true}); }
-TEST(Sharding, EqualsPlainWithAccumulation) { expect_equal({.accumulate = 2}); }
+TEST(Sharding, EqualsPlainWithAccumulation) { expect_equal({.accumulate = 3}); }
+// Each backward is reduced; so the sum over ranks comes before the sum over backwards.
+TEST(Sharding, ReducesEachBackward) { expect_equal({.keep_gradients = false, .accumulate = 3}, kRounding); }
+TEST(Sharding, EqualsPlainWithModuleUsedTwice) { expect_equal({.twice = true}); }
+// The first step does not know yet that a backward makes each gradient in two parts, and reduces each part.
+TEST(Sharding, EqualsPlainWithRecomputedModuleUsedTwice) {
+  expect_equal({.recompute = true, .twice = true}, kRounding);
+}
+TEST(Sharding, EqualsPlainWithFrozenParameters) { expect_equal({.freezes = true}); }
+TEST(Sharding, EqualsPlainWithOverflowOnOneRank) { expect_equal({.scaler = true}); }
+TEST(Sharding, EqualsPlainWithTwoOptimizers) { expect_equal({.two = true}); }
+TEST(Sharding, EqualsPlainWithEvaluations) { expect_equal({.evaluates = true}); }
+// The mean over uneven samples is rounded in another order.
+TEST(Sharding, EqualsPlainWithUnevenSamples) { expect_equal({.uneven = true}, kRounding); }
+TEST(Sharding, EqualsPlainWithRankWithoutSamples_from_2_ranks) { expect_equal({.absent = true}); }
+TEST(Sharding, EqualsPlainWithSchedule) { expect_equal({.schedule = true}); }
+TEST(Sharding, EqualsPlainWithEqualWeights) { expect_equal({.weighs = false}); }
+TEST(Sharding, EqualsPlainWithSgd) { expect_equal({.optimizer = Case::Optimizer::kSgd}); }
+TEST(Sharding, EqualsPlainWithClippedValues) { expect_equal({.clip_value = 1e-3}); }
+// The squares of a norm are added piece by piece.
+TEST(Sharding, EqualsPlainWithClippedNorm) { expect_equal({.clip_norm = 0.1}, kRounding); }
+TEST(Sharding, EqualsPlainWithLamb) { expect_equal({.optimizer = Case::Optimizer::kLamb}, kRounding); }
+TEST(Sharding, EqualsPlainWithLars) { expect_equal({.optimizer = Case::Optimizer::kLars}, kRounding); }
 
 }  // namespace
+}  // namespace mn::sharded
