@@ -22,7 +22,8 @@ std::unordered_map<const c10::StorageImpl*, std::shared_ptr<const ParameterUse::
   return *all;  // never destroyed: a parameter may outlive the static objects
 }
 
-void notify(const at::Tensor& tensor, ParameterUse::Access access) {
+/// Calls the tensor's watcher. Clears `kind.is_first` if the tensor is watched.
+void notify(const at::Tensor& tensor, ParameterUse::Kind& kind) {
   if (!tensor.defined() || !tensor.key_set().has(kKey) || !tensor.has_storage()) return;
   std::shared_ptr<const ParameterUse::Watcher> watcher;
   {
@@ -30,7 +31,9 @@ void notify(const at::Tensor& tensor, ParameterUse::Access access) {
     const auto found = watchers().find(tensor.storage().unsafeGetStorageImpl());
     if (found != watchers().end()) watcher = found->second;
   }
-  if (watcher) (*watcher)(access);
+  if (!watcher) return;
+  (*watcher)(kind);
+  kind.is_first = false;
 }
 
 /// (2): operators that only look at a tensor's form, or make another tensor object of the same memory.
@@ -46,17 +49,17 @@ void before_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, to
   if (reads_elements(op)) {
     const std::vector<c10::Argument>& arguments = op.schema().arguments();
     const auto values = torch::jit::last(*stack, arguments.size());
+    ParameterUse::Kind kind = {.writes = false, .is_first = true};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const c10::AliasInfo* const alias = arguments[i].alias_info();
-      const auto access =
-          alias != nullptr && alias->isWrite() ? ParameterUse::Access::kWrite : ParameterUse::Access::kRead;
+      kind.writes = alias != nullptr && alias->isWrite();
       if (values[i].isTensor()) {
-        notify(values[i].toTensor(), access);
+        notify(values[i].toTensor(), kind);
       } else if (values[i].isTensorList()) {
-        for (const at::Tensor& tensor : values[i].toTensorVector()) notify(tensor, access);
+        for (const at::Tensor& tensor : values[i].toTensorVector()) notify(tensor, kind);
       } else if (values[i].isOptionalTensorList()) {
         for (const std::optional<at::Tensor>& tensor : values[i].toOptionalTensorVector()) {
-          if (tensor) notify(*tensor, access);
+          if (tensor) notify(*tensor, kind);
         }
       }
     }

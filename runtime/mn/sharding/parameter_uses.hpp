@@ -19,8 +19,11 @@ namespace mn {
 /// While an object lives, operators that use the parameter are watched.
 class ParameterUse {
  public:
-  enum class Access { kRead, kWrite };
-  using Watcher = std::function<void(Access)>;
+  struct Kind {
+    bool writes;    ///< the operator changes the elements
+    bool is_first;  ///< no argument before this one is watched
+  };
+  using Watcher = std::function<void(Kind)>;
 
   /// Gives `parameter` a storage of its own, in place of its memory; set_memory() sets its address. `watcher` may
   /// throw; the operator is then not called. It is called on the thread of the operator.

@@ -24,21 +24,29 @@ std::string block_of(const std::string& name) {
   return name.substr(0, name.find('.'));
 }
 
-/// The numbers of the parameters of each unit.
-std::vector<std::vector<std::size_t>> units_of(const std::vector<at::Tensor>& parameters, std::size_t least_bytes) {
-  std::vector<std::vector<std::size_t>> units;
+/// The members of a unit: the numbers of some parameters of one block.
+struct Members {
+  std::size_t block;
+  std::vector<std::size_t> numbers;
+};
+
+/// (1): the units of all blocks, in the order of the blocks.
+std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::size_t least_bytes) {
+  std::vector<Members> units;
   std::string block;
-  std::size_t bytes = 0;
+  std::size_t number = 0, bytes = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string own = block_of(tensor_name(parameters[i], i));
-    const bool fits = !units.empty() && parameters[units.back().front()].scalar_type() == parameters[i].scalar_type();
-    if (!fits || (own != block && bytes >= least_bytes)) {
-      units.emplace_back();
+    if (own != block && bytes >= least_bytes) {
+      ++number;
       bytes = 0;
     }
     block = own;
-    units.back().push_back(i);
     bytes += parameters[i].nbytes();
+    const auto unit = std::ranges::find_if(units, [&](const Members& other) {
+      return other.block == number && parameters[other.numbers.front()].scalar_type() == parameters[i].scalar_type();
+    });
+    (unit == units.end() ? units.emplace_back(Members{number, {}}) : *unit).numbers.push_back(i);
   }
   return units;
 }
@@ -49,8 +57,9 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
                                      ShardOptions options)
     : parameters_(std::move(parameters)), comm_(std::move(comm)), places_(parameters_.size()) {
   pieces_.resize(parameters_.size());
-  for (const auto& numbers : units_of(parameters_, options.unit_bytes)) {
+  for (const auto& [block, numbers] : units_of(parameters_, options.unit_bytes)) {
     const std::size_t unit = units_.size();
+    blocks_.push_back(block);
     std::vector<at::Tensor> members;
     for (const std::size_t i : numbers) {
       places_[i] = {unit, members.size()};
@@ -58,7 +67,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
     }
     units_.push_back(std::make_unique<ShardedUnit>(
         std::move(members), *comm_, options.what != Shard::kParameters,
-        [this, unit](std::size_t number, ParameterUse::Access access) { use(unit, number, access); }));
+        [this, unit](std::size_t number, ParameterUse::Kind kind) { use(unit, number, kind); }));
     for (const std::size_t i : numbers) {
       const ShardedUnit& own = *units_.back();
       pieces_[i] = own.piece(places_[i].number);
@@ -71,7 +80,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
 
 ShardedParameters::~ShardedParameters() = default;
 
-void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Access access) {
+void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Kind kind) {
   const auto name = [&] {
     const at::Tensor& parameter = units_[unit]->parameters()[number];
     std::size_t i = 0;
@@ -79,7 +88,7 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
     return tensor_name(parameter, i);
   };
   if (holds_ > 0) return;
-  if (access == ParameterUse::Access::kWrite) {
+  if (kind.writes) {
     throw UsageError(name() +
                      " is sharded and cannot be written: each rank holds a part of it; write while a "
                      "mn::WholeParameters lives");
@@ -90,19 +99,31 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
                      " is sharded and has no values here: read it between zero_grad() and step(), while a "
                      "mn::ShardPass lives, or while a mn::WholeParameters lives");
   }
-  gather(unit);
+  if (kind.is_first) release(/*except=*/blocks_[unit]);
+  gather(blocks_[unit]);
 }
 
-void ShardedParameters::gather(std::size_t unit) {
-  for (std::size_t other = 0; other < units_.size(); ++other) {
-    if (other == unit) continue;
-    if (units_[other]->is_arriving()) units_[other]->finish_gather();  // a wrong prediction: in (2) it counts
-    units_[other]->release();
+void ShardedParameters::release(std::optional<std::size_t> except) {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (blocks_[unit] == except) continue;
+    if (units_[unit]->is_arriving()) units_[unit]->finish_gather();  // a wrong prediction: in (2) it counts
+    units_[unit]->release();
   }
-  if (!units_[unit]->is_arriving()) units_[unit]->begin_gather(*comm_);
-  units_[unit]->finish_gather();
-  if (const auto next = schedule_.next_after(unit); next && !units_[*next]->is_whole()) {
-    units_[*next]->begin_gather(*comm_);
+}
+
+void ShardedParameters::gather(std::size_t block) {
+  begin_gather(block);
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (blocks_[unit] == block && units_[unit]->is_arriving()) units_[unit]->finish_gather();
+  }
+  if (const auto next = schedule_.next_after(block)) begin_gather(*next);
+}
+
+void ShardedParameters::begin_gather(std::size_t block) {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (blocks_[unit] == block && !units_[unit]->is_whole() && !units_[unit]->is_arriving()) {
+      units_[unit]->begin_gather(*comm_);
+    }
   }
 }
 
@@ -114,14 +135,7 @@ bool ShardedParameters::begin_pass() {
 
 void ShardedParameters::end_pass() {
   in_pass_ = false;
-  if (holds_ == 0) release_all();
-}
-
-void ShardedParameters::release_all() {
-  for (const auto& unit : units_) {
-    if (unit->is_arriving()) unit->finish_gather();
-    unit->release();
-  }
+  if (holds_ == 0) release(/*except=*/std::nullopt);
 }
 
 void ShardedParameters::publish() {
@@ -145,7 +159,7 @@ void ShardedParameters::hold() {
 void ShardedParameters::let_go() {
   if (--holds_ > 0) return;
   for (const auto& unit : units_) unit->keep_writes();
-  if (!in_pass_) release_all();
+  if (!in_pass_) release(/*except=*/std::nullopt);
 }
 
 }  // namespace mn

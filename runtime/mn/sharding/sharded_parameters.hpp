@@ -1,14 +1,17 @@
 /// The parameters of a model, of which each rank holds a share.
 ///
-/// (1) The parameters are divided into units in the order of the model: parameters whose names share the part up to the
-///     first number ("blocks.3"), and small neighbors.
-/// (2) At most two units whose parameters are not kept are whole at a time, except between hold() and let_go(): the unit
-///     that an operator uses, and the unit that is predicted to come next (gather_schedule.hpp).
+/// (1) The parameters are divided into blocks in the order of the model: parameters whose names share the part up to the
+///     first number ("blocks.3"), and small neighbors. A block has a unit for each dtype of its parameters; the units of
+///     a block are gathered and freed together.
+/// (2) At most two blocks whose parameters are not kept are whole at a time, except between hold() and let_go(): the
+///     block that an operator uses, and the block that is predicted to come next (gather_schedule.hpp). If an operator
+///     uses several blocks, all of them are whole.
 /// (3) Units are gathered only between begin_pass() and end_pass(), when all ranks run the same part of the program. At
 ///     other times the use of a parameter without memory throws a UsageError that names the parameter.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -53,13 +56,15 @@ class ShardedParameters {
   void let_go();
 
  private:
-  void use(std::size_t unit, std::size_t number, ParameterUse::Access access);
-  void gather(std::size_t unit);
-  void release_all();
+  void use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
+  void gather(std::size_t block);
+  void begin_gather(std::size_t block);
+  void release(std::optional<std::size_t> except);  // a block
 
   std::vector<at::Tensor> parameters_, pieces_;
   std::shared_ptr<Communicator> comm_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
+  std::vector<std::size_t> blocks_;                 // [units] the block of the unit (1)
   std::vector<Place> places_;                       // [parameters]
   std::vector<std::unique_ptr<KnownPiece>> known_;  // [parameters]
   GatherSchedule schedule_;

@@ -30,7 +30,7 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
     place.copy_(parameter.flatten());
     if (keeps) parameter.set_data(place.view(parameter.sizes()));
     if (!keeps) {
-      uses_.push_back(std::make_unique<ParameterUse>(parameter, [use, i](auto access) { use(i, access); }));
+      uses_.push_back(std::make_unique<ParameterUse>(parameter, [use, i](auto kind) { use(i, kind); }));
     }
   }
   if (!keeps) {

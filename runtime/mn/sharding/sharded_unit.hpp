@@ -1,4 +1,4 @@
-/// Parameters that are gathered and freed together: a block of a network.
+/// Parameters of one dtype that are gathered and freed together: those of a block of a network.
 ///
 /// The parameters lie in a flat buffer (unit_layout.hpp), of which each rank owns a share. The torch optimizer updates
 /// the rank's pieces of the parameters, which are views of the share.
@@ -26,7 +26,7 @@ namespace mn {
 
 class ShardedUnit {
  public:
-  using Use = std::function<void(std::size_t parameter, ParameterUse::Access access)>;
+  using Use = std::function<void(std::size_t parameter, ParameterUse::Kind kind)>;
 
   /// Cuts the parameters, which have one dtype and equal values on all ranks. They become contiguous. With `keeps` the
   /// parameters stay whole; without, they have no memory after this call.
