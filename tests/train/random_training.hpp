@@ -43,8 +43,9 @@ class Plan {
   std::int64_t stop = by_trainer ? below(8) : 0;  // after so many iterations, if not 0
   int first_ranks = static_cast<int>(1 + below(3));
   bool scaler = chance() && !two_optimizers && when < When::kDoubleBuffering && compression <= Compression::kBf16;
-  Shard shard =
-      when < When::kDoubleBuffering && compression == Compression::kNone ? static_cast<Shard>(below(4)) : Shard::kNone;
+  Shard shard = when < When::kDoubleBuffering && compression == Compression::kNone
+                    ? static_cast<Shard>(below(average ? 3 : 4))
+                    : Shard::kNone;
   bool keep_gradients = chance();
 
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }

@@ -20,7 +20,7 @@ struct Case {
   enum class Optimizer { kAdam, kSgd, kLamb, kLars };
   bool recompute = false, unused = false, twice = false, freezes = false, scaler = false, two = false,
        evaluates = false;
-  bool uneven = false, absent = false, schedule = false, keep_gradients = true, weighs = true;
+  bool uneven = false, absent = false, differs = false, schedule = false, keep_gradients = true, weighs = true;
   int accumulate = 1;
   double clip_norm = 0, clip_value = 0;
   Optimizer optimizer = Optimizer::kAdam;
@@ -41,7 +41,7 @@ TORCH_MODULE(Block);
 
 /// A language model in small: a tied embedding and some blocks.
 struct Model : torch::nn::Module {
-  explicit Model(const Case& how) : how_(how) {
+  Model(const Case& how, int rank) : how_(how), rank_(static_cast<std::size_t>(rank)) {
     table = register_module("table", torch::nn::Embedding(31, 24));
     blocks = register_module("blocks", torch::nn::ModuleList());
     for (int i = 0; i < 3; ++i) blocks->push_back(Block(how.unused && i == 1));
@@ -49,6 +49,7 @@ struct Model : torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = table(tokens);
     for (std::size_t i = 0; i < blocks->size(); ++i) {
+      if (how_.differs && i == rank_ % 3) continue;
       const auto block = [module = blocks->ptr<BlockImpl>(i)](const at::Tensor& in) { return module->forward(in); };
       for (int use = 0; use < (how_.twice && i == 1 ? 2 : 1); ++use) {
         x = how_.recompute ? recompute_activations(block, x) : block(x);
@@ -61,6 +62,7 @@ struct Model : torch::nn::Module {
 
  private:
   Case how_;
+  std::size_t rank_;
 };
 
 /// One training of a case.
@@ -68,7 +70,7 @@ class Training {
  public:
   Training(Shard what, const Case& how, std::shared_ptr<Communicator> comm) : how_(how), comm_(std::move(comm)) {
     torch::manual_seed(3);
-    model_ = std::make_shared<Model>(how);
+    model_ = std::make_shared<Model>(how, comm_->rank());
     name_tensors(*model_);
     if (how.freezes) model_->table->weight.requires_grad_(false);
     options_.shard = {.what = what, .keep_gradients = how.keep_gradients, .unit_bytes = 0};

@@ -42,8 +42,11 @@ TEST(Sharding, EqualsPlainWithOverflowOnOneRank) { expect_equal({.scaler = true}
 TEST(Sharding, EqualsPlainWithTwoOptimizers) { expect_equal({.two = true}); }
 TEST(Sharding, EqualsPlainWithEvaluations) { expect_equal({.evaluates = true}); }
 // The mean over uneven samples is rounded in another order.
-TEST(Sharding, EqualsPlainWithUnevenSamples) { expect_equal({.uneven = true}, kRounding); }
+TEST(Sharding, EqualsPlainWithUnevenSamples) {
+  expect_equal({.uneven = true, .optimizer = Case::Optimizer::kSgd}, kRounding);
+}
 TEST(Sharding, EqualsPlainWithRankWithoutSamples_from_2_ranks) { expect_equal({.absent = true}); }
+TEST(Sharding, EqualsPlainWithRanksThatUseDifferentBlocks_from_2_ranks) { expect_equal({.differs = true}, kRounding); }
 TEST(Sharding, EqualsPlainWithSchedule) { expect_equal({.schedule = true}); }
 TEST(Sharding, EqualsPlainWithEqualWeights) { expect_equal({.weighs = false}); }
 TEST(Sharding, EqualsPlainWithSgd) { expect_equal({.optimizer = Case::Optimizer::kSgd}); }

@@ -34,6 +34,8 @@ class GradientReduction {
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Sets every gradient to None.
   virtual void clear() { gradients_->clear(); }
+  /// Local. Multiplies the calling rank's gradients, before the step.
+  virtual void scale(double factor) { gradients_->scale(factor); }
   /// Local. Promises that one backward and then reduce() follow, and that the program does not change gradients in
   /// between. `weight` is a function that returns the weight with which reduce() will be called.
   virtual void announce(StepPromise::Weight /*weight*/) {}

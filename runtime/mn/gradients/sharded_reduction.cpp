@@ -42,6 +42,12 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
   gradients_.emplace(shards_->parameters(), SparseGradients::Flags(), *comm_, GradientWatch::Depth::kOff,
                      std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
   train_only(std::vector<bool>(has_.size(), true));
+  shards_->reduce_by([this] { launch(unit_of_launch(launched_)); });
+  const auto convert = [this](const LossUnit& unit, double factor) {
+    if (gradients_->watch().follow(unit)) multiply(factor);
+  };
+  const auto is_narrow = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kHalf; };
+  unit_follower_.emplace(std::ranges::any_of(shards_->parameters(), is_narrow), convert);
   hooks_.emplace(shards_->parameters(), [this](std::size_t i) { arrived(i); });  // run after the buffer's hooks
 }
 
@@ -124,6 +130,29 @@ void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t num
   unit.filled[number] = true;
 }
 
+void ShardedReduction::scale(double factor) {
+  if (launched_ > 0) {
+    throw UsageError(
+        "scale_gradients() comes too late, because backward has reduced sharded gradients: multiply the loss instead, "
+        "before scale_loss()");
+  }
+  multiply(factor);
+}
+
+void ShardedReduction::multiply(double factor) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : shards_->parameters()) {  // gradients that wait for train_only()
+    if (parameter.grad().defined()) parameter.mutable_grad().mul_(exact_factor(factor));
+  }
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const UnitLayout& layout = shards_->units()[u]->layout();
+    for (std::size_t i = 0; i < units_[u].filled.size(); ++i) {
+      if (units_[u].filled[i])
+        units_[u].gradients.narrow(0, layout.offset(i), layout.count(i)).mul_(exact_factor(factor));
+    }
+  }
+}
+
 /// (4): true if the factor of this rank's gradients is known.
 bool ShardedReduction::may_launch() {
   if (factor_) return true;
@@ -137,7 +166,7 @@ void ShardedReduction::launch_complete() {
   for (;;) {
     const Unit& next = unit_of_launch(launched_);
     if (next.arrivals < next.expected || !may_launch()) return;
-    launch(unit_of_launch(launched_));
+    shards_->reduce_in_turn();
     if (keeps_ && launched_ == order_.size()) return;
   }
 }
@@ -149,8 +178,9 @@ void ShardedReduction::launch(Unit& unit) {
   if (launched_ > 0) wait(unit_of_launch(launched_ - 1));  // at most one reduction is under way
   const UnitLayout& layout = shards_->units()[index]->layout();
   const at::TensorOptions options = shards_->units()[index]->share().options();
-  unit.sent = unit.gradients.defined() ? std::exchange(unit.gradients, {}) : at::empty({layout.size()}, options);
-  zero_rest(unit.sent, std::exchange(unit.filled, {}), layout);
+  const bool adds = unit.gradients.defined() && may_launch();
+  unit.sent = adds ? std::exchange(unit.gradients, {}) : at::empty({layout.size()}, options);
+  zero_rest(unit.sent, adds ? std::exchange(unit.filled, {}) : std::vector<bool>(), layout);
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
   unit.arriving = at::empty({layout.share()}, options);
   unit.arrivals = 0;

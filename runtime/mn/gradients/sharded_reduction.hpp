@@ -41,6 +41,7 @@ class ShardedReduction : public GradientReduction {
 
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
+  void scale(double factor) override;
   void announce(StepPromise::Weight weight) override { find_weight_ = std::move(weight); }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
 
@@ -55,6 +56,7 @@ class ShardedReduction : public GradientReduction {
     at::Tensor share = {};                // this rank's share of the sum over the step's rounds
   };
   void arrived(std::size_t i);
+  void multiply(double factor);
   void add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient);
   void launch_complete();
   void launch(Unit& unit);
@@ -79,6 +81,7 @@ class ShardedReduction : public GradientReduction {
   StepPromise::Weight find_weight_;
   std::optional<double> factor_;  // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;
+  std::optional<UnitFollower> unit_follower_;  // float16 gradients follow the rises of their unit
 };
 
 }  // namespace mn

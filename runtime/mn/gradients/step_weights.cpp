@@ -48,7 +48,7 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   scaled_samples_ += samples;
   const double all = samples * static_cast<double>(losses);
   const bool is_narrow = any_narrow_gradients();
-  if (agrees_at_loss_ && is_first_ && unit_ == 0) {
+  if (join_ && is_first_ && unit_ == 0) {
     unit_ = agree(all, [] {});  // a sharded parameter set does not change before the first step
   }
   if (!loss_unit_) {
@@ -81,6 +81,7 @@ double StepWeights::divisor_samples(double samples) const {
 double StepWeights::agree(double samples, const FollowChange& follow_change) {
   for (;;) {
     double most = samples;
+    if (join_) join_();
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     if (most == kSetChange) {
       follow_change();

@@ -68,8 +68,9 @@ class StepWeights {
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
   /// Local. Returns StepWeight::factor of the gradients so far; no value if it is not known before the step.
   [[nodiscard]] std::optional<double> factor_so_far(const GradientWatch& watch) const;
-  /// From now on the ranks agree on the unit at their first loss. A rank without a loss agrees in its step.
-  void agree_at_first_loss() noexcept { agrees_at_loss_ = true; }
+  /// From now on the ranks agree on the unit at their first loss. A rank without a loss agrees in its step. The ranks
+  /// call `join` before they agree.
+  void agree_at_first_loss(std::function<void()> join) { join_ = std::move(join); }
   /// Predicts the weight of a step over `samples` samples. Returns no value if the weight is not known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
 
@@ -104,7 +105,7 @@ class StepWeights {
 
   std::shared_ptr<Communicator> comm_, loss_ranks_;
   bool is_narrow_ = false;
-  bool agrees_at_loss_ = false;
+  std::function<void()> join_;              // null: the ranks agree in the step
   bool is_first_ = true;                    // no step has begun
   bool counts_samples_ = true;              // the last step had samples
   double unit_ = 0;                         // agreed; 0: not yet

@@ -1,6 +1,7 @@
 #include <mn/sharding/shard_pass.hpp>
 
 #include <algorithm>
+#include <exception>
 
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/modules.hpp>
@@ -20,15 +21,18 @@ std::vector<ShardedParameters*> owners(const torch::nn::Module& model) {
 
 }  // namespace
 
-ShardPass::ShardPass(const torch::nn::Module& model) {
+ShardPass::ShardPass(const torch::nn::Module& model) : exceptions_(std::uncaught_exceptions()) {
   for (ShardedParameters* const each : owners(model)) {
     if (each->begin_pass()) began_.push_back(each);
   }
 }
 
-ShardPass::~ShardPass() {
-  for (ShardedParameters* const each : began_) each->end_pass();
+ShardPass::~ShardPass() noexcept(false) {
+  const bool fails = std::uncaught_exceptions() > exceptions_;
+  for (ShardedParameters* const each : began_) fails ? each->leave_pass() : each->end_pass();
 }
+
+void join_shard_passes() { PassTurns::join_all(); }
 
 WholeParameters::WholeParameters(const torch::nn::Module& model) : held_(owners(model)) {
   for (ShardedParameters* const each : held_) each->hold();

@@ -21,17 +21,23 @@ namespace mn {
 class ShardedParameters;
 
 /// While an object lives, parameters are gathered where operators use them, and freed when another block is used. All
-/// ranks must run the same operators on parameters in the same order: gathering is collective.
+/// ranks must have an object at the same time, but may compute different things, or nothing: the destructor takes part
+/// in the gathers of all other ranks until their destructors run. It throws if communication fails.
 class ShardPass {
  public:
   explicit ShardPass(const torch::nn::Module& model);
-  ~ShardPass();
+  ~ShardPass() noexcept(false);
   ShardPass(const ShardPass&) = delete;
   ShardPass& operator=(const ShardPass&) = delete;
 
  private:
   std::vector<ShardedParameters*> began_;
+  int exceptions_;  // that this thread unwound already
 };
+
+/// Collective: takes part in the gathers of ranks that still compute, until all ranks make this call. Call it in front
+/// of a collective call that a rank without samples reaches early.
+void join_shard_passes();
 
 /// While an object lives, every rank has all parameters, and may read and write them. The constructor is collective.
 /// Writes must be equal on all ranks. The destructor frees the memory.

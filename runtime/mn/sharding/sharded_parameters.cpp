@@ -55,7 +55,11 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::si
 
 ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
                                      ShardOptions options)
-    : parameters_(std::move(parameters)), comm_(std::move(comm)), places_(parameters_.size()) {
+    : parameters_(std::move(parameters)),
+      comm_(std::move(comm)),
+      places_(parameters_.size()),
+      turns_(PassTurns::of(*comm_)) {
+  model_ = turns_->add([this](std::int64_t number, bool is_own) { make_call(number, is_own); });
   pieces_.resize(parameters_.size());
   for (const auto& [block, numbers] : units_of(parameters_, options.unit_bytes)) {
     const std::size_t unit = units_.size();
@@ -78,7 +82,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
   }
 }
 
-ShardedParameters::~ShardedParameters() = default;
+ShardedParameters::~ShardedParameters() { turns_->remove(model_); }
 
 void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Kind kind) {
   const auto name = [&] {
@@ -100,30 +104,51 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
                      "mn::ShardPass lives, or while a mn::WholeParameters lives");
   }
   if (kind.is_first) release(/*except=*/blocks_[unit]);
-  gather(blocks_[unit]);
+  turns_->take(model_, static_cast<std::int64_t>(blocks_[unit]) + 1);
 }
 
 void ShardedParameters::release(std::optional<std::size_t> except) {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (blocks_[unit] == except) continue;
-    if (units_[unit]->is_arriving()) units_[unit]->finish_gather();  // a wrong prediction: in (2) it counts
-    units_[unit]->release();
+    if (blocks_[unit] != except) units_[unit]->release();
   }
+}
+
+std::vector<ShardedUnit*> ShardedParameters::units_of_block(std::size_t block) {
+  std::vector<ShardedUnit*> units;
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (blocks_[unit] == block) units.push_back(units_[unit].get());
+  }
+  return units;
+}
+
+/// Makes a call that the ranks have agreed on: 0 reduces gradients, b + 1 gathers block b.
+void ShardedParameters::make_call(std::int64_t number, bool is_own) {
+  if (number == 0) return reduce_();
+  const auto block = static_cast<std::size_t>(number - 1);
+  const std::vector<ShardedUnit*> units = units_of_block(block);
+  const bool was_whole = units.front()->is_whole();
+  gather(block);
+  if (is_own || was_whole) return;
+  for (ShardedUnit* const unit : units) unit->release();  // another rank uses the block
 }
 
 void ShardedParameters::gather(std::size_t block) {
-  begin_gather(block);
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (blocks_[unit] == block && units_[unit]->is_arriving()) units_[unit]->finish_gather();
+  if (predicted_ != block) {
+    drop_prediction();
+    for (ShardedUnit* const unit : units_of_block(block)) unit->begin_gather(*comm_);
   }
-  if (const auto next = schedule_.next_after(block)) begin_gather(*next);
+  for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather();
+  predicted_ = schedule_.next_after(block);
+  if (!predicted_) return;
+  for (ShardedUnit* const unit : units_of_block(*predicted_)) unit->begin_gather(*comm_);
 }
 
-void ShardedParameters::begin_gather(std::size_t block) {
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (blocks_[unit] == block && !units_[unit]->is_whole() && !units_[unit]->is_arriving()) {
-      units_[unit]->begin_gather(*comm_);
-    }
+void ShardedParameters::drop_prediction() {
+  if (!predicted_) return;
+  for (ShardedUnit* const unit : units_of_block(*std::exchange(predicted_, std::nullopt))) {
+    const bool was_whole = unit->is_whole();
+    unit->finish_gather();
+    if (!was_whole) unit->release();
   }
 }
 
@@ -133,10 +158,23 @@ bool ShardedParameters::begin_pass() {
   return true;
 }
 
+void ShardedParameters::join() {
+  if (in_pass_) turns_->join();
+}
+
 void ShardedParameters::end_pass() {
+  if (!in_pass_) return;
+  join();
+  leave_pass();
+}
+
+void ShardedParameters::leave_pass() {
   in_pass_ = false;
+  drop_prediction();
   if (holds_ == 0) release(/*except=*/std::nullopt);
 }
+
+void ShardedParameters::reduce_in_turn() { in_pass_ ? turns_->take(model_, 0) : reduce_(); }
 
 void ShardedParameters::publish() {
   for (const auto& unit : units_) {
@@ -149,9 +187,11 @@ void ShardedParameters::publish() {
 
 void ShardedParameters::hold() {
   if (holds_++ > 0) return;
+  join();
+  drop_prediction();
   for (const auto& unit : units_) {
-    if (unit->is_whole()) continue;
-    if (!unit->is_arriving()) unit->begin_gather(*comm_);
+    if (unit->keeps()) continue;
+    unit->begin_gather(*comm_);
     unit->finish_gather();
   }
 }

@@ -6,10 +6,12 @@
 /// (2) At most two blocks whose parameters are not kept are whole at a time, except between hold() and let_go(): the
 ///     block that an operator uses, and the block that is predicted to come next (gather_schedule.hpp). If an operator
 ///     uses several blocks, all of them are whole.
-/// (3) Units are gathered only between begin_pass() and end_pass(), when all ranks run the same part of the program. At
-///     other times the use of a parameter without memory throws a UsageError that names the parameter.
+/// (3) Units are gathered only between begin_pass() and end_pass(), where ranks may differ in the parameters that they
+///     use (pass_turns.hpp): all ranks gather and predict the same blocks, whether or not they use the blocks. At other
+///     times the use of a parameter without memory throws a UsageError that names the parameter.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,6 +20,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/sharding/gather_schedule.hpp>
+#include <mn/sharding/pass_turns.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/shard_options.hpp>
 #include <mn/sharding/sharded_unit.hpp>
@@ -43,11 +46,18 @@ class ShardedParameters {
   };
   [[nodiscard]] Place place(std::size_t parameter) const { return places_[parameter]; }
 
-  /// Local, on all ranks: from now on the program makes the same calls on all ranks, and units may be gathered. False if
-  /// a pass has begun already.
+  /// Local, on all ranks: from now on units may be gathered. False if a pass has begun already.
   bool begin_pass();
-  /// Local: frees the units that are not kept.
+  /// Collective: waits for the ranks whose pass goes on, and takes part in their calls. Does nothing outside a pass.
+  void join();
+  /// Collective: join(), and frees the units that are not kept. Does nothing outside a pass.
   void end_pass();
+  /// Local: ends the pass after an error of this rank.
+  void leave_pass();
+  /// From now on reduce_in_turn() calls `reduce`.
+  void reduce_by(std::function<void()> reduce) { reduce_ = std::move(reduce); }
+  /// Collective: reduces the next unit of gradients; in a pass, as soon as all ranks do.
+  void reduce_in_turn();
   /// Collective, after the optimizer has updated the pieces: the units that keep their parameters get the new values.
   void publish();
   /// Collective: gathers all units, which stay whole and may be written until let_go().
@@ -57,8 +67,10 @@ class ShardedParameters {
 
  private:
   void use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
+  void make_call(std::int64_t number, bool is_own);
   void gather(std::size_t block);
-  void begin_gather(std::size_t block);
+  void drop_prediction();
+  [[nodiscard]] std::vector<ShardedUnit*> units_of_block(std::size_t block);
   void release(std::optional<std::size_t> except);  // a block
 
   std::vector<at::Tensor> parameters_, pieces_;
@@ -68,6 +80,10 @@ class ShardedParameters {
   std::vector<Place> places_;                       // [parameters]
   std::vector<std::unique_ptr<KnownPiece>> known_;  // [parameters]
   GatherSchedule schedule_;
+  std::optional<std::size_t> predicted_;  // the block that arrives before its use
+  std::shared_ptr<PassTurns> turns_;
+  std::size_t model_ = 0;  // its number in turns_
+  std::function<void()> reduce_;
   bool in_pass_ = false;
   int holds_ = 0;  // hold() without let_go()
 };

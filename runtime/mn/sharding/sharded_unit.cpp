@@ -45,14 +45,16 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
 }
 
 void ShardedUnit::begin_gather(Communicator& comm) {
-  if (!keeps()) buffer_ = at::empty({layout_.size()}, share_.options());
-  gather_ = comm.iallgather(buffer_view(share_), buffer_view(buffer_));
+  arriving_ = keeps() ? buffer_ : at::empty({layout_.size()}, share_.options());
+  gather_ = comm.iallgather(buffer_view(share_), buffer_view(arriving_));
 }
 
 void ShardedUnit::finish_gather() {
   gather_->wait();
   gather_.reset();
-  is_whole_ = true;
+  const at::Tensor arrived = std::exchange(arriving_, {});
+  if (std::exchange(is_whole_, true)) return;
+  buffer_ = arrived;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     uses_[i]->set_memory(buffer_.narrow(0, layout_.offset(i), layout_.count(i)));
   }

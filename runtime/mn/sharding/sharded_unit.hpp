@@ -44,7 +44,8 @@ class ShardedUnit {
   [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
   /// True if begin_gather() was called, and finish_gather() was not.
   [[nodiscard]] bool is_arriving() const noexcept { return gather_.has_value(); }
-  /// Collective: begins to collect the shares of all ranks, without waiting.
+  /// Collective: begins to collect the shares of all ranks, without waiting. If the unit is whole already, the rank
+  /// only takes part for the sake of the other ranks.
   void begin_gather(Communicator& comm);
   /// Local: waits for the shares. The parameters are whole afterwards.
   void finish_gather();
@@ -58,6 +59,7 @@ class ShardedUnit {
   UnitLayout layout_;
   int rank_;
   at::Tensor buffer_, share_;
+  at::Tensor arriving_;                              // the buffer of a gather under way
   std::vector<std::unique_ptr<ParameterUse>> uses_;  // [parameters]; empty if the unit keeps them
   std::optional<Request> gather_;
   bool is_whole_ = true;

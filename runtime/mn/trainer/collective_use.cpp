@@ -3,6 +3,7 @@
 #include <span>
 
 #include <mn/core/error.hpp>
+#include <mn/sharding/shard_pass.hpp>
 
 namespace mn {
 namespace {
@@ -30,6 +31,7 @@ std::optional<int> CollectiveUse::rank_without_samples(std::int64_t samples, Com
 void CollectiveUse::agree_on_none(bool forbidden, Communicator& comm, int empty, const char* where,
                                   std::int64_t epoch) {
   int any = forbidden ? 1 : 0;
+  join_shard_passes();
   comm.allreduce(std::span(&any, 1), ReduceOp::kMax);
   if (any != 0) throw ArgumentError(absence("rank " + std::to_string(empty), where, epoch), true);
 }

@@ -44,7 +44,11 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
         "would average rounded weights");
   }
   weights_->check_loss_ranks();
-  if (options_.shard.what != Shard::kNone) weights_->agree_at_first_loss();
+  if (options_.shard.what != Shard::kNone) {
+    weights_->agree_at_first_loss([this] {
+      if (shards_) shards_->join();
+    });
+  }
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters, *actual_);
@@ -82,6 +86,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
+  if (shards_) shards_->end_pass();
   reduction_->clear();  // first, because ranks whose set does not change may make new buffers in this call
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
@@ -107,7 +112,7 @@ void MultiNodeOptimizer::announce_step(double samples) {
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 
-void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->gradients().scale(factor); }
+void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
 
 void MultiNodeOptimizer::step() { step_weighted(*weight_of({})); }
 
@@ -141,7 +146,6 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   }
   if (local_) average([&] { return local_->step(reduced.weight); });
   leave_sparse_outside();
-  if (shards_) shards_->end_pass();
 }
 
 void MultiNodeOptimizer::update() {

@@ -27,6 +27,7 @@
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/gradient_values.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/parameter_check.hpp>
@@ -126,19 +127,20 @@ void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicat
 /// Invariant 2: true if the gradients are still the mean that reduce_gradients() has made.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
-  if (shards_) return true;
   const GradientWatch& watch = reduction_->gradients().watch();
-  if (watch.added_to_reduced()) {
+  if (watch.added_to_reduced() || (shards_ && watch.backward_ran())) {
     throw UsageError(
         "a backward has added this rank's gradients to the mean that reduce_gradients() or clip_grad_norm() made: call "
         "them after the last backward of a step");
   }
+  if (shards_) return true;
   if (reduced_->has_mean ? watch.keeps_reduced() : !watch.backward_ran()) return true;
   reduced_.reset();  // the program has dropped the mean without a step
   return false;
 }
 
 void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
+  if (shards_) shards_->end_pass();
   follow_parameter_set();
   if (is_reduced()) {
     weights_->check_same(reduced_->weight, weight);
@@ -196,10 +198,10 @@ at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::optional<do
   const auto weight = weight_of(samples);
   if (!weight) throw ArgumentError("no rank has samples for the closure");
   if (!closure) throw ArgumentError("step() needs a closure");
-  if (options_.double_buffering || local_ || scaler_) {
+  if (options_.double_buffering || local_ || scaler_ || shards_) {
     throw UsageError(
         "a step with a closure computes the loss several times with parameters that change between: it excludes double "
-        "buffering, local steps and fp16");
+        "buffering, local steps, fp16 and sharding");
   }
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
