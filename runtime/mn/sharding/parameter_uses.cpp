@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/ConstantSymNodeImpl.h>
 #include <torch/library.h>
 
 namespace mn {
@@ -71,6 +72,13 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericWrapper, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&before_operator>());
 }
 
+/// The size of a storage without memory. torch::save() bypasses operators and asks for the size; libtorch then throws,
+/// because the size is a symbol. With a size of 0 bytes torch::save() would silently store nothing.
+const c10::SymInt& unreadable_size() {
+  static const c10::SymInt size(c10::SymNode(c10::make_intrusive<c10::ConstantSymNodeImpl<std::int64_t>>(0)));
+  return size;
+}
+
 /// Gives the parameter another storage, and adds or removes the key. The tensor object, its version counter and its
 /// hooks stay.
 void replace_storage(const at::Tensor& parameter, const c10::Storage& storage, bool watched) {
@@ -104,7 +112,7 @@ void ParameterUse::set_memory(const at::Tensor& memory) {
   c10::StorageImpl* const storage = storage_.unsafeGetStorageImpl();
   if (!memory.defined()) {
     storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
-    storage->set_nbytes(0);
+    storage->set_nbytes(unreadable_size());
     return;
   }
   void* const data = memory.mutable_data_ptr();

@@ -150,7 +150,7 @@ class MultiNodeOptimizer {
   /// therefore the torch optimizer makes the same decisions on all ranks. Returns the mean loss of the first call, a
   /// float64 on the CPU. If `samples` is given, it is the weight of this rank's loss and gradients; otherwise all ranks
   /// have the same weight. At least one rank needs samples. On a rank with 0 samples, the closure may return 0 without
-  /// a backward pass. Throws UsageError with double buffering, local steps or a GradScaler.
+  /// a backward pass. Throws UsageError with double buffering, local steps, a GradScaler or sharding.
   at::Tensor step(const LossClosure& closure, std::optional<double> samples = {});
 
   /// Local. While the returned token lives, backward passes accumulate gradients, but send none. If a step has several

@@ -10,6 +10,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -41,6 +42,12 @@ NamedTensors copies_of(const NamedTensors& tensors) {
   return copies;
 }
 
+/// Collective. Copies the model's parameters and buffers, also if they are sharded.
+NamedTensors whole_copies_of(const torch::nn::Module& model) {
+  const WholeParameters whole(model);
+  return copies_of(named_tensors(model));
+}
+
 void copy_back(const NamedTensors& from, const NamedTensors& to) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
@@ -59,7 +66,7 @@ double slope(std::span<const double> values, std::size_t i) {
 /// ended.
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
-      : model(copies_of(named_tensors(trainer.model()))),
+      : model(whole_copies_of(trainer.model())),
         iterator(trainer.iterator().state()),
         random(random_state(trainer.communicator().device())) {
     for (const auto& [name, optimizer] : trainer.optimizers()) {
@@ -69,7 +76,10 @@ struct RateFinder::Before {
   }
 
   void restore(Trainer& trainer) const {
-    copy_back(model, named_tensors(trainer.model()));
+    {
+      const WholeParameters whole(trainer.model());
+      copy_back(model, named_tensors(trainer.model()));
+    }
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
       MultiNodeOptimizer& optimizer = *trainer.optimizers()[i].optimizer;
       optimizer.zero_grad();
