@@ -108,6 +108,9 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
 constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
 constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
 
+/// False for a sharded parameter that is not whole now: each rank has a piece, and no rank has all values.
+bool has_memory(const at::Tensor& tensor) { return !tensor.has_storage() || tensor.storage().nbytes() > 0; }
+
 std::size_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
@@ -222,7 +225,7 @@ void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensor
   Bundle small;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
-    if (!tensor.defined() || tensor.numel() == 0) continue;
+    if (!tensor.defined() || tensor.numel() == 0 || !has_memory(tensor)) continue;
     if (bytes_of(tensor) > kAloneBytes) {
       bcast_alone(comm, tensor, tensor_name(tensor, i), root);
       continue;

@@ -55,8 +55,9 @@ struct DeviceTraits<c10::Device> {
 
 /// Collective: does the work of Communicator::broadcast_data() for a module's parameters and buffers.
 void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int root);
-/// Collective: does the work of Communicator::broadcast_data() for a list of tensors. If the number of tensors, their
-/// shapes or their dtypes differ between ranks, every rank throws an equal ArgumentError.
+/// Collective: does the work of Communicator::broadcast_data() for a list of tensors. Skips sharded parameters that are
+/// not whole. If the number of tensors, their shapes or their dtypes differ between ranks, every rank throws an equal
+/// ArgumentError.
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root);
 /// Collective: does the work of Communicator::allreduce_grad() for a module's parameters.
 void average_gradients(Communicator& comm, const torch::nn::Module& model);
