@@ -17,6 +17,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -89,7 +90,7 @@ class Restore {
   /// Called last, because the state of an extension may depend on every other restored state.
   void extensions() {
     ExtensionList::Restored restored{
-        checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
+        checkpoint_.about(), extension_tensors(), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
     for (std::int64_t rank = 0; !has_same_ranks() && rank < checkpoint_.ranks(); ++rank) {
       restored.other_ranks.push_back(read_all(own_tensor_name(static_cast<std::size_t>(rank), kExtensionPrefix)));
     }
@@ -108,6 +109,31 @@ class Restore {
     }
     checkpoint_.read(prefix, tensors);
     return tensors;
+  }
+
+  /// Reads the tensors of extensions. Of a tensor EXTENSION/PARAMETER with the shape of a sharded parameter, each rank
+  /// reads its piece.
+  NamedTensors extension_tensors() {
+    std::map<std::string, ParameterPiece> sharded;
+    for (const auto& [name, parameter] : named_parameters(parts_.model)) {
+      if (const auto piece = find_piece(parameter)) sharded.emplace(name, *piece);
+    }
+    NamedTensors wholes, all;
+    std::vector<TensorPiece> pieces;
+    for (const auto& [name, form] : checkpoint_.shared(kExtensionPrefix)) {
+      const auto found = sharded.find(name.substr(name.find('/') + 1));
+      const bool in_pieces = found != sharded.end() && found->second.whole.sizes() == at::IntArrayRef(form.shape);
+      const at::Tensor tensor =
+          in_pieces ? at::empty(found->second.elements.sizes(), form.dtype) : at::empty(form.shape, form.dtype);
+      all.emplace_back(name, tensor);
+      if (!in_pieces) wholes.emplace_back(name, tensor);
+      if (in_pieces) {
+        pieces.push_back({name, form.shape, static_cast<std::uint64_t>(found->second.begin), tensor});
+      }
+    }
+    checkpoint_.read(kExtensionPrefix, wholes);
+    checkpoint_.read(kExtensionPrefix, pieces);
+    return all;
   }
 
   /// Freezes the same parameters as in the checkpoint, but only if both programs began with the same frozen parameters.

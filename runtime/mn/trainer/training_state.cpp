@@ -48,7 +48,8 @@ void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const Named
               ", whose save() stores nothing: a resumed training goes on without it");
 }
 
-/// Adds tensors that are named PARAMETER or PARAMETER/…. Of sharded parameters each rank adds its pieces.
+/// Adds tensors that are named PARAMETER, PARAMETER/FIELD or EXTENSION/PARAMETER. Of sharded parameters each rank adds
+/// its pieces.
 void add_of_parameters(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& tensors,
                        const NamedTensors& parameters) {
   std::map<std::string, ParameterPiece> pieces;
@@ -56,9 +57,11 @@ void add_of_parameters(Checkpoint& checkpoint, const std::string& prefix, const 
     if (const auto piece = find_piece(parameter)) pieces.emplace(name, *piece);
   }
   for (const auto& [name, tensor] : tensors) {
-    const auto found = pieces.find(name.substr(0, name.rfind('/')));
+    auto found = pieces.find(name.substr(0, name.rfind('/')));
+    if (found == pieces.end()) found = pieces.find(name.substr(name.find('/') + 1));
     const bool is_whole = found != pieces.end() && tensor.is_same(found->second.whole);
-    if (found == pieces.end() || !(is_whole || tensor.sizes() == found->second.elements.sizes())) {
+    const bool is_piece = found != pieces.end() && (is_whole || tensor.sizes() == found->second.elements.sizes());
+    if (!is_piece || found->second.whole.numel() == 0) {
       checkpoint.shared.emplace_back(prefix + name, tensor);
       continue;
     }
@@ -163,7 +166,7 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
     if (!own) add_of_parameters(checkpoint, state_prefix(name), state, parameters);
     append(checkpoint.own, own_prefix(name), optimizer->rank_state());
   }
-  append(checkpoint.shared, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true));
+  add_of_parameters(checkpoint, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true), parameters);
   append(checkpoint.root, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/false));
   append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }

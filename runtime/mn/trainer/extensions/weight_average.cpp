@@ -11,6 +11,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/master_weights.hpp>
+#include <mn/sharding/pieces.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/running_statistics.hpp>
@@ -91,9 +93,13 @@ void WeightAverage::initialize(Trainer& trainer) {
   names_.clear();
   parameters_.clear();
   averages_.clear();
-  for (const auto& [name, tensor] : find_tensors(trainer.model())) {
+  shards_.clear();
+  for (const auto& [name, whole] : find_tensors(trainer.model())) {
+    const auto piece = find_piece(whole);
+    const at::Tensor tensor = piece ? piece->elements : whole;
     names_.push_back(name);
     parameters_.push_back(tensor);
+    if (piece && std::ranges::find(shards_, piece->owner) == shards_.end()) shards_.push_back(piece->owner);
     const auto found = loaded_.find(name);
     // If the checkpoint has no average with the shape of this tensor, the average begins with the tensor's present
     // value.
@@ -171,6 +177,7 @@ void WeightAverage::swap() {
       unrounded_[i] = std::exchange(averages_[i], weights);
     }
   }
+  for (ShardedParameters* const shards : shards_) shards->publish();
 }
 
 std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual, WeightAverage& average) {

@@ -14,6 +14,10 @@
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
 
+namespace mn {
+class ShardedParameters;
+}
+
 namespace mn::extensions {
 
 /// After each iteration, average ← d · average + (1 − d) · weights. After t updates, d = min(decay, (1 + t) / (10 +
@@ -23,6 +27,8 @@ namespace mn::extensions {
 ///
 /// Averaged weights are equal on every rank. Local SGD is therefore excluded, because its ranks have different weights.
 /// Averaged statistics become equal on every rank when they are evaluated, and when AllreducePersistent runs.
+///
+/// Of sharded parameters each rank averages its pieces.
 ///
 /// Cost: one pass over the parameters in each iteration, and memory for one copy of them. The average of 16-bit
 /// parameters is in float32, because in 16 bits an average with decay 0.999 would never change. If an optimizer keeps
@@ -55,8 +61,8 @@ class WeightAverage final : public Extension {
   /// averages.
   void average_kept_statistics(Trainer& trainer) override;
 
-  /// Local. Exchanges the model's weights and statistics with their averages. A second call exchanges them back. Call
-  /// it only after training has begun.
+  /// Exchanges the model's weights and statistics with their averages. A second call exchanges them back. Collective if
+  /// parameters are sharded, otherwise local. Call it only after training has begun.
   void swap();
   /// Collective: averages the running statistics over the ranks by average_buffers(). Call it only while the averages
   /// are in the model.
@@ -69,10 +75,11 @@ class WeightAverage final : public Extension {
   std::shared_ptr<torch::nn::Module> module_;  // null: the trainer's model
   const Trainer* trainer_ = nullptr;
   std::vector<std::string> names_;
-  std::size_t statistics_ = 0;          // index of the first statistic in the three lists
-  std::vector<at::Tensor> parameters_;  // the floating-point parameters, then the statistics
-  std::vector<at::Tensor> averages_;    // after swap(): the weights
-  std::vector<at::Tensor> unrounded_;   // after swap(): the averages of 16-bit parameters
+  std::size_t statistics_ = 0;              // index of the first statistic in the three lists
+  std::vector<at::Tensor> parameters_;      // the floating-point parameters or this rank's pieces, then the statistics
+  std::vector<at::Tensor> averages_;        // after swap(): the weights
+  std::vector<at::Tensor> unrounded_;       // after swap(): the averages of 16-bit parameters
+  std::vector<ShardedParameters*> shards_;  // owners of the pieces
   std::map<std::string, at::Tensor> loaded_;
   std::int64_t updates_ = 0;
 };
