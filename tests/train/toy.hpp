@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -114,7 +115,8 @@ struct ToyOptions {
   std::int64_t batchsize = 4;
   bool noise = false;
   bool sgd = false;
-  bool fused = false;  // FusedAdam
+  bool fused = false;                                                                          // FusedAdam
+  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> make = {};  // empty: one of these
   TrainerOptions trainer = {};
   OptimizerOptions optimizer = {};
 };
@@ -131,7 +133,9 @@ struct ToyJob {
     torch::manual_seed(100 + comm->rank());
     iterator = std::make_shared<ToyIterator>(options.size, options.batchsize, *comm);
     std::unique_ptr<torch::optim::Optimizer> actual;
-    if (options.sgd) {
+    if (options.make) {
+      actual = options.make(model->parameters());
+    } else if (options.sgd) {
       actual = std::make_unique<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     } else if (options.fused) {
       actual = std::make_unique<FusedAdam>(model->parameters(), torch::optim::AdamOptions(0.01));
