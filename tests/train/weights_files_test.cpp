@@ -126,6 +126,25 @@ TEST_F(WeightsFilesTest, FoldersAreRead) {
   }
 }
 
+TEST_F(WeightsFilesTest, LargeModelsAreSavedInSeveralFiles) {
+  const auto path = folder_.path() / "model.safetensors";
+  const auto exists = [&](const std::string& name) { return std::filesystem::exists(folder_.path() / name); };
+  save_model(path, *net_, *world());
+  save_model(path, *net_, *world(), {{"width", "5"}}, 100);
+  EXPECT_FALSE(exists("model.safetensors"));
+  const auto index = nlohmann::json::parse(read_file(folder_.path() / "model.safetensors.index.json"));
+  EXPECT_EQ(index, nlohmann::json::parse(R"({"metadata": {"format": "pt", "total_size": 212, "width": "5"},
+    "weight_map": {"first.bias": "model-00001-of-00003.safetensors", "first.weight": "model-00002-of-00003.safetensors",
+    "second.bias": "model-00003-of-00003.safetensors", "second.weight": "model-00003-of-00003.safetensors"}})"));
+  EXPECT_EQ(load_safetensors(folder_.path() / "model-00003-of-00003.safetensors").size(), 2U);
+  expect_loads("");
+  expect_loads("model.safetensors");
+  EXPECT_THAT(load_metadata(path, *world()), testing::Contains(testing::Pair("width", "5")));
+  save_model(path, *net_, *world());
+  EXPECT_FALSE(exists("model.safetensors.index.json"));
+  expect_loads("");
+}
+
 TEST_F(WeightsFilesTest, AFolderWithoutWeightsIsNamed) {
   const std::string expected = "there are no weights in the folder " + folder_.path().string();
   EXPECT_THAT(error_of(""), HasSubstr(expected));

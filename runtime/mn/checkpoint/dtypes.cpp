@@ -56,6 +56,15 @@ at::ScalarType torch_dtype(const std::string& name) {
   throw DataError("safetensors of dtype " + name + " can't be loaded");
 }
 
+at::Tensor form_of_stored(const std::string& dtype, std::vector<std::int64_t> shape, bool is_complex) {
+  at::ScalarType type = torch_dtype(dtype);
+  if (is_complex) {
+    type = c10::toComplexType(type);
+    shape.pop_back();
+  }
+  return at::empty(shape, at::device(at::kMeta).dtype(type));
+}
+
 at::Tensor to_tensor(const SafetensorsEntry& entry, const std::string& source) {
   if (!has_torch_dtype(entry.dtype)) {
     throw DataError(source + " holds tensor " + json_quoted(entry.name) + " of an unknown dtype " +

@@ -1,7 +1,7 @@
 #include <mn/checkpoint/safetensors.hpp>
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -17,7 +17,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/sharding/shard_pass.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -86,29 +86,55 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
   return absent;
 }
 
-/// Reads the tensors of a checkpoint whose names begin with `prefix`. The result has the names without `prefix`.
-NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
-  NamedTensors tensors;
-  for (const auto& [name, saved] : checkpoint.manifest().tensors) {
-    if (!name.starts_with(prefix)) continue;
-    const TensorForm form = form_of(saved);
-    at::Tensor tensor = at::empty(form.shape, form.dtype);
-    checkpoint.read(name, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
-    tensors.emplace_back(name.substr(prefix.size()), std::move(tensor));
+/// What to load: tensors of the module, and for each its number among the tensors of the file.
+using Plan = std::vector<std::pair<at::Tensor, std::size_t>>;
+
+/// Plans to load all tensors except those in `skip`. Throws DataError if names, shapes or dtypes do not match.
+Plan plan_all(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
+              const std::vector<std::string>& skip) {
+  check_skipped(named_tensors(module), skip, source);
+  const NamedTensors own = without(named_tensors(module), skip);
+  std::map<std::string, std::size_t> given;
+  TensorForms forms;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    if (is_skipped(name, skip)) continue;
+    given[name] = i;
+    forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
   }
-  return tensors;
+  const NamedTensors absent = check_tensors(own, std::move(forms), source);
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
+  Plan plan;
+  for (const auto& [name, tensor] : own) {
+    if (const auto found = given.find(name); found != given.end()) plan.emplace_back(tensor, found->second);
+  }
+  return plan;
 }
 
-/// Replaces each weight by its average if the checkpoint has an average. A parameter with several names may have its
-/// average under any of them.
-void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
-  const std::string prefix = kWeightAverage + std::string("/");
-  const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : without(named_tensors(module), skip)) {
-    const auto found = all.find(prefix + name);
-    if (found != all.end() && found->second.sizes() == tensor.sizes()) tensor.detach().copy_(found->second);
+/// Plans to load the tensors that match, and lists all tensors in `report`.
+Plan plan_matching(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
+                   LoadReport& report) {
+  Plan plan;
+  std::map<std::string, std::size_t> given;
+  for (std::size_t i = 0; i < tensors.size(); ++i) given[tensors[i].first] = i;
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    const auto found = given.extract(name);
+    if (found.empty()) {
+      report.missing.push_back(name);
+      continue;
+    }
+    const at::Tensor& from = tensors[found.mapped()].second;
+    if (from.sizes() != tensor.sizes() || from.scalar_type() != tensor.scalar_type()) {
+      report.other_form.push_back(name);
+      continue;
+    }
+    plan.emplace_back(tensor, found.mapped());
+    report.loaded.push_back(name);
   }
+  for (const auto& [name, number] : given) report.extra.push_back(name);
+  if (report.loaded.empty()) throw DataError(source + " is of another model: no tensor fits; " + to_string(report));
+  return plan;
 }
 
 /// Returns the texts of the JSON object `name` in `document`, by key. Returns none if there is no such object.
@@ -121,60 +147,73 @@ Metadata metadata_of(const json& document, const char* name) {
   return metadata;
 }
 
-/// True if `path` is a checkpoint. False if it is a file, or a folder with weights. Throws DataError for any other
-/// folder.
-bool is_saved_checkpoint(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path) || has_weights_files(path)) return false;
-  if (is_committed(path)) return true;
-  throw DataError("there are no weights in the folder " + path.string() +
-                  ": give a file, a folder with model.safetensors or its index, or a checkpoint (OUT/ckpt/step-N)" +
-                  conversion_of(path));
-}
-
 Metadata read_metadata(const std::filesystem::path& path) {
   if (is_saved_checkpoint(path)) {
     return metadata_of(SavedCheckpoint(path).manifest().about.value("extensions", json()), kModelMetadata);
   }
-  return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
+  const std::filesystem::path file = weights_file(path);
+  if (is_index(file)) return metadata_of(parse_json(read_file(file), file.string()), "metadata");
+  return metadata_of(read_safetensors_header(file), "__metadata__");
 }
 
-/// Collective: rank 0 reads the tensors of `path` and passes them to copy(tensors, source). Then all ranks get rank 0's
-/// weights.
-template <class Copy>
-void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
-                  const std::vector<std::string>& skip, const Copy& copy) {
-  const std::string source = path.string();
-  const auto take = [&](NamedTensors tensors) { copy(adapt_weights(std::move(tensors), module, source), source); };
-  const auto load = [&] {
-    if (!is_saved_checkpoint(path)) return take(read_weights(path));
-    SavedCheckpoint checkpoint(path);
-    take(read_all(checkpoint, "model/"));
-    for (const std::string& prefix : {std::string("extensions/"), own_tensor_name(0, "extensions/")}) {
-      use_averages(module, read_all(checkpoint, prefix), skip);
-    }
-  };
-  on_root<DataError>(comm, load, true);
+/// Plans to load the averages of a checkpoint, which replace the weights. A parameter with several names may have its
+/// average under any of them.
+void add_averages(Plan& plan, const WeightsReader& reader, torch::nn::Module& module,
+                  const std::vector<std::string>& skip) {
+  std::map<std::string, std::size_t> all;
+  for (std::size_t i = 0; i < reader.averages.size(); ++i) all.emplace(reader.averages[i].first, i);
+  for (const auto& [name, tensor] : without(named_tensors(module), skip)) {
+    const auto found = all.find(name);
+    if (found == all.end() || reader.averages[found->second].second.sizes() != tensor.sizes()) continue;
+    plan.emplace_back(tensor, reader.tensors.size() + found->second);
+  }
+}
+
+/// Collective: loads the tensors of a plan, which rank 0 has made, one by one. Rank 0 sends the whole tensor to ranks
+/// that have a piece of a sharded parameter. All other tensors of the module are then rank 0's, too.
+void load_planned(const Plan& plan, const WeightsReader& reader, torch::nn::Module& module, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> sharded;
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    if (is_in_pieces(tensor)) sharded.push_back(tensor);
+  }
+  RootWork root(comm);
+  json numbers = json::array();  // for each step of the plan: the tensor in `sharded`, or its size for any other tensor
+  for (const auto& [target, number] : plan) {
+    const auto is_target = [&, &own = target](const at::Tensor& each) { return each.is_same(own); };
+    numbers.push_back(std::ranges::find_if(sharded, is_target) - sharded.begin());
+  }
+  numbers = comm.bcast_obj(numbers);
+  for (std::size_t step = 0; step < numbers.size(); ++step) {
+    const auto i = numbers[step].get<std::size_t>();
+    at::Tensor whole;
+    if (i < sharded.size()) whole = at::empty(sharded[i].sizes(), sharded[i].options());
+    root.attempt([&] {
+      at::Tensor target = whole.defined() ? whole : plan[step].first.detach();
+      target.copy_(reader.read(plan[step].second));
+    });
+    if (!whole.defined()) continue;
+    comm.bcast(whole);
+    load_piece(sharded[i], whole);
+  }
+  root.agree<DataError>(true);
   comm.broadcast_data(module);
 }
 
-LoadReport copy_matching(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
-  const at::NoGradGuard no_grad;
-  LoadReport report;
-  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
-  for (const auto& [name, tensor] : named_tensors(module)) {
-    const auto found = given.extract(name);
-    if (found.empty()) {
-      report.missing.push_back(name);
-    } else if (found.mapped().sizes() != tensor.sizes() || found.mapped().scalar_type() != tensor.scalar_type()) {
-      report.other_form.push_back(name);
-    } else {
-      at::Tensor(tensor).copy_(found.mapped());
-      report.loaded.push_back(name);
-    }
-  }
-  for (const auto& [name, tensor] : given) report.extra.push_back(name);
-  if (report.loaded.empty()) throw DataError(source + " is of another model: no tensor fits; " + to_string(report));
-  return report;
+/// Collective: rank 0 opens the weights in `path`, and plan_of(tensors, source) says which of them to load. All ranks
+/// get rank 0's weights.
+template <class PlanOf>
+void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                  const std::vector<std::string>& skip, const PlanOf& plan_of) {
+  WeightsReader reader;
+  Plan plan;
+  const auto open = [&] {
+    reader = open_weights(path, kWeightAverage);
+    plan = plan_of(adapt_weights(reader.tensors, module, path.string()), path.string());
+    add_averages(plan, reader, module, skip);
+  };
+  on_root<DataError>(comm, open, true);
+  load_planned(plan, reader, module, comm);
 }
 
 void append_names(std::string& text, const char* what, const std::vector<std::string>& names) {
@@ -182,38 +221,6 @@ void append_names(std::string& text, const char* what, const std::vector<std::st
 }
 
 }  // namespace
-
-std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  NamedTensors ordered = tensors;
-  json complex = json::array();
-  for (auto& [name, tensor] : ordered) {
-    if (tensor.is_complex()) complex.push_back(name);
-    tensor = as_pairs(tensor);
-  }
-  // Invariant 1: tensors with the widest elements come first, because readers that map the file into memory need each
-  // tensor aligned. Tensors with elements of equal width are sorted by name.
-  std::ranges::sort(ordered, {}, [](const auto& named) {
-    return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
-  });
-  json header = json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  if (!complex.empty()) header["__metadata__"][kComplexKey] = complex.dump();
-  std::size_t end = 0;
-  for (const auto& [name, tensor] : ordered) {
-    const std::size_t begin = end;
-    end += tensor.nbytes();
-    header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, end}}};
-  }
-  std::string file = safetensors_header(header);
-  file.reserve(file.size() + end);
-  for (const auto& [name, tensor] : ordered) {
-    const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
-    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), dense.nbytes());
-  }
-  return file;
-}
 
 NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
   NamedTensors tensors;
@@ -241,38 +248,16 @@ NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std:
 
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip) {
-  check_skipped(named_tensors(module), skip, source);
-  const NamedTensors own = without(named_tensors(module), skip), wanted = without(tensors, skip);
-  const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
-  TensorForms forms;
-  for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
   // All tensors are compared before the first copy. Therefore the module is unchanged after an error.
-  const NamedTensors absent = check_tensors(own, std::move(forms), source);
+  const Plan plan = plan_all(module, tensors, source, skip);
   const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
-  for (const auto& [name, tensor] : own) {
-    if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
-  }
-}
-
-void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
-                Metadata metadata) {
-  metadata.emplace("format", "pt");
-  const WholeParameters whole(module);
-  on_root<DataError>(
-      comm,
-      [&] {
-        std::error_code no_folder;  // the write reports the error
-        std::filesystem::create_directories(path.parent_path(), no_folder);
-        write_file(path, to_safetensors(named_tensors(module), metadata));
-      },
-      true);
+  for (const auto& [tensor, number] : plan) at::Tensor(tensor).copy_(tensors[number].second);
 }
 
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip) {
   load_on_root(path, module, comm, skip, [&](const NamedTensors& tensors, const std::string& source) {
-    copy_into(module, tensors, source, skip);
+    return plan_all(module, tensors, source, skip);
   });
 }
 
@@ -286,7 +271,7 @@ Metadata load_metadata(const std::filesystem::path& path, Communicator& comm) {
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
   LoadReport report;
   load_on_root(path, module, comm, {}, [&](const NamedTensors& tensors, const std::string& source) {
-    report = copy_matching(module, tensors, source);
+    return plan_matching(module, tensors, source, report);
   });
   const json all = comm.bcast_obj(json::array({report.loaded, report.other_form, report.missing, report.extra}));
   const auto names = [&](std::size_t i) { return all.at(i).get<std::vector<std::string>>(); };

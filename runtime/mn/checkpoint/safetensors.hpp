@@ -6,7 +6,7 @@
 /// (1) Tensors with the widest elements are written first, and the data begins at a multiple of 8; therefore each
 ///     tensor is aligned.
 /// (2) Reading accounts for every byte: a gap between tensors, an overlap, or bytes after the last tensor are errors.
-/// Cost: a copy of all tensors in host memory.
+/// Cost: to_safetensors() and from_safetensors() copy all tensors in host memory, and other functions the largest one.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,13 @@ namespace mn {
 class Communicator;
 struct SavedTensor;
 
+/// Texts in the header of a file, which do not belong to a tensor: a map from keys to texts.
+using Metadata = std::map<std::string, std::string>;
+
 /// Not collective: returns the bytes of a file with `tensors`, which may be on any device, and with `metadata` in its
 /// header. Complex tensors are stored as pairs of real numbers, with the shape (…, 2), and the metadata "complex" lists
 /// them. Throws ArgumentError if the format lacks a tensor's dtype.
-[[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
-                                         const std::map<std::string, std::string>& metadata = {});
+[[nodiscard]] std::string to_safetensors(const NamedTensors& tensors, const Metadata& metadata = {});
 /// Not collective: returns the tensors of a file with the content `bytes`, as new tensors on the CPU, in the order of
 /// their data in the file. If the content violates the format, throws a DataError that begins with `source`.
 [[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
@@ -62,25 +64,30 @@ using TensorForms = std::map<std::string, TensorForm>;
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
-/// Texts in the header of a file, which do not belong to a tensor: a map from keys to texts.
-using Metadata = std::map<std::string, std::string>;
 /// The name of an extension. Its state in a checkpoint is of type Metadata.
 inline constexpr const char* kModelMetadata = "ModelMetadata";
 
+/// The most bytes of tensors in a file of weights: as many as Hugging Face writes.
+inline constexpr std::uint64_t kBytesPerFile = 5'000'000'000;
+
 /// Collective: rank 0 writes its weights to the file `path`, and all ranks wait. The file appears in one step, when it
-/// is complete. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
+/// is complete. If there are more than `most_bytes` bytes of weights, rank 0 writes several files and an index, as
+/// Hugging Face does: with `path` "model.safetensors" they are called model-00001-of-00005.safetensors, …, and
+/// model.safetensors.index.json. Of sharded parameters, rank 0 collects and writes one after the other, and needs memory
+/// for one. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
-                Metadata metadata = {});
+                Metadata metadata = {}, std::uint64_t most_bytes = kBytesPerFile);
 /// Collective: returns the metadata of a safetensors file or of a checkpoint, or none if it has none. Throws an equal
 /// DataError on every rank if the file cannot be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
-/// Collective: rank 0 reads the weights and broadcasts them. `path` is one of three: a safetensors file; a folder with
-/// model.safetensors, or with model.safetensors.index.json and the files that this index names; or a checkpoint, whose
-/// averaged weights, if there are any, are taken in place of the weights. `skip` names layers ("fc") and tensors
+/// Collective: rank 0 reads the weights and broadcasts them, tensor by tensor; of a sharded parameter each rank keeps its
+/// piece. `path` is one of three: a safetensors file, or one in place of which save_model() has written several; a
+/// folder with model.safetensors, or with model.safetensors.index.json and the files that this index names; or a
+/// checkpoint, whose averaged weights, if there are any, are taken in place of the weights. `skip` names layers ("fc") and tensors
 /// ("fc.bias") that keep rank 0's weights, such as the head of a network for new classes. Floating-point tensors are
 /// cast to the module's dtype. The words "module." and "_orig_mod." of PyTorch's wrappers, and a common prefix, are
 /// removed from names. Rank 0 logs these changes. Throws an equal DataError on every rank, also if the model lacks a
-/// layer or tensor that `skip` names.
+/// layer or tensor that `skip` names. If the storage fails, some weights are loaded, and others not.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 

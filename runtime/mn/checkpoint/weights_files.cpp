@@ -1,15 +1,16 @@
 #include <mn/checkpoint/weights_files.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <memory>
 #include <set>
+#include <span>
 #include <utility>
-
-#include <ATen/ops/empty.h>
+#include <vector>
 
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -23,24 +24,35 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-/// Reads a file, and appends its tensors to `tensors`.
-void read_one(const fs::path& path, NamedTensors& tensors) {
-  const std::string bytes = read_file(path);
-  const std::string source = path.string();
+/// Open files, and where the tensors lie in them.
+struct Files {
+  std::vector<File> files;
+  std::vector<std::pair<std::size_t, std::uint64_t>> places;  // [tensors] the number of the file, and an offset
+
+  void read(std::size_t tensor, std::span<std::byte> out) const {
+    const auto [file, offset] = places[tensor];
+    files[file].read_at(offset, out);
+  }
+};
+
+/// Opens a file, and appends its tensors.
+void open_one(const fs::path& path, Files& files, NamedTensors& tensors) {
+  File file(path, File::Mode::kRead);
   std::size_t unknown = 0;
   std::string example;
-  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+  for (const SafetensorsEntry& entry : read_safetensors_entries(file)) {
+    files.places.emplace_back(files.files.size(), entry.begin);
     if (has_torch_dtype(entry.dtype)) {
-      tensors.emplace_back(entry.name, to_tensor(entry, source));
+      tensors.emplace_back(entry.name, form_of_stored(entry.dtype, entry.shape, entry.is_complex));
       continue;
     }
-    at::Tensor raw = at::empty({static_cast<std::int64_t>(entry.bytes.size())}, at::kByte);
-    if (!entry.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
+    const auto bytes = static_cast<std::int64_t>(entry.end - entry.begin);
+    tensors.emplace_back(entry.name, form_of_stored("U8", {bytes}, false));
     if (unknown++ == 0) example = json_quoted(entry.name) + " of " + entry.dtype;
-    tensors.emplace_back(std::move(entry.name), std::move(raw));
   }
+  files.files.push_back(std::move(file));
   if (unknown > 0) {
-    log_info(source + ": " + std::to_string(unknown) +
+    log_info(path.string() + ": " + std::to_string(unknown) +
              " tensors of dtypes that libtorch lacks are not used: " + example + (unknown > 1 ? ", …" : ""));
   }
 }
@@ -77,25 +89,55 @@ std::map<std::string, std::set<std::string>> files_of_index(const fs::path& inde
   return files;
 }
 
-NamedTensors read_index(const fs::path& index) {
-  NamedTensors tensors;
+void open_index(const fs::path& index, Files& files, NamedTensors& tensors) {
   for (auto& [file, names] : files_of_index(index)) {
     const fs::path path = index.parent_path() / file;
     const std::size_t first = tensors.size();
-    read_one(path, tensors);
+    open_one(path, files, tensors);
     for (std::size_t i = first; i < tensors.size(); ++i) names.erase(tensors[i].first);
     if (!names.empty())
       throw DataError(path.string() + " lacks \"" + *names.begin() + "\", which " + kIndex + " names");
   }
-  return tensors;
+}
+
+WeightsReader open_files(const fs::path& path) {
+  const fs::path file = weights_file(path);
+  const auto files = std::make_shared<Files>();
+  WeightsReader reader;
+  is_index(file) ? open_index(file, *files, reader.tensors) : open_one(file, *files, reader.tensors);
+  reader.read_bytes = [files](std::size_t i, std::span<std::byte> out) { files->read(i, out); };
+  return reader;
+}
+
+WeightsReader open_checkpoint(const fs::path& path, const std::string& averages) {
+  const auto checkpoint = std::make_shared<SavedCheckpoint>(path);
+  WeightsReader reader;
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& prefix, NamedTensors& tensors) {
+    for (const auto& [name, saved] : checkpoint->manifest().tensors) {
+      if (!name.starts_with(prefix)) continue;
+      tensors.emplace_back(name.substr(prefix.size()), form_of_stored(saved.dtype, saved.shape, saved.is_complex));
+      names.push_back(name);
+    }
+  };
+  add("model/", reader.tensors);
+  const std::string prefix = "extensions/" + averages + "/";
+  add(prefix, reader.averages);
+  add(own_tensor_name(0, prefix), reader.averages);
+  reader.read_bytes = [checkpoint, names](std::size_t i, std::span<std::byte> out) { checkpoint->read(names[i], out); };
+  return reader;
 }
 
 }  // namespace
 
 bool has_weights_files(const fs::path& folder) { return fs::exists(folder / kIndex) || fs::exists(folder / kFile); }
 
+fs::path index_of(fs::path file) { return file += ".index.json"; }
+
+bool is_index(const fs::path& file) { return file.extension() == ".json"; }
+
 fs::path weights_file(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
+  if (!fs::is_directory(path)) return !fs::exists(path) && fs::exists(index_of(path)) ? index_of(path) : path;
   return path / (fs::exists(path / kIndex) ? kIndex : kFile);
 }
 
@@ -112,12 +154,16 @@ std::string conversion_of(const fs::path& folder) {
          (folder / kFile).string() + "')\"";
 }
 
-NamedTensors read_weights(const fs::path& path) {
-  const fs::path file = weights_file(path);
-  if (file.extension() == ".json") return read_index(file);
-  NamedTensors tensors;
-  read_one(file, tensors);
-  return tensors;
+WeightsReader open_weights(const fs::path& path, const std::string& averages) {
+  return is_saved_checkpoint(path) ? open_checkpoint(path, averages) : open_files(path);
+}
+
+bool is_saved_checkpoint(const fs::path& path) {
+  if (!fs::is_directory(path) || has_weights_files(path)) return false;
+  if (is_committed(path)) return true;
+  throw DataError("there are no weights in the folder " + path.string() +
+                  ": give a file, a folder with model.safetensors or its index, or a checkpoint (OUT/ckpt/step-N)" +
+                  conversion_of(path));
 }
 
 }  // namespace mn

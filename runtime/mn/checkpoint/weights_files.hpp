@@ -1,25 +1,35 @@
-/// Reads weights: one safetensors file, or a folder as Hugging Face writes it, with several files and an index.
+/// Finds and opens weights: one safetensors file, a folder as Hugging Face writes it, with several files and an index, or
+/// a checkpoint.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include <mn/tensor/modules.hpp>
+#include <mn/checkpoint/weights_reader.hpp>
 
 namespace mn {
 
-/// Not collective: reads the tensors of a safetensors file, of the files that an index (model.safetensors.index.json)
-/// names, or of a folder with an index or with model.safetensors. If libtorch lacks the dtype of a tensor (F4, C128,
-/// …), the tensor is returned as bytes, and a log line names one. If a file cannot be read, or lacks a tensor of the
-/// index, throws a DataError that names the file.
-[[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
+/// Not collective: reads the headers of a safetensors file, of the files that an index (model.safetensors.index.json)
+/// names, or of the files of a folder with an index or with model.safetensors; or the manifest of a checkpoint, whose
+/// averages the extension `averages` has saved. If libtorch lacks the dtype of a tensor (F4, C128, …), the tensor is one
+/// of bytes, and a log line names one. If a file cannot be read, or lacks a tensor of the index, throws a DataError that
+/// names the file.
+[[nodiscard]] WeightsReader open_weights(const std::filesystem::path& path, const std::string& averages);
 
-/// Returns `path` itself if it is a file. If `path` is a folder, returns the path of its index, or of model.safetensors
-/// if the folder has no index.
+/// True if `path` is a checkpoint. False if it is a file, or a folder with weights. Throws DataError for any other
+/// folder.
+[[nodiscard]] bool is_saved_checkpoint(const std::filesystem::path& path);
+
+/// The name of the index of weights that are written as `file`, but need several files.
+[[nodiscard]] std::filesystem::path index_of(std::filesystem::path file);
+/// True if `file` is the index of several files.
+[[nodiscard]] bool is_index(const std::filesystem::path& file);
+
+/// Returns the path of the file or of the index that has the weights. `path` is a folder, a file, an index, or a file
+/// in place of which an index was written.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// True if read_weights() can read the folder. False for the folder of a checkpoint, because SavedCheckpoint reads
-/// checkpoints.
+/// True if the folder has model.safetensors or an index. False for the folder of a checkpoint.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
 
 /// Returns a text for an error message: how to convert the weights of PyTorch (pytorch_model*.bin) in a folder. Returns

@@ -2,9 +2,12 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -21,6 +24,31 @@ std::optional<ParameterPiece> find_piece(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex);
   const auto found = pieces.find(tensor.unsafeGetTensorImpl());
   return found == pieces.end() ? std::nullopt : std::optional(*found->second);
+}
+
+bool is_in_pieces(const at::Tensor& tensor) {
+  const auto piece = find_piece(tensor);
+  return piece && tensor.is_same(piece->whole) && tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
+at::Tensor whole_on_root(const at::Tensor& tensor) {
+  if (!is_in_pieces(tensor)) return tensor;
+  const ParameterPiece piece = *find_piece(tensor);
+  Communicator& ranks = *piece.ranks;
+  const std::size_t own = piece.elements.numel();
+  std::vector<std::size_t> counts(ranks.size());
+  ranks.allgather(std::span(&own, 1), counts);
+  const bool is_root = ranks.rank() == 0;
+  const at::Tensor whole = is_root ? at::empty(tensor.sizes(), piece.elements.options()) : at::Tensor();
+  ranks.gatherv(buffer_view(piece.elements), buffer_view(is_root ? whole : piece.elements), counts);
+  return whole;
+}
+
+void load_piece(const at::Tensor& parameter, const at::Tensor& whole) {
+  const at::NoGradGuard no_grad;
+  const ParameterPiece piece = *find_piece(parameter);
+  at::Tensor elements = piece.elements.detach();
+  elements.copy_(whole.flatten().narrow(0, piece.begin, elements.numel()));
 }
 
 std::int64_t dimensions_of(const at::Tensor& tensor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include <ATen/core/Tensor.h>
@@ -16,13 +17,22 @@ struct ParameterPiece {
   at::Tensor whole;     ///< the parameter
   at::Tensor elements;  ///< one dimension; may be empty
   std::int64_t begin = 0;
-  bool keeps = false;             ///< the parameter is always whole, and `elements` is a view of it
-  Communicator* ranks = nullptr;  ///< the ranks among which the parameter is divided
-  ShardedParameters* owner = nullptr;
+  bool keeps = false;                  ///< the parameter is always whole, and `elements` is a view of it
+  Communicator* ranks = nullptr;       ///< the ranks among which the parameter is divided
+  ShardedParameters* owner = nullptr;  ///< null before an optimizer takes the parameter
+  std::function<void()> forget = {};   ///< if owner is null: makes the whole parameter a usual tensor again
 };
 
 /// Returns the piece whose `whole` or `elements` is `tensor`; no value if `tensor` is not sharded.
 [[nodiscard]] std::optional<ParameterPiece> find_piece(const at::Tensor& tensor);
+
+/// True if `tensor` is a sharded parameter that is not whole now: each rank has only its piece.
+[[nodiscard]] bool is_in_pieces(const at::Tensor& tensor);
+/// Collective if is_in_pieces(tensor): returns the whole parameter on the first of its ranks, and an undefined tensor on
+/// the other ranks. Returns any other tensor as it is.
+[[nodiscard]] at::Tensor whole_on_root(const at::Tensor& tensor);
+/// Local: this rank's piece of `parameter`, which is in pieces, takes the values of `whole`.
+void load_piece(const at::Tensor& parameter, const at::Tensor& whole);
 
 /// The number of dimensions of a parameter, or of the parameter of which `tensor` is a piece.
 [[nodiscard]] std::int64_t dimensions_of(const at::Tensor& tensor);

@@ -26,7 +26,9 @@ constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {
 /// Parses the header of one file. The text of every error names the file.
 class Parser {
  public:
-  Parser(std::string_view file, const std::string& source) : file_(file), source_(source) {}
+  /// `file` has at least the header of a file of `bytes` bytes.
+  Parser(std::string_view file, std::uint64_t bytes, const std::string& source)
+      : file_(file), bytes_(bytes), source_(source) {}
 
   std::vector<SafetensorsEntry> parse() {
     std::uint64_t header_bytes = 0;
@@ -34,13 +36,13 @@ class Parser {
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
     // A damaged file may hold any 64-bit number here. The check subtracts, because a sum could overflow.
-    if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
+    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_ - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
     const json header =
         parse_json(file_.substr(sizeof header_bytes, header_bytes), source_ + " is not a safetensors file: its header");
     if (!header.is_object()) fail("is not a safetensors file: its header is not a JSON object");
-    data_ = file_.substr(sizeof header_bytes + header_bytes);
+    data_ = sizeof header_bytes + header_bytes;
     return read_entries(header);
   }
 
@@ -88,18 +90,18 @@ class Parser {
                                   [&, &key = name, &value = entry] { return read_entry(key, value); }));
     }
     std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-      return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
+      return std::tuple(a.begin, a.end) < std::tuple(b.begin, b.end);
     });
     // Tensors are sorted by their bytes, and must follow each other without a gap, up to the end of the file.
-    const char* covered = data_.data();
+    std::uint64_t covered = data_;
     for (const SafetensorsEntry& entry : entries) {
-      if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
-      covered += entry.bytes.size();
+      if (entry.begin != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
+      covered = entry.end;
     }
     mark_complex(header, entries);
-    if (covered != data_.data() + data_.size()) {
-      fail("holds " + std::to_string(data_.size()) + " bytes of data where its header describes " +
-           std::to_string(covered - data_.data()));
+    if (covered != bytes_) {
+      fail("holds " + std::to_string(bytes_ - data_) + " bytes of data where its header describes " +
+           std::to_string(covered - data_));
     }
     return entries;
   }
@@ -111,18 +113,20 @@ class Parser {
     const auto dtype = entry.at("dtype").get<std::string>();
     const bool is_known = safetensors_element_bytes(dtype) > 0;  // the format may get further dtypes, such as F4
     const std::uint64_t bytes = is_known ? safetensors_bytes(name, dtype, shape, source_) : end - begin;
-    if (begin > end || end > data_.size()) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
+    if (begin > end || end > bytes_ - data_) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
     if (bytes != end - begin) {
       fail("gives tensor " + json_quoted(name) + " " + std::to_string(end - begin) + " bytes, which is not " + dtype +
            " " + json(shape).dump());
     }
-    return {name, dtype, shape, data_.substr(begin, end - begin), false};
+    const std::string_view content = file_.size() == bytes_ ? file_.substr(data_ + begin, bytes) : std::string_view();
+    return {name, dtype, shape, data_ + begin, data_ + end, content, false};
   }
 
   [[noreturn]] void fail(const std::string& how) const { throw DataError(source_ + " " + how); }
 
   std::string_view file_;
-  std::string_view data_;
+  std::uint64_t bytes_;
+  std::uint64_t data_ = 0;  // where the data begins
   const std::string& source_;
 };
 
@@ -177,7 +181,20 @@ json read_safetensors_header(const std::filesystem::path& path) {
 }
 
 std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view file, const std::string& source) {
-  return Parser(file, source).parse();
+  return Parser(file, file.size(), source).parse();
+}
+
+std::vector<SafetensorsEntry> read_safetensors_entries(const File& file) {
+  constexpr std::uint64_t kKindBytes = 1 << 20;  // show which other kind of file it is
+  const std::uint64_t bytes = file.size();
+  std::uint64_t header_bytes = 0;
+  if (bytes >= sizeof header_bytes) file.read_at(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  const bool has_header =
+      bytes >= sizeof header_bytes && header_bytes <= std::min(kMaxHeaderBytes, bytes - sizeof header_bytes);
+  std::string head(has_header ? sizeof header_bytes + header_bytes : std::min(bytes, kKindBytes), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(head)));
+  const std::string source = file.path().string();
+  return Parser(head, bytes, source).parse();
 }
 
 }  // namespace mn

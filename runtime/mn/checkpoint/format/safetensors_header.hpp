@@ -11,12 +11,16 @@
 
 namespace mn {
 
+class File;
+
 /// One tensor of a file: its name, dtype, shape and bytes.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< the name in the format: "F32", …
   std::vector<std::int64_t> shape;
-  std::string_view bytes;   ///< the tensor's bytes in the file; for a known dtype, their number fits the shape
+  std::uint64_t begin = 0;  ///< offset of the tensor's bytes in the file
+  std::uint64_t end = 0;    ///< for a known dtype, the number of bytes fits the shape
+  std::string_view bytes;   ///< the tensor's bytes; empty if only the header was read
   bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
 };
 
@@ -44,5 +48,7 @@ inline constexpr const char* kComplexKey = "complex";
 /// Returns the tensors of a file in the order of their data. If the header violates the format, or a byte after the
 /// header belongs to no tensor or to several, throws a DataError of one line that begins with `source`.
 [[nodiscard]] std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view file, const std::string& source);
+/// Like parse_safetensors_header(), but reads only the header of the file.
+[[nodiscard]] std::vector<SafetensorsEntry> read_safetensors_entries(const File& file);
 
 }  // namespace mn
