@@ -57,6 +57,9 @@
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>
 #include <mn/report/make_report.hpp>
+#include <mn/sharding/shard_options.hpp>
+#include <mn/sharding/shard_pass.hpp>
+#include <mn/sharding/sharded_construction.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/random_state.hpp>

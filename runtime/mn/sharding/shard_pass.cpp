@@ -14,7 +14,8 @@ std::vector<ShardedParameters*> owners(const torch::nn::Module& model) {
   std::vector<ShardedParameters*> all;
   for (const at::Tensor& parameter : parameters_of(model)) {
     const auto piece = find_piece(parameter);
-    if (piece && std::ranges::find(all, piece->owner) == all.end()) all.push_back(piece->owner);
+    if (piece && piece->owner != nullptr && std::ranges::find(all, piece->owner) == all.end())
+      all.push_back(piece->owner);
   }
   return all;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -28,6 +29,7 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
     at::Tensor& parameter = parameters_[i];
     const at::Tensor place = buffer_.narrow(0, layout_.offset(i), layout_.count(i));
     place.copy_(parameter.flatten());
+    if (const auto piece = find_piece(parameter); piece && piece->forget) piece->forget();
     if (keeps) parameter.set_data(place.view(parameter.sizes()));
     if (!keeps) {
       uses_.push_back(std::make_unique<ParameterUse>(parameter, [use, i](auto kind) { use(i, kind); }));
