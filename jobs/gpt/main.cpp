@@ -61,7 +61,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   given.network.vocabulary = data->vocabulary.size();
   given.network.context = data->context;
-  const auto model = std::make_shared<Gpt>(given.network);
+  const auto model = mn::app::make_model(given, comm, [&] { return std::make_shared<Gpt>(given.network); });
   std::vector<float> lengths;
   for (std::int32_t i = 0; i < data->vocabulary.size(); ++i) lengths.push_back(data->vocabulary.text(i).size());
   const auto bytes_of = torch::tensor(lengths).to(comm->device());

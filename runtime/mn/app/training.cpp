@@ -21,7 +21,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/job/job.hpp>
+#include <mn/sharding/pieces.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/autocast.hpp>
+#include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/freezing.hpp>
@@ -147,6 +150,13 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
+/// A model in pieces stays in pieces, which are on the device: to() would gather all parameters.
+void move_to_device(torch::nn::Module& model, c10::Device device) {
+  const std::vector<at::Tensor> parameters = parameters_of(model);
+  if (std::ranges::none_of(parameters, is_in_pieces)) return model.to(device);
+  for (at::Tensor& buffer : buffers_of(model)) buffer.set_data(buffer.to(device));
+}
+
 /// Collective: writes the weights to OUT/model.safetensors. Writes the averaged weights if `average` is not null.
 void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
@@ -159,13 +169,18 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
 
 /// Collective: loads the weights in the file of --evaluate, and validates them. Rank 0 prints the metrics.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
-                  Communicator& comm) {
-  load_model(options.evaluate, model, comm);
+                  const std::shared_ptr<Communicator>& comm) {
+  load_model(options.evaluate, model, *comm);
+  std::optional<ShardedParameters> shards;  // frees the parameters that are not used now
+  if (parse_shard(options.shard) == Shard::kParameters) {
+    name_tensors(model);
+    shards.emplace(differentiable(parameters_of(model)), comm, ShardOptions{.what = Shard::kParameters});
+  }
   for (const auto& [name, evaluator] : evaluators) {
     for (const auto& [metric, value] : evaluator->evaluate()) {
       OutText line;
       line << name << "/main/" << metric << ' ' << value << '\n';
-      if (comm.rank() == 0) std::fputs(line.str().c_str(), stdout);
+      if (comm->rank() == 0) std::fputs(line.str().c_str(), stdout);
     }
   }
   std::fflush(stdout);
@@ -258,10 +273,10 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
     resolve_monitor(common, training);
     check_training(common, training);
     load_initial_weights(common, *training.model, *comm);
-    training.model->to(comm->device());
+    move_to_device(*training.model, comm->device());
     if (training.instead) return training.instead();
     auto evaluators = make_evaluators(common, training, comm);
-    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, *comm);
+    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, comm);
     return run_trainer(options, common, training, std::move(evaluators), comm);
   });
 }

@@ -13,6 +13,8 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
 #include <mn/loader/iterator.hpp>
+#include <mn/sharding/shard_options.hpp>
+#include <mn/sharding/sharded_construction.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -62,6 +64,15 @@ struct Training {
     return added;
   }
 };
+
+/// Collective: returns make(), a model. With --shard parameters the model is made in pieces (construct_sharded()), so that
+/// no rank needs memory for all parameters. For models that make their parameters from random numbers.
+template <class Make>
+[[nodiscard]] auto make_model(const CommonOptions& common, const std::shared_ptr<Communicator>& comm,
+                              const Make& make) {
+  const bool in_pieces = parse_shard(common.shard) == Shard::kParameters && common.precision != kNarrowWeights;
+  return in_pieces ? construct_sharded(comm, make) : make();
+}
 
 /// A function that makes the model, the minibatches and the loss. run_training() calls this function after parsing the
 /// options. Collective. Before the call, libtorch's random numbers are seeded with --seed and the rank. After the call,
