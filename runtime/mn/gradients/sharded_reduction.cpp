@@ -48,7 +48,10 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
   };
   const auto is_narrow = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kHalf; };
   unit_follower_.emplace(std::ranges::any_of(shards_->parameters(), is_narrow), convert);
-  hooks_.emplace(shards_->parameters(), [this](std::size_t i) { arrived(i); });  // run after the buffer's hooks
+  hooks_.emplace(shards_->parameters(), [this](std::size_t i) {
+    arrived(i);  // after the buffer's hooks
+    launch_complete();
+  });
 }
 
 ShardedReduction::~ShardedReduction() = default;
@@ -64,7 +67,8 @@ void ShardedReduction::train_only(const std::vector<bool>& parameters) {
     if (units_[unit].expected > 0) order_.push_back(unit);
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (shards_->parameters()[i].grad().defined()) arrived(i);  // the backward ran before the ranks agreed
+    // A backward that ran before the ranks agreed made these gradients. The step reduces them, on all ranks.
+    if (shards_->parameters()[i].grad().defined()) arrived(i);
   }
 }
 
@@ -117,7 +121,6 @@ void ShardedReduction::arrived(std::size_t i) {
   if (keeps_ && paused()) return;  // (5)
   ++parts_[i];
   ++unit.arrivals;
-  launch_complete();
 }
 
 void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient) {
@@ -162,7 +165,7 @@ bool ShardedReduction::may_launch() {
 }
 
 void ShardedReduction::launch_complete() {
-  if (keeps_ && launched_ >= order_.size()) return;  // (3)
+  if (order_.empty() || (keeps_ && launched_ >= order_.size())) return;  // (3)
   for (;;) {
     const Unit& next = unit_of_launch(launched_);
     if (next.arrivals < next.expected || !may_launch()) return;
