@@ -49,6 +49,13 @@ struct Program {
       dtypes.push_back(draw.chance(2) ? at::kFloat : kTypes[draw.below(4)]);
       sparse.push_back(dtypes.back() == at::kFloat && !is_expert(i) && draw.chance(5));
     }
+    const bool has_half = std::ranges::find(dtypes, at::kHalf) != dtypes.end();
+    if (way >= 4 && options.compression.kind == Compression::kNone && !has_half) {
+      options.shard = {
+          .what = static_cast<Shard>(1 + number % 3), .keep_gradients = number % 2 == 0, .unit_bytes = 1 << 10};
+      adds = adds_late = false;       // a parameter cannot join
+      calls_ranks = experts = false;  // needs ranks that use the same parameters; the samples of all ranks
+    }
   }
   /// The parameters from the start; one more may be added.
   [[nodiscard]] int known() const { return adds ? kParameters - 1 : kParameters; }
@@ -87,6 +94,7 @@ inline std::ostream& operator<<(std::ostream& out, const Program& program) {
       << compression_names()[static_cast<std::size_t>(program.options.compression.kind)] << " density "
       << program.options.compression.density << " types";
   for (const at::ScalarType dtype : program.dtypes) out << " " << dtype;
+  out << " shard " << static_cast<int>(program.options.shard.what);
   flag("overlap", program.options.overlap.value_or(false)), flag("double", program.options.double_buffering);
   flag("clips", program.clips), flag("two", program.two), flag("freezes", program.freezes), flag("adds", program.adds);
   flag("weighs", program.weighs), flag("announces", program.announces), flag("calls_ranks", program.calls_ranks);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/nn/collectives.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
@@ -30,6 +31,7 @@ class Run {
     for (int i = 0; i < kParameters; ++i) {
       const at::Tensor all = torch::zeros(shape(i), p_.dtypes[static_cast<std::size_t>(i)]);
       parameters_.push_back((p_.is_expert(i) ? own_part(all) : all).clone().requires_grad_());
+      model_.register_parameter("p" + std::to_string(i), parameters_.back());
     }
     add_optimizer(0, p_.middle());
     if (p_.two) add_optimizer(p_.middle(), p_.known());
@@ -39,10 +41,11 @@ class Run {
   [[nodiscard]] std::vector<at::Tensor> train() {
     for (int k = 0; k < kSteps; ++k) step(k);
     std::vector<at::Tensor> result(kParameters);
+    const WholeParameters whole(model_);
     for (auto& [optimizer, members] : optimizers_) {
       optimizer->synchronize();
       for (std::size_t i = 0; i < members.size(); ++i) {
-        at::Tensor own = parameters_[static_cast<std::size_t>(members[i])].detach();
+        at::Tensor own = parameters_[static_cast<std::size_t>(members[i])].detach().clone();
         at::Tensor residual = torch::zeros({own.numel()});
         for (const auto& [name, tensor] : optimizer->rank_state()) {
           if (name == "residual." + std::to_string(i)) residual.copy_(tensor);
@@ -216,6 +219,7 @@ class Run {
   Comm comm_, alone_;
   int ranks_;
   std::vector<at::Tensor> parameters_;
+  torch::nn::Module model_;  // has the parameters
   std::vector<Group> optimizers_;
 };
 
