@@ -40,10 +40,12 @@ struct ShardedNet : torch::nn::Module {
 
 struct ShardedTraining {
   ShardOptions shard = {};
-  bool narrow = false;    ///< 16-bit weights with float32 masters
-  bool autocast = false;  ///< 16-bit operators
-  int backwards = 1;      ///< in each step
+  bool narrow = false;     ///< 16-bit weights with float32 masters
+  bool autocast = false;   ///< 16-bit operators
+  int backwards = 1;       ///< in each step
+  std::int64_t check = 0;  ///< OptimizerOptions::check_parameters
   int steps = 4;
+  bool announces = true;  ///< announce_step()
   /// Adds to the loss.
   std::function<at::Tensor(ShardedNet&)> extra = {};
   /// Looks at the training at its end.
@@ -59,7 +61,8 @@ inline std::vector<at::Tensor> train(const ShardedTraining& how, const std::shar
   if (how.narrow) narrow_weights(*net, at::kBFloat16);
   auto adam = std::make_unique<FusedAdamW>(net->parameters(), torch::optim::AdamWOptions(0.01));
   if (how.narrow) adam->keep_masters();
-  const auto optimizer = create_multi_node_optimizer(std::move(adam), comm, {.shard = how.shard});
+  const auto optimizer =
+      create_multi_node_optimizer(std::move(adam), comm, {.shard = how.shard, .check_parameters = how.check});
   torch::manual_seed(100 + comm->rank());
   for (int step = 0; step < how.steps; ++step) {
     optimizer->zero_grad();
@@ -74,7 +77,7 @@ inline std::vector<at::Tensor> train(const ShardedTraining& how, const std::shar
         if (how.extra) loss = loss + how.extra(*net);
       }
       const at::Tensor weighted = optimizer->scale_loss(loss, 10, how.backwards);
-      if (part == how.backwards) optimizer->announce_step(10.0 * how.backwards);
+      if (part == how.backwards && how.announces) optimizer->announce_step(10.0 * how.backwards);
       weighted.backward();
     }
     optimizer->step(10.0 * how.backwards);

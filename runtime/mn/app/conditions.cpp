@@ -71,6 +71,8 @@ std::vector<Options::Condition> effects_of(const CommonOptions& common) {
   add_each(conditions, "compress-density", keeps_most, "without --compress topk");
   const auto factors = [&common] { return common.compress == "powersgd"; };
   add_each(conditions, "compress-rank", factors, "without --compress powersgd");
+  const auto shards = [&common] { return common.shard != "none"; };
+  add_each(conditions, "shard-group", shards, "without --shard");
   const auto averages = [&common] { return common.local_steps > 1; };
   add_each(conditions, "outer-momentum", averages, "without --local-steps");
   const auto monitors = [&common] { return uses_monitor(common); };

@@ -36,6 +36,10 @@ void add_communication_options(Options& options, CommonOptions& common) {
               "what each rank holds only a share of: none, optimizer (its state), gradients (these, too) or parameters "
               "(all three)",
               {"none", "optimizer", "gradients", "parameters"});
+  options.add("shard-group", common.shard_group, "all|node|N",
+              "which ranks share with --shard: all, those of each node, or each N consecutive ranks; every group then "
+              "holds everything once");
+  options.add_check([&common] { static_cast<void>(parse_shard_group(common.shard_group)); });
   options.add("compress", common.compress, "NAME",
               "compression of gradients between ranks: none, fp16, bf16, topk or powersgd", compression_names());
   options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
@@ -134,7 +138,7 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
 OptimizerOptions optimizer_options(const CommonOptions& common) {
   return {.overlap = common.overlap == "auto" ? std::nullopt : std::optional(common.overlap == "on"),
           .double_buffering = common.double_buffering,
-          .shard = {.what = parse_shard(common.shard)},
+          .shard = {.what = parse_shard(common.shard), .group = parse_shard_group(common.shard_group)},
           .compression = {.kind = parse_compression(common.compress),
                           .density = common.compress_density,
                           .rank = common.compress_rank},

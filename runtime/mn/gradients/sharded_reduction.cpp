@@ -178,7 +178,8 @@ void ShardedReduction::launch_complete() {
 void ShardedReduction::launch(Unit& unit) {
   const at::NoGradGuard no_grad;
   const std::size_t index = order_[launched_ % order_.size()];
-  if (launched_ > 0) wait(unit_of_launch(launched_ - 1));  // at most one reduction is under way
+  wait(unit);
+  if (launched_ > 0) end_scatter(unit_of_launch(launched_ - 1));  // at most one reduce-scatter is under way
   const UnitLayout& layout = shards_->units()[index]->layout();
   const at::TensorOptions options = shards_->units()[index]->share().options();
   const bool adds = unit.gradients.defined() && may_launch();
@@ -187,16 +188,28 @@ void ShardedReduction::launch(Unit& unit) {
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
   unit.arriving = at::empty({layout.share()}, options);
   unit.arrivals = 0;
-  unit.request = comm_->ireduce_scatter(buffer_view(unit.sent), buffer_view(unit.arriving), ReduceOp::kAverage);
+  unit.scatter =
+      shards_->ranks().group->ireduce_scatter(buffer_view(unit.sent), buffer_view(unit.arriving), ReduceOp::kAverage);
   ++launched_;
 }
 
-void ShardedReduction::wait(Unit& unit) {
-  if (!unit.request) return;
-  const at::NoGradGuard no_grad;
-  unit.request->wait();
-  unit.request.reset();
+/// Waits for the reduce-scatter of a unit. Begins the reduction between replicas.
+void ShardedReduction::end_scatter(Unit& unit) {
+  if (!unit.scatter) return;
+  unit.scatter->wait();
+  unit.scatter.reset();
   unit.sent.reset();
+  if (const auto& replicas = shards_->ranks().replicas) {
+    unit.across = replicas->iallreduce(buffer_view(unit.arriving), ReduceOp::kAverage);
+  }
+}
+
+void ShardedReduction::wait(Unit& unit) {
+  end_scatter(unit);
+  if (!unit.arriving.defined()) return;
+  const at::NoGradGuard no_grad;
+  if (unit.across) unit.across->wait();
+  unit.across.reset();
   unit.share = unit.share.defined() ? unit.share.add_(unit.arriving) : unit.arriving;
   unit.arriving.reset();
 }
@@ -261,7 +274,7 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
 void ShardedReduction::give_pieces(const StepAgreement& agreement) {
   for (std::size_t i = 0; i < has_.size(); ++i) {
     const auto [unit, number] = shards_->place(i);
-    const UnitLayout::Piece piece = shards_->units()[unit]->layout().piece(number, comm_->rank());
+    const UnitLayout::Piece piece = shards_->units()[unit]->layout().piece(number, shards_->ranks().group->rank());
     shards_->pieces()[i].mutable_grad() =
         is_trained_[i] && agreement.has(i) ? units_[unit].share.narrow(0, piece.place, piece.size()) : at::Tensor();
   }

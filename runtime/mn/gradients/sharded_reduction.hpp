@@ -14,6 +14,8 @@
 ///     kGradients and kParameters each backward is reduced, so that no buffer waits.
 /// (6) A backward may make a gradient in several parts: recompute_activations() does if a block is used several times.
 ///     A unit is complete once it has as many parts as in each backward of the last step.
+/// (7) If there are several groups of ranks (ShardOptions::group), the reduce-scatter is within the group. An allreduce
+///     between replicas follows, which the ranks begin in the order of (1), too.
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
 /// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and one of 8 bytes for each parameter.
 /// Memory: the rank's shares, and the units whose gradients are under way.
@@ -52,7 +54,8 @@ class ShardedReduction : public GradientReduction {
     at::Tensor gradients = {};            // for the next reduction; undefined: none
     std::vector<bool> filled = {};        // [parameters of the unit] gradients has the parameter's gradient
     at::Tensor sent = {}, arriving = {};  // the buffers of a reduction under way
-    std::optional<Request> request = {};  // the reduction under way
+    std::optional<Request> scatter = {};  // the reduce-scatter under way
+    std::optional<Request> across = {};   // the allreduce between replicas (7) under way
     at::Tensor share = {};                // this rank's share of the sum over the step's rounds
   };
   void arrived(std::size_t i);
@@ -60,6 +63,7 @@ class ShardedReduction : public GradientReduction {
   void add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient);
   void launch_complete();
   void launch(Unit& unit);
+  void end_scatter(Unit& unit);
   void wait(Unit& unit);
   [[nodiscard]] bool may_launch();
   [[nodiscard]] Unit& unit_of_launch(std::size_t launch) { return units_[order_[launch % order_.size()]]; }

@@ -1,6 +1,8 @@
 #include <mn/sharding/shard_options.hpp>
 
+#include <charconv>
 #include <string>
+#include <system_error>
 
 #include <mn/core/error.hpp>
 
@@ -12,6 +14,16 @@ Shard parse_shard(std::string_view name) {
   if (name == "gradients") return Shard::kGradients;
   if (name == "parameters") return Shard::kParameters;
   throw UsageError("ranks can share none, optimizer, gradients or parameters, not " + std::string(name));
+}
+
+int parse_shard_group(std::string_view name) {
+  if (name == "all") return ShardOptions::kAllRanks;
+  if (name == "node") return ShardOptions::kNode;
+  int ranks = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), ranks);
+  if (error == std::errc() && end == name.data() + name.size() && ranks > 0) return ranks;
+  throw UsageError("a group of ranks that share parameters is all, node or a number of ranks, not " +
+                   std::string(name));
 }
 
 }  // namespace mn

@@ -17,7 +17,13 @@ enum class Shard : std::uint8_t {
 };
 
 struct ShardOptions {
+  static constexpr int kAllRanks = 0, kNode = -1;
+
   Shard what = Shard::kNone;
+  /// Which ranks divide the parameters among themselves: kAllRanks, the ranks of each node (kNode), or each so many
+  /// consecutive ranks. Each group then holds all parameters: parameters are gathered within the group, and between
+  /// groups ranks exchange only their shares of the gradients.
+  int group = kAllRanks;
   /// Whether gradients that several backwards add up (no_sync()) collect on each rank and are reduced once, as always
   /// with kOptimizer. If not, each backward is reduced: more is sent, and no rank holds all gradients.
   bool keep_gradients = false;
@@ -27,5 +33,7 @@ struct ShardOptions {
 
 /// The value of a name: "none", "optimizer", "gradients" or "parameters".
 [[nodiscard]] Shard parse_shard(std::string_view name);
+/// The value of ShardOptions::group for "all", "node" or a number of ranks.
+[[nodiscard]] int parse_shard_group(std::string_view name);
 
 }  // namespace mn

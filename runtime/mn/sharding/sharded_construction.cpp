@@ -69,8 +69,9 @@ void divide(at::Tensor parameter, const std::shared_ptr<Communicator>& comm) {
   const c10::Device device(comm->device());
   if (parameter.device() != device || !parameter.is_contiguous()) parameter.set_data(parameter.to(device).contiguous());
   comm->bcast(buffer_view(parameter));
-  auto unit = std::make_unique<ShardedUnit>(std::vector<at::Tensor>{parameter}, *comm, /*keeps=*/false,
-                                            [impl](std::size_t, ParameterUse::Kind kind) { use(impl, kind); });
+  auto unit =
+      std::make_unique<ShardedUnit>(std::vector<at::Tensor>{parameter}, *comm, /*keeps=*/false, /*on_host=*/false,
+                                    [impl](std::size_t, ParameterUse::Kind kind) { use(impl, kind); });
   const std::int64_t begin = unit->layout().piece(0, comm->rank()).begin;
   auto known = std::make_unique<KnownPiece>(ParameterPiece{
       .whole = parameter, .elements = unit->piece(0), .begin = begin, .ranks = comm.get(), .forget = [impl] {

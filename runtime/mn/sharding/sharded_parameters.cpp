@@ -53,12 +53,12 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::si
 
 }  // namespace
 
-ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                                     ShardOptions options)
+ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const std::shared_ptr<Communicator>& comm,
+                                     const ShardOptions& options)
     : parameters_(std::move(parameters)),
-      comm_(std::move(comm)),
+      ranks_(make_shard_ranks(comm, options)),
       places_(parameters_.size()),
-      turns_(PassTurns::of(*comm_)) {
+      turns_(PassTurns::of(*comm)) {
   model_ = turns_->add([this](std::int64_t number, bool is_own) { make_call(number, is_own); });
   pieces_.resize(parameters_.size());
   for (const auto& [block, numbers] : units_of(parameters_, options.unit_bytes)) {
@@ -70,14 +70,14 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, std::sh
       members.push_back(parameters_[i]);
     }
     units_.push_back(std::make_unique<ShardedUnit>(
-        std::move(members), *comm_, options.what != Shard::kParameters,
+        std::move(members), *ranks_.group, options.what != Shard::kParameters,
         [this, unit](std::size_t number, ParameterUse::Kind kind) { use(unit, number, kind); }));
     for (const std::size_t i : numbers) {
       const ShardedUnit& own = *units_.back();
       pieces_[i] = own.piece(places_[i].number);
       known_.push_back(std::make_unique<KnownPiece>(
-          ParameterPiece{parameters_[i], pieces_[i], own.layout().piece(places_[i].number, comm_->rank()).begin,
-                         own.keeps(), comm_.get(), this}));
+          ParameterPiece{parameters_[i], pieces_[i], own.layout().piece(places_[i].number, ranks_.group->rank()).begin,
+                         own.keeps(), !ranks_.is_first_group(), ranks_.group.get(), this}));
     }
   }
 }
@@ -135,12 +135,12 @@ void ShardedParameters::make_call(std::int64_t number, bool is_own) {
 void ShardedParameters::gather(std::size_t block) {
   if (predicted_ != block) {
     drop_prediction();
-    for (ShardedUnit* const unit : units_of_block(block)) unit->begin_gather(*comm_);
+    for (ShardedUnit* const unit : units_of_block(block)) unit->begin_gather(*ranks_.group);
   }
   for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather();
   predicted_ = schedule_.next_after(block);
   if (!predicted_) return;
-  for (ShardedUnit* const unit : units_of_block(*predicted_)) unit->begin_gather(*comm_);
+  for (ShardedUnit* const unit : units_of_block(*predicted_)) unit->begin_gather(*ranks_.group);
 }
 
 void ShardedParameters::drop_prediction() {
@@ -178,7 +178,7 @@ void ShardedParameters::reduce_in_turn() { in_pass_ ? turns_->take(model_, 0) : 
 
 void ShardedParameters::publish() {
   for (const auto& unit : units_) {
-    if (unit->keeps()) unit->begin_gather(*comm_);
+    if (unit->keeps()) unit->begin_gather(*ranks_.group);
   }
   for (const auto& unit : units_) {
     if (unit->keeps()) unit->finish_gather();
@@ -191,7 +191,7 @@ void ShardedParameters::hold() {
   drop_prediction();
   for (const auto& unit : units_) {
     if (unit->keeps()) continue;
-    unit->begin_gather(*comm_);
+    unit->begin_gather(*ranks_.group);
     unit->finish_gather();
   }
 }

@@ -23,18 +23,23 @@
 #include <mn/sharding/pass_turns.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/shard_options.hpp>
+#include <mn/sharding/shard_ranks.hpp>
 #include <mn/sharding/sharded_unit.hpp>
 
 namespace mn {
 
 class ShardedParameters {
  public:
-  /// Collective. The parameters have equal values on all ranks.
-  ShardedParameters(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm, ShardOptions options);
+  /// Collective. The parameters have equal values on all ranks. Throws UsageError on all ranks if `options` do not suit
+  /// the ranks.
+  ShardedParameters(std::vector<at::Tensor> parameters, const std::shared_ptr<Communicator>& comm,
+                    const ShardOptions& options);
   ~ShardedParameters();
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
+  /// The communicators of the rank's group and of its replicas.
+  [[nodiscard]] const ShardRanks& ranks() const noexcept { return ranks_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   /// This rank's piece of each parameter: a leaf of one dimension, which may be empty.
   [[nodiscard]] const std::vector<at::Tensor>& pieces() const noexcept { return pieces_; }
@@ -74,7 +79,7 @@ class ShardedParameters {
   void release(std::optional<std::size_t> except);  // a block
 
   std::vector<at::Tensor> parameters_, pieces_;
-  std::shared_ptr<Communicator> comm_;
+  ShardRanks ranks_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
   std::vector<std::size_t> blocks_;                 // [units] the block of the unit (1)
   std::vector<Place> places_;                       // [parameters]

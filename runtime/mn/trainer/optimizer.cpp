@@ -154,7 +154,11 @@ void MultiNodeOptimizer::update() {
   actual_->step();
   if (shards_) shards_->publish();
   end_phase(options_.trace.get(), comm_->device());
-  if (!local_ && !shards_ && !is_recording_) check_->after_update(set_->all(), *comm_);
+  if (local_ || is_recording_) return;
+  if (!shards_) check_->after_update(set_->all(), *comm_);
+  if (Communicator* const replicas = shards_ ? shards_->ranks().replicas.get() : nullptr) {
+    check_->after_update(shards_->pieces(), *comm_, replicas);
+  }
 }
 
 /// With double buffering: updates the parameters by the mean gradient of the previous step.

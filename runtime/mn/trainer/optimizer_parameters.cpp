@@ -174,7 +174,7 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   if (result.misweighed) faults_->keep_error_of(fail_assumed_weights);
   if (local_ || result.any_fault) faults_->throw_first(*comm_);
   if (shards_) return;  // each rank has the only copy of its pieces
-  if (const auto different = find_difference(returning, *comm_)) {
+  if (const auto different = find_difference(returning, *comm_, *comm_)) {
     const at::Tensor& returned = returning[different->index];
     throw UsageError(tensor_name(returned, *index_in(parameters, returned)) +
                      ", which was frozen and is trained again, on " + different->ranks +

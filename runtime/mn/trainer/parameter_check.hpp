@@ -29,9 +29,10 @@ struct DifferentParameter {
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective: returns the first parameter whose values differ between ranks. No value if all parameters are equal.
+/// Collective: returns the first parameter whose values differ between ranks. No value if all parameters are equal. The
+/// result names ranks by their numbers in `all`.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
-                                                                Communicator& comm);
+                                                                Communicator& comm, const Communicator& all);
 
 class ParameterCheck {
  public:
@@ -43,8 +44,8 @@ class ParameterCheck {
 
   /// Collective, called after each update. Compares the parameters if a comparison is due, and in debug mode always. If
   /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
-  /// differs.
-  void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm);
+  /// differs. If the parameters are pieces of sharded parameters, `replicas` are the ranks that hold the same pieces.
+  void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm, Communicator* replicas = nullptr);
 
  private:
   std::int64_t every_;

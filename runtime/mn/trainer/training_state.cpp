@@ -66,6 +66,7 @@ void add_of_parameters(Checkpoint& checkpoint, const std::string& prefix, const 
       continue;
     }
     const ParameterPiece& piece = found->second;
+    if (piece.is_replica) continue;
     checkpoint.pieces.push_back({prefix + name, piece.whole.sizes().vec(), static_cast<std::uint64_t>(piece.begin),
                                  is_whole ? piece.elements : tensor});
   }
