@@ -176,10 +176,9 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
   throw_worst(comm_, trouble_of([&] {
                 for (const auto& [name, tensor] : tensors) {
                   const auto piece = find_piece(tensor);
-                  if (piece && !piece->keeps) {
+                  if (!piece || piece->keeps) fill(prefix + name, tensor.detach(), std::nullopt);
+                  if (piece && !piece->elements.is_alias_of(tensor)) {
                     fill(prefix + name, piece->elements.detach(), static_cast<std::uint64_t>(piece->begin));
-                  } else {
-                    fill(prefix + name, tensor.detach(), std::nullopt);
                   }
                 }
               }));

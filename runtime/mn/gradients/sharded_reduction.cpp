@@ -6,6 +6,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/factor.hpp>
@@ -102,6 +104,17 @@ void ShardedReduction::begin_step() {
   launched_ = 0;
   factor_.reset();
   find_weight_ = nullptr;
+  if (comm_->device().type != DeviceType::kCpu) stream_ = current_stream(comm_->device());
+}
+
+/// On a device makes the step's stream wait for a gradient that another stream has made. Returns the step's stream.
+std::optional<c10::Stream> ShardedReduction::stream_for(const at::Tensor& gradient) {
+  if (!stream_ || *stream_ == current_stream(comm_->device())) return stream_;
+  c10::Event made(stream_->device_type());
+  made.record(current_stream(comm_->device()));
+  made.block(*stream_);
+  gradient.record_stream(*stream_);
+  return stream_;
 }
 
 /// Takes the gradient that a backward has made for parameter i.
@@ -114,6 +127,7 @@ void ShardedReduction::arrived(std::size_t i) {
     throw UsageError("the gradient of " + tensor_name(shards_->parameters()[i], i) +
                      " has a graph (create_graph), which sharded gradients cannot keep: train without --shard");
   }
+  const c10::OptionalStreamGuard guard(stream_for(gradient));
   const auto [number, place] = shards_->place(i);
   Unit& unit = units_[number];
   add(unit, shards_->units()[number]->layout(), place, gradient.is_sparse() ? gradient.to_dense() : gradient);
@@ -188,8 +202,11 @@ void ShardedReduction::launch(Unit& unit) {
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
   unit.arriving = at::empty({layout.share()}, options);
   unit.arrivals = 0;
-  unit.scatter =
-      shards_->ranks().group->ireduce_scatter(buffer_view(unit.sent), buffer_view(unit.arriving), ReduceOp::kAverage);
+  Communicator& group = *shards_->ranks().group;
+  const BufferView sent = buffer_view(unit.sent), arriving = buffer_view(unit.arriving);
+  unit.scatter.emplace(
+      group, [&](DeviceCollectives& device) { device.reduce_scatter(sent, arriving, ReduceOp::kAverage); },
+      [&] { return group.ireduce_scatter(sent, arriving, ReduceOp::kAverage); });
   ++launched_;
 }
 
@@ -200,7 +217,10 @@ void ShardedReduction::end_scatter(Unit& unit) {
   unit.scatter.reset();
   unit.sent.reset();
   if (const auto& replicas = shards_->ranks().replicas) {
-    unit.across = replicas->iallreduce(buffer_view(unit.arriving), ReduceOp::kAverage);
+    const BufferView arriving = buffer_view(unit.arriving);
+    unit.across.emplace(
+        *replicas, [&](DeviceCollectives& device) { device.allreduce(arriving, ReduceOp::kAverage); },
+        [&] { return replicas->iallreduce(arriving, ReduceOp::kAverage); });
   }
 }
 
@@ -265,9 +285,21 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
     if (unit.share.defined() && divisor != 1 && result.has_mean) unit.share.mul_(exact_factor(1 / divisor));
   }
   if (!result.has_mean) return result;  // the gradients stay for the step that follows a change of the parameter set
+  move_to_host();
   give_pieces(agreement);
   begin_step();
   return result;
+}
+
+/// Copies the shares of the mean to the host if the pieces lie there. The host waits for all copies together.
+void ShardedReduction::move_to_host() {
+  if (shards_->units().empty() || !shards_->units().front()->is_on_host()) return;
+  for (Unit& unit : units_) {
+    if (!unit.share.defined()) continue;
+    const auto options = unit.share.options().device(at::kCPU).pinned_memory(true);
+    unit.share = at::empty(unit.share.sizes(), options).copy_(unit.share, /*non_blocking=*/true);
+  }
+  current_stream(comm_->device()).synchronize();
 }
 
 /// The mean becomes the gradient of this rank's pieces. A gradient that no rank has stays None.

@@ -25,11 +25,15 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/optimizer_options.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
+#include <mn/tensor/stream_call.hpp>
 
 namespace mn {
 
@@ -49,16 +53,17 @@ class ShardedReduction : public GradientReduction {
 
  private:
   struct Unit {
-    std::size_t expected = 0;             // (6): parts of gradients in a backward
-    std::size_t arrivals = 0;             // parts of gradients since the last reduction
-    at::Tensor gradients = {};            // for the next reduction; undefined: none
-    std::vector<bool> filled = {};        // [parameters of the unit] gradients has the parameter's gradient
-    at::Tensor sent = {}, arriving = {};  // the buffers of a reduction under way
-    std::optional<Request> scatter = {};  // the reduce-scatter under way
-    std::optional<Request> across = {};   // the allreduce between replicas (7) under way
-    at::Tensor share = {};                // this rank's share of the sum over the step's rounds
+    std::size_t expected = 0;                // (6): parts of gradients in a backward
+    std::size_t arrivals = 0;                // parts of gradients since the last reduction
+    at::Tensor gradients = {};               // for the next reduction; undefined: none
+    std::vector<bool> filled = {};           // [parameters of the unit] gradients has the parameter's gradient
+    at::Tensor sent = {}, arriving = {};     // the buffers of a reduction under way
+    std::optional<StreamCall> scatter = {};  // the reduce-scatter under way
+    std::optional<StreamCall> across = {};   // the allreduce between replicas (7) under way
+    at::Tensor share = {};                   // this rank's share of the sum over the step's rounds
   };
   void arrived(std::size_t i);
+  [[nodiscard]] std::optional<c10::Stream> stream_for(const at::Tensor& gradient);
   void multiply(double factor);
   void add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient);
   void launch_complete();
@@ -72,6 +77,7 @@ class ShardedReduction : public GradientReduction {
   [[nodiscard]] StepAgreement agree(const StepWeight& weight, bool has_fault);
   void begin_step();
   void expect_parts();
+  void move_to_host();
   void give_pieces(const StepAgreement& agreement);
 
   std::shared_ptr<ShardedParameters> shards_;
@@ -83,7 +89,8 @@ class ShardedReduction : public GradientReduction {
   std::vector<std::size_t> parts_, parts_expected_;  // [parameters] (6): in this step; in a backward
   std::size_t launched_ = 0;                         // reductions begun in this step
   StepPromise::Weight find_weight_;
-  std::optional<double> factor_;  // (4): of this step's gradients, once a unit was reduced
+  std::optional<c10::Stream> stream_;  // current at the beginning of the step; all buffers are used on it
+  std::optional<double> factor_;       // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;
   std::optional<UnitFollower> unit_follower_;  // float16 gradients follow the rises of their unit
 };

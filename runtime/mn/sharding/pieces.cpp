@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -17,6 +18,14 @@ namespace {
 
 std::mutex mutex;
 std::unordered_map<const c10::TensorImpl*, std::shared_ptr<const ParameterPiece>> pieces;  // by whole and by elements
+
+/// Collective. On a device the host does not wait.
+void reduce(at::Tensor& values, ReduceOp op, Communicator& ranks) {
+  if (values.is_cpu()) return ranks.allreduce(values, op);
+  in_stream_order(
+      ranks, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), op); },
+      [&] { ranks.allreduce(values, op); });
+}
 
 }  // namespace
 
@@ -61,12 +70,12 @@ void make_whole_norms(at::Tensor& norms, const at::Tensor& piece) {
   if (!found) return;
   const at::NoGradGuard no_grad;
   norms.square_();
-  found->ranks->allreduce(norms);
+  reduce(norms, ReduceOp::kSum, *found->ranks);
   norms.sqrt_();
 }
 
 void make_whole_maximum(at::Tensor& values, const at::Tensor& piece) {
-  if (const auto found = find_piece(piece)) found->ranks->allreduce(values, ReduceOp::kMax);
+  if (const auto found = find_piece(piece)) reduce(values, ReduceOp::kMax, *found->ranks);
 }
 
 KnownPiece::KnownPiece(const ParameterPiece& piece)

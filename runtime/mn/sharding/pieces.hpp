@@ -17,7 +17,7 @@ struct ParameterPiece {
   at::Tensor whole;     ///< the parameter
   at::Tensor elements;  ///< one dimension; may be empty
   std::int64_t begin = 0;
-  bool keeps = false;                  ///< the parameter is always whole, and `elements` is a view of it
+  bool keeps = false;                  ///< the parameter is always whole; `elements` are a view of it or on the host
   bool is_replica = false;             ///< a rank of another group writes this piece to checkpoints
   Communicator* ranks = nullptr;       ///< the ranks among which the parameter is divided
   ShardedParameters* owner = nullptr;  ///< null before an optimizer takes the parameter

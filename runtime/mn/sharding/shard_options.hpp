@@ -24,6 +24,9 @@ struct ShardOptions {
   /// consecutive ranks. Each group then holds all parameters: parameters are gathered within the group, and between
   /// groups ranks exchange only their shares of the gradients.
   int group = kAllRanks;
+  /// Whether the shares of the optimizer's state and of the parameters lie in page-locked memory of the host, where the
+  /// host updates them (Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840). Has no effect if the ranks compute on CPUs.
+  bool offload = false;
   /// Whether gradients that several backwards add up (no_sync()) collect on each rank and are reduced once, as always
   /// with kOptimizer. If not, each backward is reduced: more is sent, and no rank holds all gradients.
   bool keep_gradients = false;

@@ -70,7 +70,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
       members.push_back(parameters_[i]);
     }
     units_.push_back(std::make_unique<ShardedUnit>(
-        std::move(members), *ranks_.group, options.what != Shard::kParameters,
+        std::move(members), *ranks_.group, options.what != Shard::kParameters, options.offload,
         [this, unit](std::size_t number, ParameterUse::Kind kind) { use(unit, number, kind); }));
     for (const std::size_t i : numbers) {
       const ShardedUnit& own = *units_.back();
@@ -97,7 +97,7 @@ void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
                      " is sharded and cannot be written: each rank holds a part of it; write while a "
                      "mn::WholeParameters lives");
   }
-  if (units_[unit]->is_whole()) return;
+  if (units_[unit]->is_whole()) return units_[unit]->use_on_current_stream();
   if (!in_pass_) {
     throw UsageError(name() +
                      " is sharded and has no values here: read it between zero_grad() and step(), while a "

@@ -18,10 +18,19 @@ std::vector<std::int64_t> counts_of(const std::vector<at::Tensor>& parameters) {
   return counts;
 }
 
+/// Returns a copy in page-locked memory of the host.
+at::Tensor to_host(const at::Tensor& tensor) {
+  return at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true)).copy_(tensor);
+}
+
 }  // namespace
 
-ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, const Use& use)
-    : parameters_(std::move(parameters)), layout_(counts_of(parameters_), comm.size()), rank_(comm.rank()) {
+ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, bool on_host,
+                         const Use& use)
+    : parameters_(std::move(parameters)),
+      layout_(counts_of(parameters_), comm.size()),
+      rank_(comm.rank()),
+      device_(comm.device()) {
   const at::NoGradGuard no_grad;
   buffer_ = at::zeros({layout_.size()}, parameters_.front().options().requires_grad(false));
   share_ = buffer_.narrow(0, layout_.share() * rank_, layout_.share());
@@ -39,38 +48,57 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
     share_ = share_.clone();
     release();
   }
+  updated_ = on_host && !share_.is_cpu() ? to_host(share_) : share_;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const UnitLayout::Piece piece = layout_.piece(i, rank_);
     pieces_.push_back(
-        share_.narrow(0, piece.place, piece.size()).detach().requires_grad_(parameters_[i].requires_grad()));
+        updated_.narrow(0, piece.place, piece.size()).detach().requires_grad_(parameters_[i].requires_grad()));
   }
 }
 
 void ShardedUnit::begin_gather(Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  if (is_on_host()) share_.copy_(updated_, /*non_blocking=*/true);
   arriving_ = keeps() ? buffer_ : at::empty({layout_.size()}, share_.options());
-  gather_ = comm.iallgather(buffer_view(share_), buffer_view(arriving_));
+  gather_.emplace(
+      comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(share_), buffer_view(arriving_)); },
+      [&] { return comm.iallgather(buffer_view(share_), buffer_view(arriving_)); });
 }
 
 void ShardedUnit::finish_gather() {
-  gather_->wait();
-  gather_.reset();
+  gathered_ = std::exchange(gather_, std::nullopt);
+  gathered_->wait();
   const at::Tensor arrived = std::exchange(arriving_, {});
   if (std::exchange(is_whole_, true)) return;
   buffer_ = arrived;
+  record_stream();
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     uses_[i]->set_memory(buffer_.narrow(0, layout_.offset(i), layout_.count(i)));
   }
 }
 
+void ShardedUnit::record_stream() {
+  if (buffer_.is_cpu()) return;
+  user_ = current_stream(device_);
+  buffer_.record_stream(*user_);
+}
+
+void ShardedUnit::use_on_current_stream() {
+  if (!gathered_ || buffer_.is_cpu() || user_ == current_stream(device_)) return;
+  gathered_->wait();
+  record_stream();
+}
+
 void ShardedUnit::keep_writes() {
-  if (keeps()) return;  // (1): the share is a view
   const at::NoGradGuard no_grad;
-  share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));
+  if (!keeps()) share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));  // (1): or it is a view
+  if (is_on_host()) updated_.copy_(share_);
 }
 
 void ShardedUnit::release() {
   if (keeps()) return;
   for (const auto& use : uses_) use->set_memory({});
+  gathered_.reset();
   buffer_.reset();
   is_whole_ = false;
 }

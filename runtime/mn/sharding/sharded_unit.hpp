@@ -6,7 +6,9 @@
 ///     exists only between begin_gather() and release(), and the share has memory of its own.
 /// (2) The parameters' tensor objects never change. Without a buffer they have no memory, and parameter_uses.hpp calls
 ///     the function `use` before an operator reads or writes them.
-/// (3) All ranks begin to gather the units in the same order.
+/// (3) The pieces may lie on the host (ShardOptions::offload). Then the share on the device is a copy.
+/// (4) On a device the memory is used in the order of streams, and the host does not wait.
+/// (5) All ranks begin to gather the units in the same order.
 /// Memory of a rank: the share; while the buffer exists, the parameters and less than 64 bytes for each of them.
 #pragma once
 
@@ -17,10 +19,12 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/sharding/parameter_uses.hpp>
 #include <mn/sharding/unit_layout.hpp>
+#include <mn/tensor/stream_call.hpp>
 
 namespace mn {
 
@@ -29,8 +33,8 @@ class ShardedUnit {
   using Use = std::function<void(std::size_t parameter, ParameterUse::Kind kind)>;
 
   /// Cuts the parameters, which have one dtype and equal values on all ranks. They become contiguous. With `keeps` the
-  /// parameters stay whole; without, they have no memory after this call.
-  ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, const Use& use);
+  /// parameters stay whole; without, they have no memory after this call. With `on_host` the pieces lie there (3).
+  ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, bool on_host, const Use& use);
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const UnitLayout& layout() const noexcept { return layout_; }
@@ -39,29 +43,40 @@ class ShardedUnit {
   /// This rank's share of the buffer.
   [[nodiscard]] const at::Tensor& share() const noexcept { return share_; }
   [[nodiscard]] bool keeps() const noexcept { return uses_.empty(); }
+  /// True if the pieces lie on the host, and the share on a device.
+  [[nodiscard]] bool is_on_host() const noexcept { return !updated_.is_same(share_); }
 
   /// True if the parameters have their values.
   [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
   /// True if begin_gather() was called, and finish_gather() was not.
   [[nodiscard]] bool is_arriving() const noexcept { return gather_.has_value(); }
   /// Collective: begins to collect the shares of all ranks, without waiting. If the unit is whole already, the rank
-  /// only takes part for the sake of the other ranks.
+  /// only takes part for the sake of the other ranks. The share first takes the values of pieces on the host.
   void begin_gather(Communicator& comm);
-  /// Local: waits for the shares. The parameters are whole afterwards.
+  /// Local: the current stream (on the CPU, the host) waits for the shares. The parameters are whole afterwards.
   void finish_gather();
+  /// Local, before an operator uses the whole parameters. On a device the current stream waits for the shares, and the
+  /// memory is not given to other work while this stream uses it.
+  void use_on_current_stream();
   /// Local: this rank's share takes the values that the program has written to the whole parameters.
   void keep_writes();
   /// Local: frees the buffer of a unit that does not keep its parameters.
   void release();
 
  private:
+  void record_stream();
+
   std::vector<at::Tensor> parameters_, pieces_;
   UnitLayout layout_;
   int rank_;
+  Device device_;
   at::Tensor buffer_, share_;
   at::Tensor arriving_;                              // the buffer of a gather under way
+  at::Tensor updated_;                               // has the pieces: the share, or its copy on the host (3)
   std::vector<std::unique_ptr<ParameterUse>> uses_;  // [parameters]; empty if the unit keeps them
-  std::optional<Request> gather_;
+  std::optional<StreamCall> gather_;                 // until finish_gather()
+  std::optional<StreamCall> gathered_;               // the gather of buffer_, until release()
+  std::optional<c10::Stream> user_;                  // the last stream that has waited for gathered_
   bool is_whole_ = true;
 };
 

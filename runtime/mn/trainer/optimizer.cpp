@@ -65,11 +65,12 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
-/// Lets the device decide which steps to leave out because of an overflow, so that the host need not wait. Two
-/// exceptions: with compression the host must decide, because residuals are kept only for steps that are made; and some
-/// optimizers have kernels that cannot leave out a step.
+/// Lets the device decide which steps to leave out because of an overflow, so that the host need not wait. Three
+/// exceptions: with offload the host updates the parameters; with compression the host must decide, because residuals
+/// are kept only for steps that are made; and some optimizers have kernels that cannot leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
-  if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
+  if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.shard.offload) return;
+  if (options_.compression.kind != Compression::kNone) return;
   auto* const skips = dynamic_cast<DeviceUpdate*>(actual_.get());
   if (skips == nullptr || !skips->can_skip()) return;
   skips_ = skips;
