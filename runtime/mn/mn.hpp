@@ -57,6 +57,7 @@
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>
 #include <mn/report/make_report.hpp>
+#include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/shard_options.hpp>
 #include <mn/sharding/shard_pass.hpp>
 #include <mn/sharding/sharded_construction.hpp>
@@ -73,6 +74,7 @@
 #include <mn/trainer/extensions/freezing.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/memory_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/observation_aggregator.hpp>

@@ -54,6 +54,7 @@ struct CommonOptions : UpdateOptions {
   double outer_momentum = 0;                                            ///< OptimizerOptions::outer_momentum
   std::string hang = "abort";                    ///< action for a rank without progress; report, off
   bool profile = false;                          ///< write profile.jsonl and trace.json
+  bool show_memory = false;                      ///< print the account of memory after the first update
   bool tensorboard = false;                      ///< write event files for TensorBoard
   double clip_norm = 0;                          ///< largest norm of gradients; 0: no clipping
   std::int64_t norms = 0;                        ///< updates between reports of norms; 0: no reports

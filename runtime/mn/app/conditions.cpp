@@ -21,7 +21,8 @@ constexpr std::string_view kOfUpdates =
 /// in a training.
 constexpr std::string_view kOfTraining =
     "epoch iterations lr schedule warmup warmup-iterations min-lr plateau-factor plateau-patience plateau-cooldown ema "
-    "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile tensorboard";
+    "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile show-memory "
+    "tensorboard";
 
 void add_each(std::vector<Options::Condition>& conditions, std::string_view names, const std::function<bool()>& holds,
               const std::string& otherwise) {

@@ -13,6 +13,7 @@
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/memory_report.hpp>
 #include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/profile.hpp>
@@ -135,6 +136,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
         trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
     trainer.extend(std::make_unique<ext::WeightHistograms>(board));
   }
+  if (options.show_memory) trainer.extend(std::make_unique<ext::MemoryReport>());
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log);
   add_checkpoints(trainer, options, log);

@@ -61,6 +61,9 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.set_bare("cuda-graph", "on");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
+  options.add_flag("show-memory", common.show_memory,
+                   "print how much memory a rank needs after the first update, and with other values of --shard and "
+                   "numbers of ranks");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
 }
 

@@ -21,6 +21,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/job/job.hpp>
+#include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/autocast.hpp>
@@ -28,6 +29,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/freezing.hpp>
+#include <mn/trainer/extensions/memory_report.hpp>
 
 namespace mn::app {
 namespace {
@@ -187,6 +189,19 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   return 0;
 }
 
+/// Adds advice to an error of libtorch that means that this rank is out of memory. Rethrows other errors.
+[[noreturn]] void explain_shortage(const c10::Error& error, Trainer& trainer) {
+  const std::string text = error.what_without_backtrace();
+  const bool is_short = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                        text.find("can't allocate memory") != std::string::npos;
+  if (!is_short) throw;
+  MultiNodeOptimizer& optimizer = trainer.optimizer();
+  const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
+  const MemoryAccount account = memory_account(model_bytes(optimizer), what, trainer.communicator().size());
+  throw UsageError("out of memory: " + text.substr(0, text.find('\n')) + "; beside activations, " +
+                   memory_advice(account, what));
+}
+
 /// Trains, and afterwards writes the weights and the report. If the last checkpoint or the weights cannot be written,
 /// throws the error only at the end, so that the other files are still written.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
@@ -194,6 +209,8 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
   std::exception_ptr unsaved;
   try {
     status = trainer.run();
+  } catch (const c10::Error& error) {
+    explain_shortage(error, trainer);
   } catch (const SaveError&) {
     if (trainer.end_reason().empty()) throw;  // the error came before training had ended
     unsaved = std::current_exception();

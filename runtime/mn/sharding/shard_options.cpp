@@ -1,5 +1,7 @@
 #include <mn/sharding/shard_options.hpp>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <system_error>
@@ -7,12 +9,17 @@
 #include <mn/core/error.hpp>
 
 namespace mn {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"none", "optimizer", "gradients", "parameters"};  // [Shard]
+
+}  // namespace
+
+std::string_view shard_name(Shard what) noexcept { return kNames[static_cast<std::size_t>(what)]; }
 
 Shard parse_shard(std::string_view name) {
-  if (name == "none") return Shard::kNone;
-  if (name == "optimizer") return Shard::kOptimizer;
-  if (name == "gradients") return Shard::kGradients;
-  if (name == "parameters") return Shard::kParameters;
+  const auto found = std::ranges::find(kNames, name);
+  if (found != kNames.end()) return static_cast<Shard>(found - kNames.begin());
   throw UsageError("ranks can share none, optimizer, gradients or parameters, not " + std::string(name));
 }
 

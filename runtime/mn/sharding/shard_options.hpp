@@ -34,6 +34,8 @@ struct ShardOptions {
   std::size_t unit_bytes = std::size_t{1} << 20;
 };
 
+/// The name of a value, as parse_shard() takes it.
+[[nodiscard]] std::string_view shard_name(Shard what) noexcept;
 /// The value of a name: "none", "optimizer", "gradients" or "parameters".
 [[nodiscard]] Shard parse_shard(std::string_view name);
 /// The value of ShardOptions::group for "all", "node" or a number of ranks.

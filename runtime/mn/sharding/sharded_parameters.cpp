@@ -53,9 +53,20 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::si
 
 }  // namespace
 
+std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options) {
+  std::uint64_t largest = 0;
+  for (const Members& unit : units_of(parameters, options.unit_bytes)) {
+    std::uint64_t bytes = 0;
+    for (const std::size_t i : unit.numbers) bytes += parameters[i].nbytes();
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const std::shared_ptr<Communicator>& comm,
                                      const ShardOptions& options)
-    : parameters_(std::move(parameters)),
+    : what_(options.what),
+      parameters_(std::move(parameters)),
       ranks_(make_shard_ranks(comm, options)),
       places_(parameters_.size()),
       turns_(PassTurns::of(*comm)) {

@@ -28,6 +28,9 @@
 
 namespace mn {
 
+/// Returns the bytes of the largest unit into which parameters are divided.
+[[nodiscard]] std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options);
+
 class ShardedParameters {
  public:
   /// Collective. The parameters have equal values on all ranks. Throws UsageError on all ranks if `options` do not suit
@@ -38,6 +41,8 @@ class ShardedParameters {
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
+  /// What the ranks share.
+  [[nodiscard]] Shard what() const noexcept { return what_; }
   /// The communicators of the rank's group and of its replicas.
   [[nodiscard]] const ShardRanks& ranks() const noexcept { return ranks_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
@@ -78,6 +83,7 @@ class ShardedParameters {
   [[nodiscard]] std::vector<ShardedUnit*> units_of_block(std::size_t block);
   void release(std::optional<std::size_t> except);  // a block
 
+  Shard what_;
   std::vector<at::Tensor> parameters_, pieces_;
   ShardRanks ranks_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;

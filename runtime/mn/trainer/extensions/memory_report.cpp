@@ -1,0 +1,92 @@
+#include <mn/trainer/extensions/memory_report.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <mn/checkpoint/optimizer_state.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/core/classic_stream.hpp>
+#include <mn/sharding/sharded_parameters.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn {
+namespace {
+
+/// The peak of the allocator of a GPU. Empty on a CPU.
+std::string peak_text(c10::Device device) {
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator == nullptr || !allocator->initialized()) return "";
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto peak = allocator->getDeviceStats(device.index()).allocated_bytes[kAll].peak;
+  return "Peak of the allocator on rank 0: " + bytes_text(static_cast<std::uint64_t>(peak)) + "\n";
+}
+
+}  // namespace
+
+ModelBytes model_bytes(MultiNodeOptimizer& optimizer) {
+  ShardedParameters* const shards = optimizer.shards();
+  const std::vector<at::Tensor> parameters = shards != nullptr ? shards->parameters() : optimizer.trained_parameters();
+  ModelBytes model;
+  for (const at::Tensor& parameter : parameters) {
+    model.parameters += parameter.nbytes();
+    if (parameter.requires_grad()) model.gradients += parameter.nbytes();
+  }
+  model.largest_unit = largest_unit_bytes(parameters, ShardOptions());
+  const int shares = shards != nullptr ? optimizer.communicator()->size() : 1;  // which have nearly the same size
+  model.optimizer = optimizer_state_bytes(optimizer.actual()) * static_cast<std::uint64_t>(shares);
+  return model;
+}
+
+namespace extensions {
+
+/// Counts the bytes of tensors that the thread, and backwards that the thread starts, make and free.
+class MemoryReport::Counter {
+ public:
+  Counter() : guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
+  [[nodiscard]] std::uint64_t bytes() const {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(count_->now, 0));
+  }
+
+ private:
+  struct Count final : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override { now += bytes; }
+    bool memoryProfilingEnabled() const override { return true; }
+    std::atomic<std::int64_t> now = 0;
+  };
+  std::shared_ptr<Count> count_ = std::make_shared<Count>();
+  c10::DebugInfoGuard guard_;
+};
+
+MemoryReport::MemoryReport() = default;
+MemoryReport::~MemoryReport() = default;
+
+void MemoryReport::initialize(Trainer& /*trainer*/) { counter_ = std::make_unique<Counter>(); }
+
+void MemoryReport::after_forward(Trainer& /*trainer*/, const at::Tensor& /*loss*/) {
+  if (counter_) activations_ = std::max(activations_, counter_->bytes());
+}
+
+void MemoryReport::run(Trainer& trainer) {
+  if (!counter_) return;
+  counter_.reset();
+  MultiNodeOptimizer& optimizer = trainer.optimizer();
+  const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
+  const ModelBytes model = model_bytes(optimizer);
+  const int ranks = trainer.communicator().size();
+  const std::uint64_t gathered = std::min(memory_account(model, what, ranks).gathered, activations_);
+  if (!trainer.is_root()) return;
+  const std::string text = memory_table(model, what, ranks, activations_ - gathered) +
+                           peak_text(c10::Device(trainer.communicator().device()));
+  std::cout << text << std::flush;
+  OutFile(trainer.out() / "memory.txt") << text;
+}
+
+}  // namespace extensions
+}  // namespace mn
