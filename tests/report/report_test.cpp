@@ -251,6 +251,13 @@ TEST_F(ReportTest, ShowsImagesAndTextsTheNewestFirst) {
   EXPECT_LT(page.find("step 100<"), page.find("step 20<"));
 }
 
+TEST_F(ReportTest, ShowsTheAccountOfMemory) {
+  const auto out = make_run("run", kLog);
+  EXPECT_THAT(make_report({out}), Not(HasSubstr("<h2>Memory")));
+  std::ofstream(out / "memory.txt") << "> 2 ranks  16 MiB";
+  EXPECT_THAT(make_report({out}), HasSubstr("<pre>&gt; 2 ranks  16 MiB</pre>"));
+}
+
 TEST_F(ReportTest, WhatIsAbsentOrDamagedIsOneLine) {
   EXPECT_THAT([&] { (void)make_report({"/absent"}); }, ThrowsMessage<DataError>(HasSubstr("there is no /absent/log")));
   for (const char* log : {"", "{", "{}", "3", "[3]", R"([{"epoch": 1}])", R"([{"iteration": "x"}])"}) {

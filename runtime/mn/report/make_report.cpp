@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/comparison.hpp>
@@ -78,12 +79,21 @@ std::string curves_of(const Run& run) {
          folded("All values", values_table(run));
 }
 
+/// The account of --show-memory. Empty if the run has none.
+std::string memory_of(const Run& run) {
+  std::error_code none;
+  const std::filesystem::path account = run.folder / "memory.txt";
+  if (!std::filesystem::is_regular_file(account, none)) return "";
+  return "<pre>" + escape_html(read_file(account)) + "</pre>";
+}
+
 std::string page_of(const Run& run, double now) {
   const std::string origin = origin_of({run});
   const std::string body = run_header(run, now) + tiles(run) + rate_search(run.folder) +
                            section("What to look at", findings_list(run, now)) + section("Curves", curves_of(run)) +
                            section("Where the time went", time_bar(run) + rank_bars(run)) +
-                           section("What was run", settings_of(run)) + section("Samples", samples_of(run));
+                           section("Memory", memory_of(run)) + section("What was run", settings_of(run)) +
+                           section("Samples", samples_of(run));
   const State state = state_of(run, now);
   const bool goes_on = state == State::kRunning || state == State::kQuiet;
   return make_page((origin.empty() ? "" : origin + ": ") + run.name, body,
