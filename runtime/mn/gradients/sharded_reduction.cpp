@@ -202,6 +202,7 @@ void ShardedReduction::launch(Unit& unit) {
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
   unit.arriving = at::empty({layout.share()}, options);
   unit.arrivals = 0;
+  averager().count_bytes(unit.sent.nbytes());
   Communicator& group = *shards_->ranks().group;
   const BufferView sent = buffer_view(unit.sent), arriving = buffer_view(unit.arriving);
   unit.scatter.emplace(

@@ -95,6 +95,12 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
 
 ShardedParameters::~ShardedParameters() { turns_->remove(model_); }
 
+std::uint64_t ShardedParameters::bytes_gathered() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& unit : units_) bytes += unit->bytes_gathered();
+  return bytes;
+}
+
 void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Kind kind) {
   const auto name = [&] {
     const at::Tensor& parameter = units_[unit]->parameters()[number];

@@ -11,6 +11,7 @@
 ///     times the use of a parameter without memory throws a UsageError that names the parameter.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,6 +44,8 @@ class ShardedParameters {
 
   /// What the ranks share.
   [[nodiscard]] Shard what() const noexcept { return what_; }
+  /// Bytes of all buffers that this rank has gathered.
+  [[nodiscard]] std::uint64_t bytes_gathered() const noexcept;
   /// The communicators of the rank's group and of its replicas.
   [[nodiscard]] const ShardRanks& ranks() const noexcept { return ranks_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }

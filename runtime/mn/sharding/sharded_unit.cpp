@@ -60,6 +60,7 @@ void ShardedUnit::begin_gather(Communicator& comm) {
   const at::NoGradGuard no_grad;
   if (is_on_host()) share_.copy_(updated_, /*non_blocking=*/true);
   arriving_ = keeps() ? buffer_ : at::empty({layout_.size()}, share_.options());
+  bytes_gathered_ += arriving_.nbytes();
   gather_.emplace(
       comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(share_), buffer_view(arriving_)); },
       [&] { return comm.iallgather(buffer_view(share_), buffer_view(arriving_)); });

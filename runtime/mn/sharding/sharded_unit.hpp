@@ -12,6 +12,7 @@
 /// Memory of a rank: the share; while the buffer exists, the parameters and less than 64 bytes for each of them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -62,6 +63,8 @@ class ShardedUnit {
   void keep_writes();
   /// Local: frees the buffer of a unit that does not keep its parameters.
   void release();
+  /// Bytes of all buffers that this rank has gathered.
+  [[nodiscard]] std::uint64_t bytes_gathered() const noexcept { return bytes_gathered_; }
 
  private:
   void record_stream();
@@ -77,6 +80,7 @@ class ShardedUnit {
   std::optional<StreamCall> gather_;                 // until finish_gather()
   std::optional<StreamCall> gathered_;               // the gather of buffer_, until release()
   std::optional<c10::Stream> user_;                  // the last stream that has waited for gathered_
+  std::uint64_t bytes_gathered_ = 0;
   bool is_whole_ = true;
 };
 

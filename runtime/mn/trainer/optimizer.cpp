@@ -202,7 +202,8 @@ void MultiNodeOptimizer::average_statistics(const torch::nn::Module& model) {
 double MultiNodeOptimizer::communication_s() const { return waits_ ? waits_->seconds() : communication_s_; }
 
 std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
-  return earlier_bytes_ + (reduction_ ? reduction_->bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);
+  return earlier_bytes_ + (reduction_ ? reduction_->bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0) +
+         (shards_ ? shards_->bytes_gathered() : 0);
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
