@@ -17,8 +17,7 @@
 namespace mn::app {
 namespace {
 
-/// Returns how training draws samples so that each class is drawn equally often. Reads only rank 0's samples, because
-/// other ranks may have none.
+/// Each class is drawn equally often. Only rank 0's samples are read, because other ranks may have none.
 DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   nlohmann::json classes;
   const auto read = [&] {
@@ -50,8 +49,7 @@ NamedDataset named_dataset(std::string text) {
     }
   }
   const std::size_t at = text.rfind('@');
-  // Take "@" as a separator only if the text ends with ".txt", because the name of a folder may also contain an "@",
-  // for example /home/user@site/data.
+  // A folder's name may contain an "@", too, so the file of samples must end with ".txt".
   if (at != std::string::npos && text.ends_with(".txt")) {
     named.subset = text.substr(at + 1);
     text.resize(at);
@@ -127,8 +125,7 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
                                        Communicator& comm, LoaderOptions how) {
   how.batchsize = common.batchsize;
   how.device = comm.device();
-  // Without shuffling, each rank reads its own part of the dataset. Evaluation needs no order that all ranks share, and
-  // in the stored order of the whole dataset every rank would read every shard.
+  // In the stored order of the whole dataset, every rank would read every shard; an evaluation needs no such order.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   if (!how.by_part && !how.draws) how.draws = draws_of(*part, common, comm);
   return std::make_shared<DataLoader>(part, std::move(how));

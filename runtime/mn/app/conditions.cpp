@@ -10,15 +10,13 @@
 namespace mn::app {
 namespace {
 
-/// Options about updates and about how gradients get from rank to rank. They have an effect in a training and in a
-/// search for the learning rate.
+/// Options that have an effect in a training and in a search for the learning rate.
 constexpr std::string_view kOfUpdates =
     "accumulate balance optimizer momentum beta1 beta2 weight-decay decay-all group clip-norm overlap compress "
     "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters "
     "overlap-ctas";
 
-/// Options about the learning rate, the length of a training, its reports and its checkpoints. They have an effect only
-/// in a training.
+/// Options that have an effect only in a training.
 constexpr std::string_view kOfTraining =
     "epoch iterations lr schedule warmup warmup-iterations min-lr plateau-factor plateau-patience plateau-cooldown ema "
     "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile show-memory "
@@ -29,7 +27,6 @@ void add_each(std::vector<Options::Condition>& conditions, std::string_view name
   for (const std::string_view name : split(names, ' ')) conditions.push_back({std::string(name), holds, otherwise});
 }
 
-/// True if a --group has a schedule or a warm-up of its own.
 bool has_group_schedule(const CommonOptions& common) {
   return std::ranges::any_of(parse_groups(common.groups),
                              [](const Group& group) { return group.warmup || !group.schedule.empty(); });

@@ -19,15 +19,13 @@ struct Group {
   std::optional<double> warmup = {};        ///< "warmup=N": epochs in which the rate of the group's own schedule rises
 };
 
-/// Parses the values of all --group options. Throws UsageError if a value does not have the form PATTERN:SETTING,…, or
-/// if two values have equal patterns.
+/// Throws UsageError if a value does not have the form PATTERN:SETTING,…, or if two patterns are equal.
 [[nodiscard]] std::vector<Group> parse_groups(const std::vector<std::string>& texts);
 
 /// Returns the rules of the groups in the form that parameter_groups() takes.
 [[nodiscard]] std::vector<GroupRule> rules_of(const std::vector<Group>& groups);
 
-/// Returns the groups that have the setting "freeze" or "freeze=N", each with the number of epochs during which the
-/// group is frozen.
+/// Returns the groups with a setting "freeze", each with the number of its frozen epochs.
 [[nodiscard]] std::vector<extensions::FrozenEpochs> frozen_epochs(const std::vector<Group>& groups);
 
 }  // namespace mn::app

@@ -6,8 +6,7 @@
 namespace mn::app {
 namespace {
 
-/// Makes the schedule of a group that has "schedule=NAME" or "warmup=N". The schedule begins when the group begins to
-/// train, and covers all remaining epochs.
+/// For a group with "schedule=NAME" or "warmup=N". The schedule covers all epochs in which the group trains.
 Schedule own_schedule(const Group& group, const UpdateOptions& update, double rate, const TrainingSize& size) {
   const std::int64_t start = group.frozen.value_or(0);
   if (start >= size.epochs) return constant_schedule(0);  // the group is frozen during the whole training
@@ -21,8 +20,7 @@ Schedule own_schedule(const Group& group, const UpdateOptions& update, double ra
   return starting_at(start * size.updates, scaled_schedule(group.rule.rate, make_schedule(own, rate, rest)));
 }
 
-/// Makes a group's schedule from the common schedule. While the group is frozen, the rate is 0; afterwards it is the
-/// common rate times the group's factor.
+/// While the group is frozen, the rate is 0; afterwards it is the common rate times the group's factor.
 Schedule common_schedule(const Group& group, const Schedule& common, const TrainingSize& size) {
   const std::int64_t frozen = std::min(group.frozen.value_or(0), size.epochs + 1) * size.updates;
   return [factor = group.rule.rate, frozen, common](std::int64_t iteration) {
@@ -30,8 +28,7 @@ Schedule common_schedule(const Group& group, const Schedule& common, const Train
   };
 }
 
-/// Returns the group whose pattern is `name`. Null if there is no such group, because the parameters then belong to no
-/// --group.
+/// Returns null for the name of parameters that belong to no --group.
 const Group* group_of(const std::string& name, const std::vector<Group>& groups) {
   const auto found = std::ranges::find_if(groups, [&](const Group& each) { return each.rule.pattern == name; });
   return found == groups.end() ? nullptr : &*found;

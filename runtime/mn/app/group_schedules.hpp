@@ -12,14 +12,12 @@
 
 namespace mn::app {
 
-/// Returns the learning rate that the optimizer would have without the factors of --group. The optimizer must have the
-/// parameter groups that make_optimizer() has made.
+/// Returns the rate that the optimizer of make_optimizer() would have without the factors of --group.
 [[nodiscard]] double base_rate(MultiNodeOptimizer& optimizer, const std::vector<Group>& groups);
 
-/// Makes the schedule of each group of parameters. `names` is the result of group_names(). `common` is the schedule of
-/// --schedule, and `rate` is the learning rate without the factors of --group. While a group is frozen, its rate is 0.
-/// If a group has "schedule=NAME", this schedule begins when the group's frozen epochs end, and lasts until the end of
-/// training. The function `lowered`, if given, changes the schedules of all groups without "schedule=NAME".
+/// Makes the schedule of each group in `names` (group_names()). `common` is the schedule of --schedule, `rate` the
+/// learning rate without the factors of --group. A frozen group has the rate 0. A "schedule=NAME" lasts from the end of
+/// the group's frozen epochs to the end of training. `lowered`, if given, changes all other schedules.
 [[nodiscard]] std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
                                                     const Schedule& common, double rate, const TrainingSize& size,
                                                     const std::function<Schedule(Schedule)>& lowered = {});

@@ -16,8 +16,7 @@ namespace {
 
 constexpr const char* kTraining = "main/";
 
-/// Checks whether `monitor`, the value of --monitor, can be one of `names`, the reported values. A name is malformed if
-/// it has neither the form "main/VALUE" nor "VALIDATION/main/VALUE".
+/// `names` are the reported values. A name is malformed unless it is "main/VALUE" or "VALIDATION/main/VALUE".
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);

@@ -1,6 +1,5 @@
-/// Checks that --monitor names a value which the training reports. If it names none, and is misspelled or malformed,
-/// every rank throws an equal UsageError. Any other name is accepted, because a later minibatch may report a value of
-/// this name.
+/// Checks that --monitor names a value which the training reports. Every rank throws an equal UsageError for a
+/// misspelled or malformed name; any other name may be reported later.
 #pragma once
 
 #include <string>

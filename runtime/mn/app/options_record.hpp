@@ -11,14 +11,12 @@
 
 namespace mn::app {
 
-/// Stores the options in checkpoints, except options about folders and devices. If a training resumes with options that
-/// differ from the checkpoint's options, rank 0 logs the differences.
+/// Stores the options in checkpoints, except options about folders and devices.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
 
-  /// Rank 0 writes the options to OUT/config.ini. If the write fails, rank 0 logs a warning, and tries again at the end
-  /// of training.
+  /// Rank 0 writes OUT/config.ini. After a failure it logs a warning, and tries again at the end of training.
   void write(const Trainer& trainer);
 
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }

@@ -35,8 +35,7 @@ void write_page(const std::filesystem::path& out) {
   write_file(out / "report.html", make_report({std::filesystem::proximate(out)}));
 }
 
-/// Writes the page OUT/report.html after reports and at the end of training. After a write, the next reports are left
-/// out until kPeriod has passed, and until the write has taken at most a hundredth of the time.
+/// Writes OUT/report.html after a report, at most every kPeriod and in at most a hundredth of the time, and at the end.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
@@ -63,8 +62,7 @@ class ReportPage final : public Extension {
   bool has_failed_ = false;
 };
 
-/// If the job ends badly, notes this end in OUT/run.jsonl and OUT/report.html. The rank that reports the end does so,
-/// but only if it can reach the folder OUT.
+/// If the job ends badly, the rank that reports the end notes the end in OUT/run.jsonl and OUT/report.html.
 class EndRecord final : public Extension {
  public:
   EndRecord() = default;
@@ -110,7 +108,6 @@ struct ShownValues {
   std::vector<ext::PlotPanel> panels;
 };
 
-/// Chooses the values to show: the loss and `metric`, of the training and of each validation.
 ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
   if (validations.empty()) validations.emplace_back("validation");
   ShownValues shown;
@@ -124,7 +121,6 @@ ShownValues shown_values(const std::string& metric, std::vector<std::string> val
   return shown;
 }
 
-/// Returns the text of OUT/config.ini. Empty if the program gives neither options nor settings.
 std::string ini_of(const RecordOptions& options) {
   if (options.options != nullptr) return options.options->ini();
   if (options.settings.empty()) return "";

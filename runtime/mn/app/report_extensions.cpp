@@ -39,8 +39,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
   std::function<Schedule(Schedule)> lowered;
-  // Plateau multiplies the rates of the schedule and does not replace the schedule, so the schedule's warm-up still
-  // applies.
+  // Plateau multiplies the rates, so the warm-up of the schedule still applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor,
                                   .patience = options.plateau_patience,
@@ -55,8 +54,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
         group_schedules(options, group_names(options, trainer.model()), schedule, rate, size, lowered)));
     return;
   }
-  // Without --group, all groups of the optimizer follow one schedule, and their rates keep the proportions that the
-  // program gave them.
+  // All groups follow one schedule, and keep the proportions of the rates that the program gave them.
   trainer.extend(std::make_unique<ext::LearningRate>(lowered ? lowered(std::move(schedule)) : std::move(schedule)));
 }
 
@@ -69,15 +67,13 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log, 0), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
-    // With --checkpoint-every auto, the Snapshot runs in each iteration, because each time it checks whether the
-    // previous save has ended.
+    // A continuous Snapshot checks in each iteration whether the previous save has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
                    {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
   }
 }
 
-/// Returns the text of OUT/config.ini on rank 0, and an empty text on all other ranks.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
@@ -85,8 +81,7 @@ std::string options_as_markdown(const Trainer& trainer) {
   return text;
 }
 
-/// Some options have the value "auto" or a default that is computed. Returns, by the option's name, the value that the
-/// job uses.
+/// Returns the values that the job uses for options such as "auto", by the option's name.
 std::map<std::string, std::string> used_values(const Trainer& trainer) {
   OutText rate;
   rate << trainer.optimizer().param_groups().front().options().get_lr();

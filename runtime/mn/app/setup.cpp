@@ -103,8 +103,7 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
-/// Sets the folder in which ranks write their last calls if the job ends badly, and removes the files of an earlier job
-/// from this folder. If MN_CALLS is set, does nothing, because MN_CALLS already sets the folder.
+/// Ranks write their last calls to `folder` if the job ends badly. MN_CALLS, if set, names another folder.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
   if (comm.rank() == 0) {
@@ -114,8 +113,7 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
   set_calls_folder(folder.string());
 }
 
-/// Returns the output folder: the folder of --out. With --find-lr or --one-batch, returns a subfolder of it, because a
-/// trial must not change a training in the folder of --out.
+/// With --find-lr or --one-batch, a subfolder, because a trial must not change a training in the folder of --out.
 std::filesystem::path output_folder(const CommonOptions& common) {
   const std::filesystem::path out = common.out;
   if (!common.find_lr.empty()) return out / "find-lr";
@@ -190,7 +188,6 @@ Better monitored_direction(const CommonOptions& common) {
   extensions::check_monitored(common.monitor);
   if (common.monitor_better == "lower") return Better::kLower;
   if (common.monitor_better == "higher") return Better::kHigher;
-  // Without --monitor-better, the name of the monitored value decides; for "loss", for instance, lower is better.
   if (const auto known = better_of(common.monitor)) return *known;
   throw UsageError("--monitor " + common.monitor +
                    ": its name does not say whether lower or higher values are better: correct it, or give "
@@ -249,8 +246,7 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
-  // Check all options before long work and before the first collective call, because a rank that throws later would be
-  // missing in a call.
+  // All options are checked before the first collective call, in which a rank that throws later would be missing.
   const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
   if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
@@ -275,8 +271,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
-  // Each rank has a random seed of its own, so that ranks draw different dropout masks. The initial weights are
-  // broadcast from rank 0, so they equal the weights of a single process with the same --seed.
+  // Ranks draw different dropout masks. Their initial weights are rank 0's, and equal those of a single process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }

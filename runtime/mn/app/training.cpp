@@ -48,8 +48,7 @@ void print_banner(const CommonOptions& common, const Training& training, const C
             << rule << std::endl;
 }
 
-/// Returns all validation sets. The first set is the main set: "validation/main/…" in --monitor means a value of this
-/// set.
+/// The first set is the main set, whose values are "validation/main/…" in --monitor.
 std::vector<ValidationSet> sets_of(const Training& training) {
   std::vector<ValidationSet> sets;
   if (training.validation) sets.push_back({"", training.validation});
@@ -57,11 +56,9 @@ std::vector<ValidationSet> sets_of(const Training& training) {
   return sets;
 }
 
-/// Returns the name under which the log has the values of a validation set.
 std::string name_of(const ValidationSet& set) { return set.name.empty() ? "validation" : "validation/" + set.name; }
 
-/// If the main set has a name, replaces "validation/main/…" in --monitor by the name under which the log has this value
-/// of the main set.
+/// If the main set has a name, --monitor gets the name under which the log has the main set's value.
 void resolve_monitor(CommonOptions& common, const Training& training) {
   const std::vector<ValidationSet> sets = sets_of(training);
   constexpr std::string_view kMain = "validation/main/";
@@ -87,8 +84,7 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Makes an evaluator of this rank's minibatches of a validation set. If `most` is not 0, the evaluator takes at most
-/// `most` minibatches; otherwise it takes all.
+/// The evaluator takes at most `most` minibatches of this rank; 0: all.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const ValidationSet& set, const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -110,8 +106,7 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
   return evaluators;
 }
 
-/// Checks --monitor if it begins with "validation/" or "main/". Any other value may come from an extension of the job,
-/// and its name is not known before the extension's first report.
+/// Checks only "validation/…" and "main/…", because all other values may come from an extension of the job.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const std::vector<ValidationSet> sets = sets_of(training);
@@ -131,8 +126,7 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
   }
 }
 
-/// Adds an extension that averages the running statistics over the ranks, because the statistics differ from rank to
-/// rank. It runs before validations, and before checkpoints that have a fixed period.
+/// Running statistics differ from rank to rank, so validations and checkpoints of a fixed period need their averages.
 void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
   const auto& also = training.averaged_buffers;
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
@@ -143,8 +137,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
-/// Collective: loads the weights of --initmodel, if the option is given. With --initmodel-partial, rank 0 logs which
-/// weights were not loaded.
+/// Collective. With --initmodel-partial, rank 0 logs which weights were not loaded.
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
   if (options.initmodel.empty()) return;
   if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
@@ -159,7 +152,7 @@ void move_to_device(torch::nn::Module& model, c10::Device device) {
   for (at::Tensor& buffer : buffers_of(model)) buffer.set_data(buffer.to(device));
 }
 
-/// Collective: writes the weights to OUT/model.safetensors. Writes the averaged weights if `average` is not null.
+/// Collective. Writes the averaged weights if `average` is not null.
 void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
   if (average != nullptr) {
@@ -169,7 +162,7 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
-/// Collective: loads the weights in the file of --evaluate, and validates them. Rank 0 prints the metrics.
+/// Collective. Rank 0 prints the metrics.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
                   const std::shared_ptr<Communicator>& comm) {
   load_model(options.evaluate, model, *comm);
@@ -202,8 +195,7 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
                    memory_advice(account, what));
 }
 
-/// Trains, and afterwards writes the weights and the report. If the last checkpoint or the weights cannot be written,
-/// throws the error only at the end, so that the other files are still written.
+/// If the last checkpoint or the weights cannot be written, throws only after all other files are written.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
@@ -228,9 +220,8 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
   return status;
 }
 
-/// Freezes the parameters of each --group with "freeze". Returns the extension that freezes and unfreezes groups during
-/// training. Null if no group is frozen. Call this function before the optimizer is made, so that the optimizer needs
-/// no memory for gradients of frozen parameters.
+/// Called before the optimizer is made, which then needs no memory for gradients of frozen parameters. Null if no
+/// --group has "freeze".
 std::unique_ptr<extensions::Freezing> freeze_groups(const CommonOptions& common, torch::nn::Module& model) {
   std::vector<extensions::FrozenEpochs> frozen = frozen_epochs(parse_groups(common.groups));
   if (frozen.empty()) return nullptr;
@@ -272,7 +263,6 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   extensions::WeightAverage* average =
       add_reports(trainer, common, std::move(evaluators), period, training.metric,
                   {.unit = training.unit, .units_per_sample = training.units_per_sample});
-  // Resume after all extensions are added, because resume() loads the states of extensions.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

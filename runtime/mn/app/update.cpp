@@ -25,8 +25,7 @@ bool starts_at_zero(const UpdateOptions& update) {
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// Returns which parameters get weight decay. LARS and LAMB get all parameters, because these optimizers themselves
-/// treat biases and normalizations differently.
+/// LARS and LAMB get all parameters, because they treat biases and normalizations differently themselves.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
   return update.decay_all || decides ? Decay::kAll : Decay::kWeights;
@@ -49,14 +48,12 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
-/// True if --weight-decay or a --group gives weight decay to any parameter.
 bool has_decay(const UpdateOptions& update) {
   return update.weight_decay > 0 || std::ranges::any_of(parse_groups(update.groups), [](const Group& group) {
            return group.rule.weight_decay.value_or(0) > 0;
          });
 }
 
-/// Returns conditions for the options that have an effect only with certain optimizers or schedules.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
     return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };

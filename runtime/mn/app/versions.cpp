@@ -17,8 +17,7 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-/// Loads the first library in `libraries` that can be loaded, and returns its function `name`. Null if no library can
-/// be loaded, or if the loaded library lacks the function. The library stays loaded.
+/// Returns the function `name` of the first library that can be loaded, or null. The library stays loaded.
 template <class Function>
 Function* function_of(std::initializer_list<const char*> libraries, const char* name) {
   for (const char* library : libraries) {
@@ -33,8 +32,7 @@ std::string dotted(int major, int minor, int patch = -1) {
   return patch < 0 ? text : text + "." + std::to_string(patch);
 }
 
-/// Returns the part of `text` that follows the text `begin` and ends before the next character in `ends`. Returns
-/// "none" if `text` does not contain `begin`.
+/// Returns the text after `begin`, up to the next character in `ends`; "none" if `begin` is missing.
 std::string part_of(const std::string& text, const std::string& begin, const char* ends) {
   const auto found = text.find(begin);
   if (found == std::string::npos) return kNone;

@@ -5,9 +5,8 @@
 
 namespace mn::app {
 
-/// Returns the table that --version prints. For torch, CUDA, NCCL, MPI, PMIx and HDF5, it has the version at compile
-/// time and the version at run time, or "none". CUDA, NCCL and PMIx are looked up with dlopen, because mn::app is
-/// linked with none of the three.
+/// Returns the table of --version: the versions of torch, CUDA, NCCL, MPI, PMIx and HDF5 at compile time and at run
+/// time. CUDA, NCCL and PMIx are looked up with dlopen, because mn::app is linked with none of the three.
 [[nodiscard]] std::string version_table();
 
 }  // namespace mn::app

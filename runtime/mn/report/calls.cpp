@@ -35,7 +35,6 @@ struct Call {
 /// A communicator, called a group here. The records identify a group by two numbers, leader and ordinal (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// A rank of a group, with the calls that the rank has made in this group.
 struct Member {
   std::int64_t job_rank = 0;  ///< rank in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records
@@ -134,7 +133,6 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// Returns the number of the last collective call that a rank has recorded.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);

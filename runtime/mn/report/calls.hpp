@@ -1,5 +1,4 @@
-/// Finds out which ranks wait for which ranks. Reads the files in which ranks have recorded their last calls
-/// (comm/calls/flight_recorder.hpp).
+/// Finds out which ranks wait for which ranks, from the ranks' files of last calls (comm/calls/flight_recorder.hpp).
 #pragma once
 
 #include <filesystem>

@@ -23,8 +23,7 @@ constexpr double kLeft = 56, kRight = 14, kTop = 12, kBottom = 40;
 /// The axes of a chart: their ranges, the numbers beside them, and where a value lies on the page, in pixels.
 class Axes {
  public:
-  /// Makes axes that show all points of `curves`. There must be at least one point. If `log` is true, the y axis is
-  /// logarithmic, and all y must be > 0.
+  /// Shows all points of `curves`, at least one. With `log`, the y axis is logarithmic, and all y must be > 0.
   Axes(const std::vector<Curve>& curves, bool log) : log_(log) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     x_ = y_ = {kInfinity, -kInfinity};
@@ -45,7 +44,6 @@ class Axes {
     return kHeight - kBottom - (scaled(y) - y_.least) / (y_.most - y_.least) * height;
   }
 
-  /// Draws the grid, the axes, the numbers beside the axes, and the label `x_label`.
   void draw(std::ostream& svg, const std::string& x_label) const {
     const double floor = kHeight - kBottom;
     for (const double y : y_ticks()) {
@@ -111,8 +109,7 @@ class Axes {
   Range y_;  // range of y; if log_, of its logarithm
 };
 
-/// Returns the curves as the page draws them. NaN and infinity are removed, because the page names them in its
-/// findings. Long curves have only some of their points, to keep the page small.
+/// Leaves out NaN and infinity, which are among the findings, and some points of long curves, to keep the page small.
 std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   std::vector<Curve> shown = curves;
   for (Curve& curve : shown) {
@@ -150,8 +147,7 @@ std::string color_of(const Curve& curve) {
   return std::to_string(curve.color == kGray ? kGray : curve.color % kColors);
 }
 
-/// Returns the points of a curve as a text for the page's script, "x,y,X,Y;…". For each point, x and y are its place in
-/// pixels, and X and Y are the texts of its values.
+/// For the page's script: "x,y,X,Y;…", where x and y are in pixels, and X and Y are the texts of the values.
 std::string values_of(const Axes& axes, const Curve& curve) {
   OutText text;
   text.precision(5);

@@ -33,8 +33,7 @@ struct Chart {
 /// Draws a chart with axes, a legend and a title, as an HTML figure. Empty if no curve has a finite point.
 [[nodiscard]] std::string draw_chart(const Chart& chart);
 
-/// Returns the moving average of a curve, in which newer points count more. The average starts with the value of the
-/// first point, not with 0.
+/// Returns the moving average of a curve. It starts with the first value, not with 0, and newer points count more.
 [[nodiscard]] std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace mn::report

@@ -26,9 +26,8 @@ bool any_has(const std::vector<Run>& runs, const std::string& metric) {
   return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
 }
 
-/// Returns the metric by which the runs are sorted. Empty if no run has a metric for this. If some runs lack the metric
-/// because their validation sets have other names, returns the metric's name for the main validation set
-/// (common_name()).
+/// Returns the metric by which the runs are sorted, or "". If a run lacks it because its validation set has another
+/// name, returns its common_name().
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const std::string metric = main_metric(run);
@@ -46,7 +45,6 @@ bool are_same(const std::vector<Run>& runs, const std::string& a, const std::str
 
 int color_of(std::size_t place) { return place < kColors ? static_cast<int>(place) : kGray; }
 
-/// If the names of all runs begin with the same folders, removes these folders from the names.
 void shorten_names(std::vector<Run>& runs) {
   while (true) {
     const auto slash = runs.front().name.find('/');
@@ -71,7 +69,6 @@ Cell number_cell(double value, const std::string& text, const std::string& kind 
   return {text, key.str(), "number " + kind};
 }
 
-/// Makes a table cell with the best value that the metric has in the run. `kind` is the CSS class of the cell.
 Cell metric_cell(const Run& run, const std::string& metric, const std::string& kind = "") {
   const auto values = values_of(run, metric);
   return values ? number_cell(values->best, short_number(values->best), kind) : Cell{"", "", "number"};
@@ -93,7 +90,6 @@ std::string html_of(const Cell& cell) {
          escape_html(cell.text) + "</td>";
 }
 
-/// Returns the columns of the table: for each column, its head and a cell for each run.
 std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vector<Run>& runs, double now) {
   std::vector<std::pair<std::string, std::vector<Cell>>> columns;
   const auto add = [&](const std::string& head, const auto& cell) {
@@ -127,8 +123,7 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
   return columns;
 }
 
-/// Returns the line under the table. It names the options that differ between the runs, but have no column in the
-/// table.
+/// The line under the table names the differing options that have no column.
 std::string other_options(const std::vector<Run>& runs) {
   const auto options = differing_options(runs);
   if (options.size() <= kMaxOptions) return "";
@@ -162,8 +157,7 @@ Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::strin
           .run = run.name};
 }
 
-/// Draws a chart with the metric's curve of each run. The curve of the best run is drawn last, so that it lies above
-/// all other curves.
+/// The curve of the best run is drawn last, so that it lies above all other curves.
 std::string overlay(const std::vector<Run>& runs, const std::string& metric, bool by_epoch) {
   Chart chart{.title = shown_name(runs, metric),
               .x_label = by_epoch ? "epoch" : "iteration",

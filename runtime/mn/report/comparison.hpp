@@ -12,8 +12,7 @@ namespace mn::report {
 /// the metric come last. If the names of all runs begin with the same folders, removes these folders from the names.
 [[nodiscard]] std::vector<Run> ranked(std::vector<Run> runs);
 
-/// Returns HTML with the table and the curves of `runs`, which must be in the order of ranked(). The best runs have
-/// colors, and all other runs are gray.
+/// Returns the HTML of runs in the order of ranked(). The best runs have colors, and all other runs are gray.
 [[nodiscard]] std::string compare(const std::vector<Run>& runs, double now);
 
 }  // namespace mn::report

@@ -17,8 +17,7 @@ using nlohmann::json;
 constexpr double kResultAtStake = 2;  // cost if the result may be wrong: higher than all costs in time
 constexpr const char* kStraggler = "straggler: ";
 
-/// The possible causes why ranks wait for minibatches. Each row has the name of a time in run.jsonl, the cause in
-/// words, and a remedy.
+/// Why ranks may wait for minibatches: the name of a time in run.jsonl, the cause, and a remedy.
 constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
     {{"storage_s", "reading from the storage", "copy the data to the nodes"},
      {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
@@ -39,7 +38,6 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   }
 }
 
-/// If the validation loss has risen while the training loss has not, adds a finding about overfitting.
 void find_overfitting(const Run& run, std::vector<Finding>& findings) {
   constexpr const char* kLoss = "validation/main/loss";
   const auto validated = values_of(run, kLoss), trained = values_of(run, "main/loss");
@@ -100,7 +98,6 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
                       is_known ? percent(causes[main] / waited) + " of that for " + advice : ""});
 }
 
-/// Adds a finding for each part of the run's time, such as validation, that is larger than usual.
 void find_costs(const Run& run, std::vector<Finding>& findings) {
   const TimeParts parts = time_parts(run);
   double whole = 0;
@@ -124,8 +121,7 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
       "write fewer: " + (saves.empty() ? "the trigger of Snapshot, or Snapshot(keep, true)" : saves + ", or auto"));
 }
 
-/// Adds a finding for each text of a warning, with the ranks that have logged it. Warnings about stragglers are left
-/// out, because find_straggler_cost() reports stragglers.
+/// Each text of a warning is one finding. find_straggler_cost() reports stragglers.
 void find_warnings(const Run& run, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<std::string>> ranks_by_text;
   std::vector<std::string> order;

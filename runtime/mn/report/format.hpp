@@ -6,17 +6,13 @@
 
 namespace mn::report {
 
-/// Escapes `text` for HTML, so that it may stand between tags or in an attribute. Bytes that are not UTF-8 become
-/// U+FFFD.
+/// Escapes `text` for HTML text and attributes. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string escape_html(std::string_view text);
-/// Formats a number with four significant digits. Numbers from 10,000 to a billion are written with all digits before
-/// the point.
+/// Four significant digits, for instance "0.1235"; all digits before the point from 10,000 to a billion.
 [[nodiscard]] std::string short_number(double value);
-/// Formats a count with commas, for instance "60,000". From ten million on, the unit is a million (M), a billion (G) or
-/// a trillion (T), for instance "25.6 M".
+/// For instance "60,000"; from ten million on in millions (M), billions (G) or trillions (T), "25.6 M".
 [[nodiscard]] std::string count_text(double count);
-/// Formats a number of things, for instance "60,000 samples". For one thing, there is no plural's s, for instance "1
-/// rank".
+/// For instance "60,000 samples" or "1 rank".
 [[nodiscard]] std::string counted(double count, const std::string& thing);
 /// Formats a share as a percentage. From 10 % on, it has three digits ("12.3 %"), below 10 % two digits ("3.4 %").
 [[nodiscard]] std::string percent(double share);

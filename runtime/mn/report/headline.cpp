@@ -13,10 +13,8 @@
 namespace mn::report {
 namespace {
 
-/// Returns when the run was last started, for instance "2026-11-25 08:00 UTC". Empty if there is no run.jsonl.
 std::string started(const Run& run) { return run.started ? utc_text(*run.started, "%Y-%m-%d %H:%M UTC") : ""; }
 
-/// Returns the hosts of the run, for instance "n1" or "n1 and 3 more".
 std::string hosts_of(const Run& run) {
   const std::set<std::string> hosts(run.hosts.begin(), run.hosts.end());
   if (hosts.empty()) return "";
@@ -45,8 +43,7 @@ double progress_of(const Run& run) {
   return std::min(done, 1.0);
 }
 
-/// Makes a tile, that is, a box with one value of the run. If `is_main`, the tile shows how good the run is, and looks
-/// different.
+/// Makes a box with one value. If `is_main`, the value shows how good the run is, and the box looks different.
 std::string tile(const std::string& name, const std::string& value, const std::string& note, bool is_main = false) {
   return "<div class='tile" + std::string(is_main ? " main" : "") + "'><p>" + escape_html(name) +
          "</p><p class='value'>" + escape_html(value) + "</p><p>" + escape_html(note) + "</p></div>\n";

@@ -12,8 +12,7 @@ namespace mn::report {
 /// run.jsonl lacks one of the three, or if the runs differ in it, it is left out. There must be at least one run.
 [[nodiscard]] std::string origin_of(const std::vector<Run>& runs);
 
-/// Makes a colored label that says in a word or two whether the run has ended, and why. `now` is the time in seconds
-/// since 1970.
+/// Makes a colored label that says in a word or two whether and why the run has ended. `now` is in seconds since 1970.
 [[nodiscard]] std::string state_label(const Run& run, double now);
 
 /// Makes the page's header: the run's name, state, folder, start and hosts.

@@ -28,8 +28,6 @@ using namespace report;
 
 constexpr int kRefresh_s = 20;  // while a run goes on, a browser reloads its page after this time
 
-/// Returns the title of the chart that shows a metric, for instance "loss" for "validation/main/loss" and for
-/// "main/loss".
 std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
 
 /// Draws the curves of training and validation in one chart. A ring marks the best value of each validation set.
@@ -55,8 +53,7 @@ std::string draw(const Run& run, const std::vector<std::string>& metrics, const 
   return draw_chart(chart);
 }
 
-/// Draws the charts of the loss and of the main metric. A click shows the charts of all other metrics whose values
-/// change.
+/// A click shows the charts of all metrics except the loss and the main metric.
 std::string curves_of(const Run& run) {
   const bool by_epoch = count_epochs({run});
   std::map<std::string, std::vector<std::string>> charts;

@@ -31,9 +31,8 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
-/// Returns the beginning that all names of the main validation set's values have: "validation/", or "validation/SET/"
-/// if all sets have names. SET is then the first set in --val or, if the log lacks this set, the first set in
-/// alphabetical order.
+/// Returns "validation/" or, if all sets have names, "validation/SET/" of the first set in --val, or of the first
+/// logged set if the log lacks it.
 std::string main_validation(const Run& run) {
   std::set<std::string> validations;
   for (const std::string& name : metrics_of(run)) {

@@ -22,19 +22,15 @@ struct MetricValues {
   std::optional<std::pair<double, double>> point = {};  ///< the point of `best` in the curve
 };
 
-/// Returns the name under which the run's log has a metric. An example is "validation/main/loss", the loss of the main
-/// validation set. If all sets have names, the main set is the first set of --val, and the log has its loss as
-/// "validation/SET/main/loss".
+/// Returns a metric's name in the run's log. If all validation sets have names, "validation/main/loss" is the loss of
+/// the first set of --val, logged as "validation/SET/main/loss".
 [[nodiscard]] std::string logged_name(const Run& run, const std::string& metric);
-/// The inverse of logged_name(). If `metric` is a value of the main validation set, returns its name without the name
-/// of the set, so that runs can be compared even if their main sets have different names. Otherwise returns `metric`.
+/// The inverse of logged_name(): leaves the main set's name out, so that runs with other sets can be compared.
 [[nodiscard]] std::string common_name(const Run& run, const std::string& metric);
 
-/// True if every report of every run has an epoch. Curves are then drawn over epochs, because epochs are comparable
-/// even if the batch sizes differ.
+/// True if every report has an epoch. Epochs are comparable between runs even if the batch sizes differ.
 [[nodiscard]] bool count_epochs(const std::vector<Run>& runs);
-/// Returns the curve of a metric over the iterations. If `by_epoch` is true, the curve is over the epochs, and all
-/// entries of the log must have an epoch.
+/// Returns a metric's curve over iterations or, `by_epoch`, over epochs, which all entries of the log must then have.
 [[nodiscard]] std::vector<std::pair<double, double>> points_of(const Run& run, const std::string& metric,
                                                                bool by_epoch);
 /// Returns the newest and the best value of a metric. No value if the log has no number under this name.
@@ -57,11 +53,9 @@ struct MetricValues {
 /// "validation/a/main/loss", "learning rate" for "lr", "images/s" (in the run's unit) for kSpeed, "MiB per step" for
 /// "bytes_per_step".
 [[nodiscard]] std::string shown_name(const Run& run, const std::string& metric);
-/// Returns the name of the metric in a comparison. If the runs differ in the name of a validation set or in a unit, the
-/// result leaves it out.
+/// The name in a comparison leaves out the validation set or unit in which the runs differ.
 [[nodiscard]] std::string shown_name(const std::vector<Run>& runs, const std::string& metric);
-/// Returns how many samples, images or tokens all ranks together process in a second: the median of the reports.
-/// Returns 0 if no report has a speed.
+/// Returns the median of the reports' speeds, over all ranks and in the run's unit; 0 if no report has a speed.
 [[nodiscard]] double speed_of(const Run& run);
 
 }  // namespace mn::report

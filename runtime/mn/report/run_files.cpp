@@ -70,8 +70,7 @@ void add_times(Run& run, json event, std::int64_t steps) {
   run.times.push_back(std::move(event));
 }
 
-/// Called for a run that resumes from the checkpoint of `iteration`. The run makes later iterations again, so drops the
-/// records of all later iterations.
+/// A run that resumes from the checkpoint of `iteration` makes later iterations again, so their records are dropped.
 void drop_after(Run& run, std::int64_t iteration) {
   std::erase_if(run.times,
                 [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
@@ -120,8 +119,7 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
   }
 }
 
-/// Reads run.jsonl. Incomplete lines are ignored, because a line may be incomplete if the process was killed or the
-/// disk was full.
+/// A line may be incomplete if the process was killed or the disk was full.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
   std::int64_t reached = 0;

@@ -23,8 +23,7 @@ struct Pauses {
   double checkpoint_s = 0;
 };
 
-/// The facts about a run in the object "run" of the start line in run.jsonl. A fact that is 0 or an empty text is
-/// unknown.
+/// The object "run" of the start line in run.jsonl. A fact that is 0 or empty is unknown.
 struct Facts {
   std::int64_t parameters = 0;
   std::int64_t samples = 0;                 ///< training samples, over all ranks
@@ -76,19 +75,16 @@ struct Run {
 /// Returns the epoch of a log entry, with its fraction. No value if run.jsonl does not have this epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// A report line has, under a name such as "data_s", a list with the time of each rank. Returns the sum of the list
-/// called `part`.
+/// Returns the sum of the list, with a time for each rank, that a report line has under the name `part`.
 [[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// Returns the seconds of training so far, from the line about the end of the run or, if there is none, from the newest
-/// entry of the log. Returns 0 if there is neither.
+/// Returns the seconds of training so far, from the end line or the newest entry of the log; 0 without both.
 [[nodiscard]] double elapsed_s(const Run& run);
 
 /// Returns the name of the program, for instance "mnist". Empty if there is no run.jsonl.
 [[nodiscard]] std::string job_of(const Run& run);
 
-/// Returns how the user can change a setting: the text "--NAME" if the program has this option, otherwise `call`, the
-/// name of a class or function.
+/// Returns "--NAME" if the program has this option, otherwise `call`, the name of a class or function.
 [[nodiscard]] std::string advised(const Run& run, const std::string& option, const std::string& call);
 
 /// Returns the value that the run has used for an option. Empty if the option is unknown.

@@ -31,8 +31,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// Divides the name TAG-ITERATION.png of a file into the tag and the iteration, without leading zeros. If the name has
-/// no iteration, the whole name is the tag.
+/// Divides TAG-ITERATION.png into tag and iteration. Without an iteration, the whole name is the tag.
 std::pair<std::string, std::string> parts_of(const fs::path& file) {
   const std::string name = file.stem().string();
   const auto dash = name.find_last_not_of("0123456789");
@@ -40,8 +39,7 @@ std::pair<std::string, std::string> parts_of(const fs::path& file) {
   return {name.substr(0, dash), name.substr(std::min(name.find_first_not_of('0', dash + 1), name.size() - 1))};
 }
 
-/// Returns the files in `folder` that have one of the endings `kinds`. They are grouped by tag, that is, by their name
-/// without the iteration; in each group, the newest file is first.
+/// Groups the files with an ending in `kinds` by their tags, the newest file first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;

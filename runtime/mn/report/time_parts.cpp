@@ -18,8 +18,7 @@ constexpr std::array<const char*, 3> kStepParts = {"compute_s", "data_s", "commu
 
 double total_of(std::span<const double> parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-/// Draws a bar of colored parts. `parts` has the seconds of each part. A part of `whole` seconds would fill the whole
-/// width.
+/// `parts` are seconds. A part of `whole` seconds would fill the whole width.
 std::string bar(std::span<const double> parts, double whole) {
   OutText html;
   html.precision(4);
@@ -38,8 +37,7 @@ std::string bar_row(const std::string& label, std::span<const double> parts, dou
          duration_text(total_of(parts)) + "</td></tr>\n";
 }
 
-/// Makes a legend with the names of the parts that took time. If `with_shares`, adds each part's share of the whole
-/// time.
+/// Names the parts that took time and, `with_shares`, their shares of the whole time.
 std::string legend(const TimeParts& parts, bool with_shares) {
   const double whole = total_of(parts);
   std::string html = "<p class='legend parts'>";

@@ -17,8 +17,7 @@ inline constexpr std::array<const char*, kParts> kPartNames = {
 /// The seconds of each part. The first three parts are means over the ranks.
 using TimeParts = std::array<double, kParts>;
 
-/// Divides the training time into parts. All parts are 0 if run.jsonl has no times. kOther is the time that belongs to
-/// none of the other parts.
+/// All parts are 0 if run.jsonl has no times. kOther is the time that belongs to no other part.
 [[nodiscard]] TimeParts time_parts(const Run& run);
 
 /// A slow rank, for which all other ranks have waited.
