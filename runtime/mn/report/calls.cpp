@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// One call that a rank has recorded, that is, one line of the rank's file.
+/// A line of a rank's file.
 struct Call {
   std::string name;
   std::int64_t record;

@@ -26,8 +26,8 @@ bool any_has(const std::vector<Run>& runs, const std::string& metric) {
   return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
 }
 
-/// Returns the metric by which the runs are sorted, or "". If a run lacks it because its validation set has another
-/// name, returns its common_name().
+/// Returns the metric by which the runs are sorted, or "". If some runs lack the metric because their validation sets
+/// have other names, returns the metric's common_name().
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const std::string metric = main_metric(run);

@@ -127,8 +127,7 @@ void ExtensionList::check(const nlohmann::json& about, const std::string& source
   }
 }
 
-/// Gives one extension its state and tensors from the checkpoint. If the checkpoint has no state of the extension, the
-/// extension starts as in a new training.
+/// An extension without a state in the checkpoint starts as in a new training.
 void ExtensionList::restore(Entry& entry) const {
   const auto own_of = [&](const NamedTensors& all) { return with_prefix(all, entry.name + "/"); };
   // Tensors are loaded before the state, because the state may refer to tensors.
@@ -201,8 +200,7 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a function of an extension. Returns false if a signal or the time limit has interrupted the call; the
-/// extension is then pending again.
+/// Returns false if a signal or the time limit has interrupted `member`; the extension is then pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   const double begin_s = elapsed_s_();
@@ -255,7 +253,6 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // due() reads the clock of this rank. set_due() later gets the result on which all ranks have agreed.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

@@ -43,19 +43,16 @@ class ExtensionList {
     std::vector<NamedTensors> other_ranks;  ///< tensors of each rank, if the number of ranks has changed
     std::vector<nlohmann::json> observed;   ///< each rank_state() whose observations this rank gets
   };
-  /// Lets each extension check its state in a checkpoint (Extension::check_state()). `about` is the checkpoint's part
-  /// about the training.
+  /// Calls check_state() of each extension. `about` is the checkpoint's part about the training.
   void check(const nlohmann::json& about, const std::string& source) const;
   /// Gives each extension its state. An extension that is added later, but before initialize(), also gets its state.
   void load(Restored restored);
-  /// Returns the tensors() of the extensions for which are_tensors_replicated() equals `replicated`. Each tensor is
-  /// named "EXTENSION/TENSOR".
+  /// Returns the tensors() with are_tensors_replicated() == `replicated`, named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
   /// Returns the rank_tensors() of all extensions. Each tensor is named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors rank_tensors() const;
 
-  /// Adds the values of a minibatch or an update to the observations of each extension for which observes_all() is
-  /// true.
+  /// Adds the values of a minibatch or an update to the observations of extensions with observes_all().
   void observe_all(const Summary& values);
   /// Returns, by the extension's name, what this rank has observed for each extension for which observes_all() is true.
   [[nodiscard]] nlohmann::json rank_state() const;
@@ -63,24 +60,20 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before an extension runs, with the extension's duration. If the function returns false, this extension and
-  /// all later extensions stay pending.
+  /// Called before an extension runs. If it returns false, this extension and all later ones stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// kReporting: extensions with a priority above kPriorityReport. kReading: all other extensions, because these need
-  /// the complete report.
+  /// kReporting: priorities above kPriorityReport. kReading: all other extensions, which need the complete report.
   enum class Part { kReporting, kReading };
   /// Marks each extension as pending whose trigger fires in the iteration that has just ended.
   void find_due(const Progress& progress);
-  /// Runs the pending extensions of `part`. Returns false if an extension may not begin, or if an extension was
-  /// interrupted.
+  /// Runs the pending extensions of `part`. Returns false if one may not begin, or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
   /// Calls at_end() of each extension that is not pending and has not run in this iteration. If at_end() is
   /// interrupted, the extension becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// If an extension is running, offers the reported value to all extensions. Returns true if one of them has taken the
-  /// value.
+  /// While an extension runs, offers the value to all extensions; true if one of them has taken it.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
   void average_kept_statistics(Trainer& trainer) const {
@@ -91,8 +84,7 @@ class ExtensionList {
 
   /// True if the trigger of any extension counts seconds. Rank 0's clock must then decide for all ranks when it fires.
   [[nodiscard]] bool any_by_seconds() const;
-  /// Returns a flag for each trigger that counts seconds: 1 if the trigger's period is over by this rank's clock,
-  /// otherwise 0.
+  /// Returns, for each trigger that counts seconds, 1 if its period is over by this rank's clock, else 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
   /// Stores the flags of due() on which all ranks have agreed. The next find_due() uses these flags.
   void set_due(std::span<const std::int64_t> flags);

@@ -116,8 +116,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
              (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
-  // The ranks take the minimum of their ways, because the ways ascend: if one rank cannot launch or record, no rank
-  // does.
+  // The ways ascend: if one rank cannot launch or record, the minimum says that no rank does.
   auto least = static_cast<std::int64_t>(way);
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);
@@ -152,8 +151,7 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
   return copies(results_);      // copies, because the next launch overwrites results_
 }
 
-/// Launches the graph, and does the host's part of a step. `is_first` is true directly after the recording. In this
-/// case the recording has already counted the update and the bytes sent.
+/// `is_first` is true directly after the recording, which has already counted the update and the bytes sent.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -172,8 +170,7 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // Invariant 4: `step` must draw no random numbers on the host, because every launch would repeat these numbers. A
-  // changed state of the host's generator shows that `step` has drawn some.
+  // Invariant 4: every launch would repeat random numbers that `step` has drawn on the host.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

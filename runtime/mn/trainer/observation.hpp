@@ -13,12 +13,10 @@ namespace mn {
 
 class Observation {
  public:
-  /// Begins the first observation. `bytes_sent` is the number of bytes that this rank has passed to collective calls so
-  /// far.
+  /// `bytes_sent` is the number of bytes that this rank has passed to collective calls so far.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
-  /// Adds "loss" and the metrics of a minibatch or an update. Each name gets the prefix "main/", for example
-  /// "main/loss".
+  /// Adds "loss" and the metrics of a minibatch or an update, with the prefix "main/".
   void add(const Summary& values) { means_.merge(values, "main/"); }
   void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
   /// Adds seconds of training. The time of extensions is not training time.
@@ -26,8 +24,7 @@ class Observation {
   /// Sets a reported value, which must be the same on all ranks. It replaces an earlier value of the same name.
   void report(const std::string& name, double value) { reported_[name] = value; }
 
-  /// Adds a value that is equal on all ranks. take() will return, under `name`, the mean of all such values since the
-  /// last take().
+  /// Adds a value that is equal on all ranks. take() returns the mean of all such values since the last take().
   void report_mean(const std::string& name, double value) { reported_means_.add(name, value); }
 
   /// Reads losses and metrics. If they are on a GPU, waits until the GPU has computed them.
@@ -39,14 +36,11 @@ class Observation {
   /// Returns the names of all values observed so far, as a JSON list.
   [[nodiscard]] nlohmann::json names() const;
 
-  /// Adds to `about`, an object of the checkpoint, the values that are equal on all ranks, and the number of bytes that
-  /// this rank has sent.
+  /// Adds to the checkpoint's `about` the values that are equal on all ranks, and this rank's number of sent bytes.
   void save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const;
-  /// Loads the values that save() has added to `about`.
   void load(const nlohmann::json& about);
   /// Returns the sums over this rank's samples, for a checkpoint.
   [[nodiscard]] nlohmann::json rank_state() const;
-  /// Forgets the sums over this rank's samples.
   void clear_rank_state();
   /// Adds the sums in `state`, which is a result of rank_state(), to this rank's sums.
   void merge_rank_state(const nlohmann::json& state);

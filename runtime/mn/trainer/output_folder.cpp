@@ -105,8 +105,7 @@ bool is_this_job(const json& owner) {
 /// True if the owner's process may still run. Called only if the file system does not support locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // A process of another host cannot be looked up. If the process belongs to this job, it has ended, because this
-  // process began later. If the process belongs to another job, it may still run.
+  // Another host's process cannot be looked up. A process of this job has ended, because this process began later.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -118,7 +117,6 @@ std::string text_of(const json& owner) {
   return text + ", since " + owner["since"].get<std::string>();
 }
 
-/// True if `path` is a link that neither this user nor root has made.
 bool is_link_of_others(const std::filesystem::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != geteuid() && facts.st_uid != 0;
@@ -129,8 +127,7 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// Keeps invariant 5: throws UsageError if the folder, or an entry in it, is a link that another user has made.
-/// snapshot_best is an exception, because mn replaces this link and never writes through it.
+/// Invariant 5. snapshot_best is an exception, because mn replaces this link and never writes through it.
 void reject_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
   const auto reject = [](const std::filesystem::path& link) {

@@ -49,8 +49,7 @@ class OutputFolder {
   Fd lock_;  // empty if this process already held the folder before
 };
 
-/// Collective: if folder->check_held() throws on rank 0, every rank throws the same error. All ranks except rank 0
-/// ignore `folder`.
+/// Collective: every rank throws rank 0's error of folder->check_held(). Other ranks ignore `folder`.
 void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

@@ -69,8 +69,7 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// A counter that is compared between ranks. `text` is logged if the slow rank's number exceeds the number of the other
-/// ranks by at least `min_difference`, and is at least `min_ratio` times as large.
+/// `text` is logged if the slow rank's number exceeds the others' by min_difference, and is min_ratio times as large.
 struct Comparison {
   const char* name;
   const char* text;  ///< format for printf: the slow rank's number, then the others' number

@@ -8,8 +8,7 @@
 
 namespace mn {
 
-/// Counters of the process, and of the CPUs that the process may use, at one moment. A counter that cannot be read is
-/// 0.
+/// Counters of the process and its CPUs at one moment; 0 if a counter cannot be read.
 struct RankConditions {
   double time_s = 0;                ///< seconds on a steady clock
   double own_cpu_s = 0;             ///< CPU time of the process
@@ -28,8 +27,7 @@ struct RankConditions {
 /// Reads the counters of this moment from some files of /proc and /sys. Call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// Returns, by name, how much the counters have changed between two moments: most as rates per second. For clock and
-/// temperature, returns the values at the later moment.
+/// Returns, by name, the counters' changes, most as rates per second, and the later clock and temperature.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
 /// Describes how `rank` differs from all other ranks, for instance "waited for a CPU 41 % of the time (others 0 %), …".

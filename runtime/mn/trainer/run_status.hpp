@@ -24,9 +24,8 @@ class RunStatus {
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// Called after each iteration. The writes take at most a hundredth of the time; on local or cached storage, this
-  /// suffices to write every iteration even if iterations take a millisecond. The file thus shows in which iteration a
-  /// run failed.
+  /// The writes take at most a hundredth of the time. On local or cached storage this suffices for every iteration of a
+  /// millisecond, so the file shows in which iteration a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

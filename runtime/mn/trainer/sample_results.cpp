@@ -1,5 +1,4 @@
-// Gathers the results of samples. Each rank sends its results to rank 0, one field after another. Rank 0 then holds all
-// results, and puts the rows in the order of the samples.
+// Each rank sends its results to rank 0, one field after another. Rank 0 puts the rows in the order of the samples.
 #include <mn/trainer/sample_results.hpp>
 
 #include <algorithm>
@@ -21,8 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the form of `field`, that is, the field without its rows: the dtype, the shape of a row, and whether there
-/// are offsets.
+/// Returns the form of `field`: dtype, shape of a row, and whether there are offsets, but no rows.
 BatchField form_of(const BatchField& field) {
   std::vector<std::int64_t> shape = field.values.sizes().vec();
   shape[0] = 0;
@@ -73,8 +71,7 @@ void check_field(const BatchField& field, std::int64_t samples) {
   }
 }
 
-/// Collective. Each rank passes its rows as `own`, which is contiguous and on the CPU. Returns the rows of all ranks on
-/// rank 0, in rank order.
+/// Collective. Rank 0 gets the rows `own` of all ranks in rank order; `own` is contiguous and on the CPU.
 at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   const std::int64_t rows = own.size(0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
@@ -92,14 +89,12 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   return gathered;
 }
 
-/// Returns the rows of all tensors as one tensor. If there is no tensor, returns `none`, which has the dtype and the
-/// shape of a row, but no rows.
+/// Joins the rows of all tensors. `none` has the form of a row, but no rows.
 at::Tensor concatenated(const at::Tensor& none, std::vector<at::Tensor> tensors) {
   return tensors.empty() ? none : at::cat(tensors);
 }
 
-/// `samples` has the samples' numbers. Returns the positions in `samples`, sorted by these numbers. If a sample occurs
-/// several times, only one of its positions is returned.
+/// Returns the positions in `samples`, sorted by the numbers there; of equal numbers, only one position.
 std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   const auto number = [&](std::int64_t position) { return samples[static_cast<std::size_t>(position)]; };
   std::vector<std::int64_t> order(samples.size());
@@ -110,8 +105,7 @@ std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   return order;
 }
 
-/// Returns a field with the rows of the samples at the positions in `order`. In `values`, the sample at position p has
-/// counts[p] rows.
+/// Returns the rows of the samples in `order`. The sample at position p has counts[p] of the `values`.
 BatchField ordered(const std::string& name, const at::Tensor& values, const at::Tensor& counts,
                    const std::vector<std::int64_t>& order) {
   const at::Tensor ends = counts.cumsum(0);
@@ -157,8 +151,7 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective: throws if the ranks have different fields. A rank without results gets empty fields, so that it can take
-/// part in gather().
+/// Collective. A rank without results gets empty fields, so that it can take part in gather().
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

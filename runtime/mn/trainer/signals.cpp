@@ -33,8 +33,7 @@ std::int64_t now_ms() noexcept {
 void SignalFlag::handle(int signal) {
   if (is_over) return;
   const int saved_errno = errno;
-  // A signal handler may call only async-signal-safe functions, such as lock-free atomics, clock_gettime(2),
-  // sigaction(2) and raise(3).
+  // Only async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
   auto& first = first_at_ms[static_cast<std::size_t>(signal)];
   const std::int64_t now = now_ms();
   std::int64_t before = 0;
@@ -42,8 +41,7 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // The sender has sent the same signal again, because the save takes too long. SIGTERM with its earlier action now
-    // ends the process.
+    // A signal sent again says that the save takes too long. SIGTERM's earlier action ends the process.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }
@@ -75,8 +73,7 @@ SignalFlag::SignalFlag(bool enabled) : enabled_(enabled) {
 }
 
 SignalFlag::~SignalFlag() {
-  // After keep() the process is about to end. From now on, signals are ignored, because a late signal would change the
-  // exit status of the process.
+  // After keep() the process is about to end, and a late signal would change its exit status.
   if (kept_) is_over = true;
   if (!enabled_ || kept_) return;
   for (std::size_t i = 0; i < kNotices.size(); ++i) sigaction(kNotices[i], &old_[i], nullptr);

@@ -57,16 +57,13 @@ class StragglerWatch {
   static constexpr std::size_t kNumbers = 2;  ///< how many numbers append_to() appends
 
   StragglerWatch() = default;
-  /// `ranks` is the number of ranks. Construct the object at the beginning of a run, after the same iteration on all
-  /// ranks.
+  /// Construct it at the beginning of a run, after the same iteration on all ranks.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
   /// Adds this rank's times for one step: the wait for data, and computing.
   void add(double data_s, double compute_s);
-  /// Appends this rank's times to the flags of the periodic exchange. The exchange takes the maximum of each number
-  /// over the ranks.
+  /// Appends this rank's times to the flags of the periodic exchange, which takes maxima over the ranks.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective. `largest` has, for each number from append_to(), its maximum over the ranks. Decides whether a rank is
-  /// slow.
+  /// Collective: decides whether a rank is slow. `largest` has the maxima of the numbers from append_to().
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:

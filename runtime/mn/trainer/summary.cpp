@@ -18,18 +18,15 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // a limit, because each value is a small allocation
-// Names of the kinds of values, for errors and for state(). In state(), a mean has its weight in place of the name
-// "mean".
+// Names of the kinds, for errors and for state(), where a mean has its weight in place of the name.
 constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
-/// Returns a tensor of one element without its autograd graph, because the graph would keep the step's activations in
-/// memory.
+/// Without the autograd graph, which would keep the step's activations in memory.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.numel() == 1) return tensor.detach().reshape({});
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");
 }
 
-/// Returns the numbers in the tensors. Makes only one copy to the host for each device and dtype.
 std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
   std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -167,8 +164,7 @@ void Summary::load_state(const nlohmann::json& state) {
   entries_.clear();
   on_device_.clear();
   for (const auto& [name, saved] : state.items()) {
-    // A checkpoint has null for a value that is not finite, because JSON has no NaN and no infinity. Null is loaded as
-    // NaN.
+    // JSON has no NaN and no infinity, so a checkpoint has null for both. Null is loaded as NaN.
     const auto& number = saved.at(0);
     Entry entry{Kind::kMean, number.is_null() ? std::numeric_limits<double>::quiet_NaN() : number.get<double>()};
     if (saved.at(1).is_string()) {

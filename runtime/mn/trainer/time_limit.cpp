@@ -37,8 +37,7 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Returns the seconds until the end time in the variable `name`. No value if the variable is not set. No value either
-/// if its time has passed, because the time then belongs to an earlier job, or the job was extended.
+/// A time that has passed belongs to an earlier job, or the job was extended; then there is no value.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;

@@ -21,9 +21,8 @@ class TimeLimit {
 
   /// Tells this object that a save has taken `seconds` seconds.
   void add_save(double seconds);
-  /// Call it in each iteration. It measures the longest time between two calls, which is a part of needed_s(), because
-  /// a decision can come late by this time. In the last minute before is_near() becomes true, a thread asks squeue
-  /// whether the job was extended.
+  /// Call it in each iteration. It measures the longest time between two calls, by which a decision can come late
+  /// (needed_s()). In the last minute before is_near(), a thread asks squeue whether the job was extended.
   void tick();
   /// Returns how many seconds before the limit the last checkpoint must begin: 2 × the slowest save + the longest time
   /// between two ticks + 10 s.
@@ -50,8 +49,7 @@ class TimeLimit {
   std::future<std::optional<std::int64_t>> answer_;
 };
 
-/// Converts a time left as squeue prints it ("1-02:03:04", "03:04" or "4") to seconds. UNLIMITED becomes ten years. No
-/// value for any other text.
+/// Converts squeue's "1-02:03:04", "03:04" or "4" to seconds, and UNLIMITED to ten years. No value for other texts.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
 }  // namespace mn

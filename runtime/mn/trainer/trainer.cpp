@@ -48,9 +48,8 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Collective, called after rank 0 has locked the folder. Logs a warning if a loss of rank 0's node would also lose the
-/// folder, so that no run could resume. There is no warning for a disk that the node exports to all nodes, because it
-/// survives the loss of any other node.
+/// Collective, after rank 0 has locked the folder. Warns if a loss of rank 0's node would also lose the folder, unless
+/// the node exports its disk to all nodes.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   OutText owner;  // text of the lock file, equal on all nodes that share the folder
   owner << std::ifstream(out / ".lock").rdbuf();

@@ -1,6 +1,5 @@
-// The loop of a Trainer. It decides what the ranks tell each other between iterations, and when training ends: at a
-// limit, by stop(), at a signal, or at the job's time limit. At the time limit, or if any rank gets a signal, all ranks
-// write a checkpoint in the same iteration (Trainer::agree()).
+// The loop of a Trainer, and when training ends: at a limit, by stop(), at a signal, or at the job's time limit. In the
+// last two cases, all ranks write a checkpoint in the same iteration (Trainer::agree()).
 #include <mn/trainer/trainer.hpp>
 
 #include <algorithm>
@@ -101,8 +100,7 @@ void Trainer::advance() {
   last_step_.bytes = parts_->bytes_sent() - bytes_before;
   add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
-  // Stragglers are found by the host's times. These include the device's work only if the host waits for the device in
-  // each step, that is, on a CPU or with a trace.
+  // The host's times include the device's work only if the host waits for the device in each step.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
     stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
@@ -110,8 +108,7 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // The wait for a minibatch is an activity of its own, because the first minibatch may take long, and so may the
-  // program's own loader.
+  // An activity of its own, because the first minibatch may take long, and so may the program's own loader.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -167,9 +164,8 @@ StepTimes Trainer::times() const {
 
 ExtensionTimes Trainer::extension_times() const { return extensions_->times(); }
 
-/// Runs the extensions that are due. In the last iteration, extensions also report what they have seen since their last
-/// run(). Checkpoints still hold these observations, because a later run may continue the training, and then reports
-/// the whole period.
+/// In the last iteration, extensions also report what they have seen since their last run(). Checkpoints still hold
+/// these observations, because a later run that continues the training reports the whole period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin = [this](Duration duration) {
@@ -188,9 +184,8 @@ void Trainer::run_extensions() {
   }
 }
 
-/// Collective. The ranks tell each other why to stop, which triggers in seconds are due by rank 0's clock, how long the
-/// slowest and the fastest rank take, and whether any thread is busy with a save. Returns why training stops, or
-/// kNoReason if it goes on.
+/// Collective. The ranks exchange why to stop, which triggers in seconds are due, their times, and whether a thread is
+/// busy with a save. Returns why training stops, or kNoReason.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =
@@ -225,8 +220,7 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Collective: returns true if all ranks have done their parts. A rank that has done all its parts waits here for the
-/// next exchange of the other ranks.
+/// Collective: true if all ranks have done their parts. A rank that is done waits here for the others' next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

@@ -10,17 +10,15 @@
 namespace mn {
 
 /// Collective, with one reduction. Sets the model's running statistics (buffers named running_mean and running_var) to
-/// the statistics of the samples of all ranks together. The variance therefore includes the differences between the
-/// ranks' means. `also` has further names of buffers, as in model.named_buffers(); these buffers become their means
-/// over ranks. On each rank, all remaining buffers (codebooks, queues, the vectors of a spectral norm) stay as they
+/// the statistics of all ranks' samples together; the variance includes the differences between the ranks' means.
+/// Buffers named in `also`, as in model.named_buffers(), become their means over ranks. All other buffers stay as they
 /// are. Throws ArgumentError if a name in `also` is not the name of a floating-point buffer.
 void average_buffers(torch::nn::Module& model, Communicator& comm, const std::vector<std::string>& also = {});
 
 namespace extensions {
 
-/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent). Without this
-/// extension, a rank's running means and variances come only from the rank's own samples. Runs once an epoch by
-/// default; give this extension the trigger of the evaluator or snapshot that runs most often.
+/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent); give it the trigger
+/// of the extension among them that runs most often. Without it, a rank's statistics come only from its own samples.
 class AllreducePersistent final : public Extension {
  public:
   /// `also` has further names of buffers for average_buffers().

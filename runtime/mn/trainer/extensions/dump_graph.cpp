@@ -23,7 +23,6 @@ std::string shape_text(const at::Tensor& tensor) {
   return join(tensor.sizes(), "×");
 }
 
-/// Returns an operation's name in the graph, for instance "Addmm" for the node "torch::autograd::AddmmBackward0".
 std::string operation(const std::string& node_name) {
   std::string name = node_name.substr(node_name.rfind(':') + 1);
   return name.substr(0, name.find("Backward"));

@@ -42,8 +42,7 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) + std::string(value);
 }
 
-/// Returns the checksum of `data` in TFRecord's "masked" form. The form exists because a checksum over data that
-/// contains checksums would be weak.
+/// TFRecord masks checksums, because a checksum over data that contains checksums would be weak.
 std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }

@@ -23,8 +23,7 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
-/// On a CPU, throws at once if the loss is not finite. On a GPU, a tensor on the GPU keeps the number of the first bad
-/// iteration, because reading a loss would wait for the GPU.
+/// On a GPU, a tensor keeps the number of the first bad iteration, because reading a loss would wait for the GPU.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   if (value_ != "main/loss" || trainer.optimizer().scaler() != nullptr) return;  // scaled losses may overflow
   const std::int64_t iteration = trainer.iteration() + 1;
@@ -38,8 +37,7 @@ void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   first_ = at::where(at::isfinite(value).logical_or(first_ != 0), first_, iteration);
 }
 
-/// Collective: says where the first bad loss was, for instance ", on rank 1 in iteration 17 first". Empty if no rank
-/// has noted a bad loss.
+/// Collective. Returns, for instance, ", on rank 1 in iteration 17 first", or "" if no rank has noted a bad loss.
 std::string FailOnNonNumber::first_text(Trainer& trainer) const {
   const std::int64_t own = first_.defined() ? first_.item<std::int64_t>() : 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(trainer.communicator().size()));

@@ -48,8 +48,7 @@ void Forecast::run(Trainer& trainer) {
     begin_ = Clock::now();
     reports_ = log_.count();
   }
-  // In the iteration of a report, extensions such as snapshots run after this extension, so their time is known in the
-  // next iteration.
+  // The time of extensions that run after this one, such as snapshots, is known in the next iteration.
   const bool has_pauses = std::exchange(has_report_, log_.count() > reports_);
   if (steps < kSteps || (is_said_ && !has_pauses)) return;
   is_renewed_ = std::exchange(is_said_, true);

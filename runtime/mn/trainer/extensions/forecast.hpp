@@ -42,9 +42,8 @@ class Forecast final : public Extension {
     /// True if the time limit comes before the end of training.
     [[nodiscard]] bool is_limited() const { return left_s && *left_s < rest_s(); }
   };
-  /// Returns the line in the log for a plan, for instance "without validation and checkpoints an epoch takes about 1
-  /// min, the training 1 h 40 min from now; the time limit ends in epoch 41 at the latest". The line names the time
-  /// limit only if the limit comes before the end of the training.
+  /// Returns, for instance, "without validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min
+  /// from now; the time limit ends in epoch 41 at the latest".
   [[nodiscard]] static std::string line(const Plan& plan);
 
  private:

@@ -16,8 +16,7 @@ namespace {
 
 bool is_in(const FrozenEpochs& rule, std::int64_t epoch) { return rule.from <= epoch && epoch < rule.until; }
 
-/// Rank 0 logs which parameters are frozen or trained from now on, for instance "from epoch 4 on 12 parameters
-/// (trunk.0.weight, …) trained".
+/// Rank 0 logs, for instance, "from epoch 4 on 12 parameters (trunk.0.weight, …) are trained".
 void log_change(const Trainer& trainer, const std::vector<std::string>& names, const std::string& what) {
   if (!trainer.is_root() || names.empty()) return;
   log_info(

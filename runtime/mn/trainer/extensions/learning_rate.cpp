@@ -12,8 +12,7 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// Returns the rate of the first group whose rate is not 0, because a group with rate 0 is frozen. Returns 0 if all
-/// groups have rate 0.
+/// A group with rate 0 is frozen, so the first group with another rate counts; 0 if all rates are 0.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -23,8 +22,7 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// Returns a group's rate / base_. After a resume, takes the rates that the program gave, because the checkpoint's
-/// rates may all be 0.
+/// After a resume, the rates that the program gave count, because the checkpoint's rates may all be 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
@@ -46,8 +44,7 @@ void LearningRate::set_factors(const Trainer& trainer) {
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
   if (!by_group_ && (resumed_ || factors_.empty())) set_factors(trainer);
-  // If iterations had more or fewer samples before the resume, the schedule continues from the same number of epochs,
-  // so its iteration differs from the trainer's iteration.
+  // If iterations had more or fewer samples before the resume, the schedule continues from the same number of epochs.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }

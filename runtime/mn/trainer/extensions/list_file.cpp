@@ -23,14 +23,12 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// Returns the text of a row as the text stands in the list, "\n    {…}".
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
 }
 
-/// Returns the first `bytes` bytes of a file. Empty if the file has fewer bytes, or if the checksum of these bytes is
-/// not `crc`.
+/// Returns the first `bytes` bytes of a file with the checksum `crc`, or "" if the file does not begin with them.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";
@@ -85,7 +83,6 @@ void ListFile::settle() {
   }
 }
 
-/// Reads the settled rows from the file. If the file does not have these rows, starts an empty list (invariant 4).
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);

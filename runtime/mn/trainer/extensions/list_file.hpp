@@ -39,12 +39,10 @@ class ListFile {
 
   /// Returns the state of the list for a checkpoint. The state leaves out the last `left_out` rows.
   [[nodiscard]] nlohmann::json state(std::size_t left_out = 0) const;
-  /// Continues the list of `state`, a result of state(). Reads the settled rows from the file at `path` or, if this
-  /// file does not have them, from the file `other`. The next write removes all later rows from the file. Returns the
-  /// last rows of the list, at most `most` rows.
+  /// Continues the list of `state`, a result of state(), with the settled rows of the file at `path` or, if it lacks
+  /// them, of the file `other`. The next write removes later rows from the file. Returns the last rows, at most `most`.
   std::vector<nlohmann::json> load(const nlohmann::json& state, const std::filesystem::path& other, std::size_t most);
-  /// Splits a file's text into its rows. Does not parse the rows, because JSON objects would take many times the
-  /// memory.
+  /// Splits a file's text into its rows, unparsed, because JSON objects would take many times the memory.
   [[nodiscard]] static std::vector<std::string_view> rows_of(std::string_view text);
 
  private:

@@ -18,8 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the path of the log that belongs to a checkpoint: OUT/log for OUT/ckpt/step-N. Empty if `checkpoint` is
-/// empty.
+/// Returns OUT/log for the checkpoint OUT/ckpt/step-N, and an empty path for an empty path.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -87,8 +86,7 @@ void LogReport::run(Trainer& trainer) {
   if (!has_entry(trainer)) add(trainer);
 }
 
-/// At the end of training, adds an entry for the period that is not complete yet. If a later run continues the
-/// training, the entry of the whole period replaces this entry.
+/// If a later run continues the training, an entry of the whole period replaces the entry of this rest.
 void LogReport::at_end(Trainer& trainer) {
   if (has_entry(trainer)) return;
   add(trainer);
@@ -114,8 +112,7 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// Adds the learning rates to `entry`. If a group's rate has ever differed from the first group's rate, every later
-/// entry has a value for this group, so that the group's curve has no gaps.
+/// If a group's rate has ever differed from the first group's, every later entry has it, so that its curve has no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

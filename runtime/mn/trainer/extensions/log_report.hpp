@@ -58,9 +58,8 @@ class LogReport final : public Extension {
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
   /// Returns how many entries were made or loaded so far. The number never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For an extension `reader` that reads the log. Call it in Extension::initialize(): returns how many entries
-  /// `reader` has read already. If `reader` is pending in the last entry's iteration, this is count() − 1, because
-  /// `reader` must still read the last entry; otherwise it is count().
+  /// For Extension::initialize() of an extension that reads the log: returns how many entries `reader` has read. This
+  /// is count() − 1 if `reader` is pending in the last entry's iteration, otherwise count().
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
   /// Returns the entries added since count() had the value `count`, at most kEntries of them.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;

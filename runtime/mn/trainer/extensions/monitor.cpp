@@ -15,8 +15,7 @@
 namespace mn::extensions {
 namespace {
 
-/// Returns the first part of a value's name, for instance "validation/" for "validation/main/loss" and for
-/// "validation/clean/main/loss".
+/// Returns "validation/" for "validation/main/loss" and for "validation/clean/main/loss".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.find('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
@@ -26,8 +25,7 @@ bool is_near(std::string_view a, std::string_view b) {
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
 }
 
-/// True if `metric` is a usual name of a metric, such as "accuracy". A name with "_", such as "the_accuracy", is not a
-/// usual name.
+/// True for a name such as "accuracy"; names with "_", such as "the_accuracy", are not usual.
 bool is_usual(std::string_view metric) {
   return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();
 }
@@ -80,8 +78,7 @@ std::optional<bool> Monitor::improved() {
   return true;
 }
 
-/// Called if an entry of the log lacks the monitored value. Throws only if the name looks misspelled, because a report
-/// may come before the first evaluation, or before the metric's first value.
+/// Throws only if the name looks misspelled, because a report may come before the metric's first value.
 void Monitor::check_name(const nlohmann::json& entry) {
   std::vector<std::string> names;
   for (const auto& [name, value] : entry.items()) names.push_back(name);

@@ -34,24 +34,20 @@ class Monitor {
   /// Throws UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
-  /// Called in Extension::initialize() of `reader`, the extension that owns this object. improved() will ignore entries
-  /// that `reader` has already read.
+  /// For Extension::initialize() of `reader`, which owns this object: ignores entries that it has already read.
   void begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
-  /// Reads the newest entry of the log. Returns true if the entry's value is better than all earlier values; NaN is
-  /// never better. Returns no value if there is no new entry. Also returns no value if the entry lacks the monitored
-  /// value, because evaluations and their metrics may be less frequent than reports; rank 0 then logs the missing
-  /// metric once. If the monitored name is nearly the name of a reported value, throws a UsageError that lists the
-  /// log's values.
+  /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
+  /// better. Returns no value if there is no new entry, or if it lacks the monitored value, because evaluations may be
+  /// less frequent than reports; rank 0 then logs the missing metric once. Throws a UsageError that lists the log's
+  /// values if the name is nearly that of a reported value.
   [[nodiscard]] std::optional<bool> improved();
-  /// Returns how many reports with the monitored value have followed the best value or, if it came later, the last call
-  /// of restart_wait().
+  /// Returns how many reports with the value have followed the best value or the last restart_wait().
   [[nodiscard]] std::int64_t waited() const noexcept { return waited_; }
   /// Sets waited() to 0.
   void restart_wait() noexcept { waited_ = 0; }
   /// True if the log has an entry that improved() has not read yet.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
-  /// Describes how long no value was better, for instance "NAME was not better in 3 reports (best 0.25)". If there was
-  /// no value yet, "(never a number)" takes the place of the best value.
+  /// For instance "NAME was not better in 3 reports (best 0.25)", or "(never a number)" without a best value.
   [[nodiscard]] std::string wait_text() const;
   /// Returns the state for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;

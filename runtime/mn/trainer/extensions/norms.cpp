@@ -53,8 +53,7 @@ void Norms::initialize(Trainer& trainer) {
   }
 }
 
-/// Returns the weights as exactly as the optimizer keeps them, because an update may be smaller than the rounding of
-/// 16-bit weights.
+/// An update may be smaller than the rounding of 16-bit weights, so the optimizer's exact weights count.
 std::vector<at::Tensor> Norms::weights_of(const Watched& watched) {
   std::vector<at::Tensor> weights = watched.parameters;
   for (at::Tensor& weight : weights) weight = exact_weight(watched.optimizer->actual(), weight);

@@ -38,8 +38,7 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective: throws if `key` looks misspelled. If `key` is missing but resembles no reported name, only logs a
-/// warning, because an epoch may have no value of the metric.
+/// Collective. A missing value that resembles no reported name only causes a warning, because an epoch may lack it.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;

@@ -30,9 +30,8 @@ class Plateau final : public Extension {
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// Returns a schedule. Its rates are the rates of the schedule `before`, times the product of all factors so far. The
-  /// rates do not fall below min_rate, unless the rate of `before` is below min_rate already. This Plateau must outlive
-  /// the schedule.
+  /// Returns the rates of `before` times all factors so far, but not below min_rate, unless `before` is lower itself.
+  /// This Plateau must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// Returns the product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }

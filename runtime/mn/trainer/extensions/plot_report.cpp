@@ -38,8 +38,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// Makes a file in memory for a process to read as stdin. In contrast to a pipe, writing to a file never blocks, and
-/// does not fail if the process ends early.
+/// Unlike a pipe, a file in memory never blocks, and does not fail if the process that reads it ends early.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -61,8 +60,7 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// Adds a point. If the curve then has more points than a plot shows, removes every second point, and doubles the
-/// stride.
+/// Of a curve with more points than a plot shows, every second point is removed, and the stride doubled.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -122,8 +120,7 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Logs that a plot has failed, but only the first of several failures in a row. Later plots are still tried, because a
-/// full disk may have room again.
+/// Logs only the first of several failures in a row. Later plots are still tried: a full disk may have room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -166,8 +163,7 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// After a resume, adds the points of earlier entries of the log. Reads entries from the file if they are no longer in
-/// memory.
+/// After a resume, entries that are no longer in memory are read from the file.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +

@@ -65,8 +65,7 @@ void PrintReport::initialize(Trainer& trainer) {
   if (when_ == Header::kAtStart && trainer.is_root()) print(header());
 }
 
-/// Adds the columns of values that are in `entry` but were in no earlier entry. Returns true if there are any such
-/// columns.
+/// Returns true if `entry` has values in columns that no earlier entry has filled.
 bool PrintReport::take_columns(const nlohmann::json& entry) {
   std::vector<std::string> shown;
   for (const std::string& column : columns_) {

@@ -41,8 +41,7 @@ class Profile final : public Extension {
   ~Profile() override;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
-  /// The priority makes this extension run before validations. If a validation is interrupted, the resumed run no
-  /// longer knows the times of the step.
+  /// Runs before validations: after an interrupted validation, the resumed run would not know the times of the step.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

@@ -22,8 +22,7 @@ constexpr double kRedrawPeriod_s = 0.2;
 constexpr int kMaxMarks = 50;    // number of characters of a bar
 constexpr int kUsualWidth = 80;  // columns of a terminal that does not tell its size
 
-/// Returns the number of columns of the terminal `file`. Returns 0 if `file` is no terminal, or if the terminal does
-/// not tell its size.
+/// Returns 0 if `file` is no terminal, or if the terminal does not tell its size.
 int columns_of(int file) {
   winsize size = {};
   return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -46,8 +45,7 @@ std::string bar(const char* label, double fraction, int width) {
   return line_of(line, width);
 }
 
-/// Returns the line with iteration, epoch and loss. If the terminal is narrow, first the loss is left out, then the
-/// iteration.
+/// On a narrow terminal, first the loss is left out, then the iteration.
 std::string progress_line(const ProgressBar::View& view, int width) {
   std::string epochs = std::to_string(static_cast<std::int64_t>(std::floor(view.epoch_detail))) + " epoch";
   if (view.epochs > 0) epochs += " / " + std::to_string(view.epochs) + " epochs";
@@ -60,8 +58,7 @@ std::string progress_line(const ProgressBar::View& view, int width) {
   return line_of(fits(line + text, width) ? line + text : line, width);
 }
 
-/// Returns the line with the speed and the time to finish. If the terminal is narrow, the line begins with the time,
-/// and has as much of the rest as fits.
+/// On a narrow terminal, the line begins with the time, and has as much of the rest as fits.
 std::string speed_line(const ProgressBar::View& view, int width) {
   if (view.speed <= 0) return line_of("", width);
   char text[160];
@@ -119,8 +116,7 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// Returns the latest loss. On a GPU, returns the loss that the previous call began to copy, so that no call waits for
-/// the GPU.
+/// On a GPU, returns the loss that the previous call began to copy, so that no call waits.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

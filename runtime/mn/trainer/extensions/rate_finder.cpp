@@ -53,8 +53,7 @@ void copy_back(const NamedTensors& from, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i) at::Tensor(to[i].second).copy_(from[i].second);
 }
 
-/// Returns the slope of `values` at index i, as numpy.gradient() does: a central difference, except at both ends, where
-/// the difference is one-sided.
+/// As numpy.gradient(): a central difference, which is one-sided at both ends.
 double slope(std::span<const double> values, std::size_t i) {
   const std::size_t before = i == 0 ? 0 : i - 1, after = std::min(i + 1, values.size() - 1);
   return (values[after] - values[before]) / static_cast<double>(after - before);
@@ -62,8 +61,7 @@ double slope(std::span<const double> values, std::size_t i) {
 
 }  // namespace
 
-/// The state of the training before the search. Invariant 3: restore() brings this state back when the search has
-/// ended.
+/// The state before the search, for invariant 3.
 struct RateFinder::Before {
   explicit Before(Trainer& trainer)
       : model(whole_copies_of(trainer.model())),
@@ -140,7 +138,6 @@ void RateFinder::add(double rate, double loss) {
   smoothed_.push_back(smoothed);
 }
 
-/// Returns why the search ends now. Empty if the search goes on.
 std::string RateFinder::reason_to_end() const {
   const std::string at_rate = " at the learning rate " + nlohmann::json(rates_.back()).dump();
   if (!std::isfinite(losses_.back())) return "the loss is not finite" + at_rate;
@@ -154,8 +151,7 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
-  // The proposed rate is looked for only before the least loss. After the least loss, the loss may jump up and fall
-  // fast again, at a rate that would ruin a training.
+  // After the least loss, the loss may jump up and fall fast again, at a rate that would ruin a training.
   const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
   for (std::size_t i = 1; i <= least; ++i) {

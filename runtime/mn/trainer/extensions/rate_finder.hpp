@@ -48,8 +48,7 @@ class RateFinder final : public Extension {
   explicit RateFinder(const LogReport& log, const RateFinderOptions& options = {});
   ~RateFinder() override;
 
-  /// Returns the proposed learning rate, which is the same on all ranks. Call it after the run. Returns no value if the
-  /// loss has never fallen.
+  /// Call it after the run. Returns an equal rate on all ranks, or no value if the loss has never fallen.
   [[nodiscard]] std::optional<double> proposal() const;
   /// The learning rate of each iteration so far.
   [[nodiscard]] const std::vector<double>& rates() const noexcept { return rates_; }

@@ -42,9 +42,8 @@ struct RunFacts {
 /// global batch 200, 20 epochs, 89610 parameters". Unknown sizes are left out.
 [[nodiscard]] std::string plan_of(const RunFacts& facts, const std::string& unit);
 
-/// Returns the name of the model of a device. The name of a CPU comes from /proc/cpuinfo, and the name of a GPU from
-/// NVIDIA's files in /proc. Returns "CPU" or "GPU" if there is no such file. Files are looked up below the folder
-/// `root`.
+/// Returns the model of a CPU (/proc/cpuinfo) or GPU (NVIDIA's files in /proc) below the folder `root`, or "CPU" or
+/// "GPU".
 [[nodiscard]] std::string device_model(bool is_gpu, const std::string& root = "/");
 
 }  // namespace mn::extensions

@@ -26,8 +26,7 @@ json command_line() {
   return arguments;
 }
 
-/// Collective: collects the warnings that all ranks have logged since the previous call. On rank 0, adds them to
-/// `line`.
+/// Collective: adds all ranks' warnings since the previous call to rank 0's `line`.
 void add_warnings(Trainer& trainer, json& line) {
   Communicator& comm = trainer.communicator();
   json own = json::array();
@@ -65,7 +64,6 @@ void RunRecord::initialize(Trainer& trainer) {
           {"run", to_json(facts_of(trainer), details_)}});
 }
 
-/// Adds to `line` how long validations and checkpoints have taken since the previous line of the file.
 void RunRecord::add_pauses(const Trainer& trainer, json& line) {
   const ExtensionTimes before = std::exchange(pauses_, trainer.extension_times());
   line["validation_s"] = pauses_.validation_s - before.validation_s;

@@ -27,8 +27,7 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// next_after() divides by the number of iterations since the save began. Therefore next_after() is called only if at
-/// least one iteration has passed.
+/// next_after() divides by the iterations since the save began, so at least one must have passed.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);

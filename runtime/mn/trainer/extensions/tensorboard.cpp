@@ -71,8 +71,7 @@ void TensorBoard::add_histogram(const Trainer& trainer, const std::string& tag, 
                          .sum = finite.sum(at::kDouble).item<double>(),
                          .sum_of_squares = finite.to(at::kDouble).square().sum().item<double>(),
                          .buckets = std::vector<double>(kBuckets)};
-  // If all values are equal, libtorch's histogram would choose a range of its own. Therefore, a single bucket holds all
-  // values in this case.
+  // If all values are equal, libtorch's histogram would choose a range of its own.
   if (histogram.most == histogram.least) {
     histogram.buckets = {histogram.count};
   } else {

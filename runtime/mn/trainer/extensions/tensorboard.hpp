@@ -37,8 +37,7 @@ class TensorBoard final : public Extension {
                  std::int64_t width);
   /// For a job's own extensions; call it after initialize(). Adds a text in Markdown. Only rank 0 writes.
   void add_text(const Trainer& trainer, const std::string& tag, const std::string& text);
-  /// For a job's own extensions; call it after initialize(). Adds a histogram of the finite values of a tensor, which
-  /// may be on any device. If the tensor has no finite value, nothing is added. Only rank 0 writes.
+  /// As add_image(), for a histogram of a tensor's finite values, if there are any. The tensor may be on any device.
   void add_histogram(const Trainer& trainer, const std::string& tag, const at::Tensor& values);
 
  private:

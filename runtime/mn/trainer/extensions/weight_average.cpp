@@ -46,8 +46,7 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// Returns the dtype of an average of `parameter`. For a 16-bit parameter, this is float32, because rounding to 16 bits
-/// would lose small changes.
+/// The average of a 16-bit parameter is float32, because rounding to 16 bits would lose small changes.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }
@@ -101,8 +100,7 @@ void WeightAverage::initialize(Trainer& trainer) {
     parameters_.push_back(tensor);
     if (piece && std::ranges::find(shards_, piece->owner) == shards_.end()) shards_.push_back(piece->owner);
     const auto found = loaded_.find(name);
-    // If the checkpoint has no average with the shape of this tensor, the average begins with the tensor's present
-    // value.
+    // Without an average of this shape in the checkpoint, the average begins with the present value.
     const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
     const at::Tensor& first = fits ? std::as_const(found->second) : tensor;
     averages_.push_back(first.detach().to(tensor.device(), average_type(tensor), false, /*copy=*/true));
@@ -166,8 +164,7 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // The average is copied into the parameter's memory, because the optimizer and the buffer of gradients refer to
-    // this memory.
+    // The optimizer and the buffer of gradients refer to the parameter's memory, so the average is copied into it.
     parameters_[i].detach().copy_(averages_[i]);
     if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
       averages_[i].copy_(weights);

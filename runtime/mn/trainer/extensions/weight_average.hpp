@@ -54,18 +54,15 @@ class WeightAverage final : public Extension {
   /// Returns the averages of the running statistics, because these averages differ from rank to rank.
   [[nodiscard]] NamedTensors rank_tensors() const override;
   void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
-  /// Every rank takes rank 0's averages of the running statistics, because a resume also gives every rank rank 0's
-  /// buffers.
+  /// Every rank takes rank 0's averages of the statistics, as a resume gives every rank rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
-  /// Makes the averages of the running statistics equal on all ranks, because load_model() loads only rank 0's
-  /// averages.
+  /// Makes the averages of statistics equal on all ranks, because load_model() loads only those of rank 0.
   void average_kept_statistics(Trainer& trainer) override;
 
   /// Exchanges the model's weights and statistics with their averages. A second call exchanges them back. Collective if
   /// parameters are sharded, otherwise local. Call it only after training has begun.
   void swap();
-  /// Collective: averages the running statistics over the ranks by average_buffers(). Call it only while the averages
-  /// are in the model.
+  /// Collective: averages the statistics by average_buffers(), while the averages are in the model.
   void average_statistics() const;
 
  private:
