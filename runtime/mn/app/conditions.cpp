@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include <mn/app/group_options.hpp>
 #include <mn/core/text.hpp>
@@ -22,8 +21,8 @@ constexpr std::string_view kOfTraining =
     "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile show-memory "
     "tensorboard";
 
-void add_each(std::vector<Options::Condition>& conditions, std::string_view names, const std::function<bool()>& holds,
-              const std::string& otherwise) {
+void add_each(std::vector<Options::Condition>& conditions, std::string_view names, const std::string& otherwise,
+              const std::function<bool()>& holds) {
   for (const std::string_view name : split(names, ' ')) conditions.push_back({std::string(name), holds, otherwise});
 }
 
@@ -32,59 +31,51 @@ bool has_group_schedule(const CommonOptions& common) {
                              [](const Group& group) { return group.warmup || !group.schedule.empty(); });
 }
 
-/// Adds conditions for the options that have no effect with --find-lr or with --evaluate.
-void add_other_work(std::vector<Options::Condition>& conditions, const CommonOptions& common) {
-  const auto trains = [&common] { return common.find_lr.empty(); };
-  const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
-  add_each(conditions, kOfTraining, trains, searching);
-  add_each(conditions, "one-batch", trains, searching);
-  // With --find-lr, --resume auto is no error, because batch scripts always give --resume auto. The search ignores it.
-  conditions.push_back({"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; }, searching});
-  conditions.push_back({"group", [&common] { return common.find_lr.empty() || !has_group_schedule(common); },
-                        "by a schedule or a warmup " + searching});
-  const auto updates = [&common] { return common.evaluate.empty(); };
-  const std::string evaluating = "with --evaluate, which trains nothing";
-  conditions.push_back({"find-lr", updates, evaluating});
-  conditions.push_back(
-      {"resume", [&common] { return common.evaluate.empty() || common.resume == "auto"; }, evaluating});
-  conditions.push_back({"initmodel", updates, "with --evaluate, which has weights of its own"});
-  for (Options::Condition& each : training_conditions(updates, evaluating)) conditions.push_back(std::move(each));
-}
-
 }  // namespace
 
 std::vector<Options::Condition> training_conditions(const std::function<bool()>& trains, const std::string& otherwise) {
   std::vector<Options::Condition> conditions;
-  add_each(conditions, kOfUpdates, trains, otherwise);
-  add_each(conditions, kOfTraining, trains, otherwise);
+  add_each(conditions, kOfUpdates, otherwise, trains);
+  add_each(conditions, kOfTraining, otherwise, trains);
   return conditions;
 }
 
 std::vector<Options::Condition> effects_of(const CommonOptions& common) {
   std::vector<Options::Condition> conditions;
-  add_other_work(conditions, common);
-  const auto stages = [&common] { return !common.stage.empty(); };
-  add_each(conditions, "stage-budget stage-rate", stages, "without --stage");
-  const auto keeps_most = [&common] { return common.compress == "topk"; };
-  add_each(conditions, "compress-density", keeps_most, "without --compress topk");
-  const auto factors = [&common] { return common.compress == "powersgd"; };
-  add_each(conditions, "compress-rank", factors, "without --compress powersgd");
-  const auto shards = [&common] { return common.shard != "none"; };
-  add_each(conditions, "shard-group", shards, "without --shard");
-  const auto averages = [&common] { return common.local_steps > 1; };
-  add_each(conditions, "outer-momentum", averages, "without --local-steps");
-  const auto monitors = [&common] { return uses_monitor(common); };
-  add_each(conditions, "monitor monitor-better", monitors, "without --best, --early-stop or --schedule plateau");
-  const auto judges = [&common] { return common.early_stop > 0 || common.schedule == "plateau"; };
-  add_each(conditions, "min-delta", judges, "without --early-stop or --schedule plateau");
-  const auto saves = [&common] { return common.checkpoint_every != "none" || common.keep_best; };
-  add_each(conditions, "keep", saves, "with --checkpoint-every none");
-  const auto loads = [&common] { return !common.initmodel.empty(); };
-  add_each(conditions, "initmodel-partial", loads, "without --initmodel");
-  const auto starts = [&common] { return common.resume.empty() || common.resume == "auto"; };
-  add_each(conditions, "initmodel", starts, "with --resume PATH, which has weights of its own");
-  const auto goes_on = [&common] { return !common.one_batch || common.resume == "auto"; };
-  add_each(conditions, "resume", goes_on, "with --one-batch, which is no part of a training");
+  const auto add = [&](std::string_view names, const std::string& otherwise, const std::function<bool()>& holds) {
+    add_each(conditions, names, otherwise, holds);
+  };
+  const auto trains = [&common] { return common.find_lr.empty(); };
+  const std::string searching = "with --find-lr, which sets the learning rate itself and trains nothing";
+  add(kOfTraining, searching, trains);
+  add("one-batch", searching, trains);
+  // With --find-lr, --resume auto is no error, because batch scripts always give --resume auto. The search ignores it.
+  add("resume", searching, [&common] { return common.find_lr.empty() || common.resume == "auto"; });
+  add("group", "by a schedule or a warmup " + searching,
+      [&common] { return common.find_lr.empty() || !has_group_schedule(common); });
+  const auto updates = [&common] { return common.evaluate.empty(); };
+  const std::string evaluating = "with --evaluate, which trains nothing";
+  add("find-lr", evaluating, updates);
+  add("resume", evaluating, [&common] { return common.evaluate.empty() || common.resume == "auto"; });
+  add("initmodel", "with --evaluate, which has weights of its own", updates);
+  add(kOfUpdates, evaluating, updates);
+  add(kOfTraining, evaluating, updates);
+  add("stage-budget stage-rate", "without --stage", [&common] { return !common.stage.empty(); });
+  add("compress-density", "without --compress topk", [&common] { return common.compress == "topk"; });
+  add("compress-rank", "without --compress powersgd", [&common] { return common.compress == "powersgd"; });
+  add("shard-group", "without --shard", [&common] { return common.shard != "none"; });
+  add("outer-momentum", "without --local-steps", [&common] { return common.local_steps > 1; });
+  add("monitor monitor-better", "without --best, --early-stop or --schedule plateau",
+      [&common] { return uses_monitor(common); });
+  add("min-delta", "without --early-stop or --schedule plateau",
+      [&common] { return common.early_stop > 0 || common.schedule == "plateau"; });
+  add("keep", "with --checkpoint-every none",
+      [&common] { return common.checkpoint_every != "none" || common.keep_best; });
+  add("initmodel-partial", "without --initmodel", [&common] { return !common.initmodel.empty(); });
+  add("initmodel", "with --resume PATH, which has weights of its own",
+      [&common] { return common.resume.empty() || common.resume == "auto"; });
+  add("resume", "with --one-batch, which is no part of a training",
+      [&common] { return !common.one_batch || common.resume == "auto"; });
   return conditions;
 }
 
