@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -9,7 +10,6 @@
 #include <mn/core/text.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
-#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 namespace {
@@ -45,15 +45,19 @@ void check_validated_value(const CommonOptions& common, const std::string& name,
   check_known(common.monitor, {names.begin(), names.end()});
 }
 
-void MonitoredValue::run(Trainer& trainer) {
-  if (std::exchange(done_, true)) return;
-  std::vector<std::string> names;
-  for (const std::string& name : trainer.observed_names()) {
-    if (!name.starts_with(kTraining)) continue;
-    names.push_back(name);
-    for (const std::string& validation : validations_) names.push_back(validation + "/" + name);
-  }
-  check_known(monitor_, names);
+void check_reported_value(const CommonOptions& common, std::vector<std::string> validations, Trainer& trainer) {
+  const auto check = [monitor = common.monitor, validations = std::move(validations),
+                      is_done = false](Trainer& each) mutable {
+    if (std::exchange(is_done, true)) return;
+    std::vector<std::string> names;
+    for (const std::string& name : each.observed_names()) {
+      if (!name.starts_with(kTraining)) continue;
+      names.push_back(name);
+      for (const std::string& validation : validations) names.push_back(validation + "/" + name);
+    }
+    check_known(monitor, names);
+  };
+  trainer.extend("MonitoredValue", Interval(1, IntervalUnit::kIteration), check);
 }
 
 }  // namespace mn::app

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <mn/app/common_options.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/trainer/evaluator.hpp>
-#include <mn/trainer/extension.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 
@@ -18,22 +17,8 @@ namespace mn::app {
 void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
                            Iterator& iterator, Communicator& comm);
 
-/// Checks --monitor after the first iteration.
-class MonitoredValue final : public Extension {
- public:
-  /// `monitor` is the value of --monitor. `validations` has the names of the validations that use the loss function: if
-  /// the loss function reports "main/VALUE", a validation called NAME reports "NAME/main/VALUE".
-  MonitoredValue(std::string monitor, std::vector<std::string> validations)
-      : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
-
-  [[nodiscard]] std::string name() const override { return "MonitoredValue"; }
-  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // before the log takes the values
-  void run(Trainer& trainer) override;
-
- private:
-  std::string monitor_;
-  std::vector<std::string> validations_;
-  bool done_ = false;
-};
+/// Adds an extension that checks --monitor after the first iteration. Call it before adding the log, which takes the
+/// values. If the loss function reports "main/VALUE", each of `validations` called NAME reports "NAME/main/VALUE".
+void check_reported_value(const CommonOptions& common, std::vector<std::string> validations, Trainer& trainer);
 
 }  // namespace mn::app

@@ -122,7 +122,7 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
     for (const ValidationSet& set : sets) {
       if (!training.evaluate) validations.push_back(name_of(set));
     }
-    trainer.extend(std::make_unique<MonitoredValue>(common.monitor, std::move(validations)));
+    check_reported_value(common, std::move(validations), trainer);
   }
 }
 
