@@ -1,7 +1,6 @@
 #include <mn/trainer/extensions/run_facts.hpp>
 
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -9,26 +8,13 @@
 #include <torch/version.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/core/classic_stream.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/small_files.hpp>
 #include <mn/core/text.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn::extensions {
 namespace {
-
-/// In a file of the kernel with lines of the form "NAME : VALUE", returns the VALUE of the first line that has the name
-/// `name`. Empty if there is no such line.
-std::string value_of(const std::filesystem::path& path, std::string_view name) {
-  InFile file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (!line.starts_with(name) || colon == std::string::npos) continue;
-    const auto first = line.find_first_not_of(" \t", colon + 1);
-    return first == std::string::npos ? "" : line.substr(first);
-  }
-  return "";
-}
 
 std::string counted(std::int64_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
@@ -85,13 +71,10 @@ std::string plan_of(const RunFacts& facts, const std::string& unit) {
 
 std::string device_model(bool is_gpu, const std::string& root) {
   const std::filesystem::path proc = std::filesystem::path(root) / "proc";
-  if (!is_gpu) {
-    const std::string model = value_of(proc / "cpuinfo", "model name");
-    return model.empty() ? "CPU" : model;
-  }
+  if (!is_gpu) return value_of_key(proc / "cpuinfo", "model name").value_or("CPU");
   std::error_code none;
   for (const auto& gpu : std::filesystem::directory_iterator(proc / "driver/nvidia/gpus", none)) {
-    if (const std::string model = value_of(gpu.path() / "information", "Model"); !model.empty()) return model;
+    if (const auto model = value_of_key(gpu.path() / "information", "Model")) return *model;
   }
   return "GPU";
 }
