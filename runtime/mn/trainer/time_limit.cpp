@@ -1,7 +1,6 @@
 #include <mn/trainer/time_limit.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -12,6 +11,7 @@
 #include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 
 namespace mn {
@@ -51,22 +51,19 @@ std::optional<std::int64_t> time_left_of(const char* name) {
 
 std::optional<std::int64_t> parse_time_left(std::string_view text) {
   if (text == "UNLIMITED") return kMaxLeft_s;
+  const auto add = [](std::int64_t& sum, std::string_view part) {
+    const auto number = parse_number<std::int64_t>(part);
+    sum = 60 * sum + number.value_or(0);
+    return number && *number >= 0 && *number <= kMaxPart;
+  };
   std::int64_t days = 0, seconds = 0;
   if (const auto dash = text.find('-'); dash != std::string_view::npos) {
-    const auto parsed = std::from_chars(text.data(), text.data() + dash, days);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + dash) return std::nullopt;
+    if (!add(days, text.substr(0, dash))) return std::nullopt;
     text.remove_prefix(dash + 1);
   }
-  while (true) {
-    std::int64_t part = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), part);
-    if (error != std::errc() || part < 0 || part > kMaxPart || days < 0 || days > kMaxPart) return std::nullopt;
-    seconds = seconds * 60 + part;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.empty()) return days * 86400 + seconds;
-    if (text.front() != ':' || seconds > kMaxPart * 60) return std::nullopt;
-    text.remove_prefix(1);
-  }
+  const auto parts = split(text, ':');
+  const bool is_valid = parts.size() <= 3 && std::ranges::all_of(parts, [&](auto part) { return add(seconds, part); });
+  return is_valid ? std::optional(days * 86400 + seconds) : std::nullopt;
 }
 
 TimeLimit::TimeLimit(std::uint64_t checkpoint_bytes)
