@@ -1,7 +1,6 @@
 #include <mn/trainer/output_folder.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -71,50 +70,48 @@ std::string start_of(pid_t pid) {
   return field;
 }
 
-json this_owner() {
-  return {{"host", host_name()},
-          {"pid", getpid()},
-          {"start", start_of(getpid())},
-          {"job", job_of_this_process()},
-          {"since", utc_text(unix_time())}};
-}
+/// The process that a lock file names. An empty host means that the file names none.
+struct Owner {
+  std::string host;
+  pid_t pid = 0;
+  std::string start, job, since;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, host, pid, start, job, since)
 
-/// Returns the owner that a lock file names. Returns an empty object if the file's text is not valid.
-json read_owner(const Fd& file) {
+Owner this_owner() { return {host_name(), getpid(), start_of(getpid()), job_of_this_process(), utc_text(unix_time())}; }
+
+Owner read_owner(const Fd& file) {
   std::string text(4096, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  const json owner = json::parse(text, nullptr, false);
-  const bool sound = owner.is_object() && owner.contains("pid") && owner["pid"].is_number_integer() &&
-                     std::ranges::all_of(std::array{"host", "start", "job", "since"}, [&](const char* key) {
-                       return owner.contains(key) && owner[key].is_string();
-                     });
-  return sound ? owner : json::object();
+  try {
+    return json::parse(text).get<Owner>();
+  } catch (const json::exception&) {
+    return {};
+  }
 }
 
-bool is_this_process(const json& owner) {
-  return !owner.empty() && owner["host"] == host_name() && owner["pid"] == getpid() &&
-         owner["start"] == start_of(getpid());
+bool is_this_process(const Owner& owner) {
+  return owner.host == host_name() && owner.pid == getpid() && owner.start == start_of(getpid());
 }
 
-bool is_this_job(const json& owner) {
+bool is_this_job(const Owner& owner) {
   const std::string job = job_of_this_process();
-  return !owner.empty() && !job.empty() && owner["job"] == job;
+  return !job.empty() && owner.job == job;
 }
 
 /// True if the owner's process may still run. Called only if the file system does not support locks.
-bool may_live(const json& owner) {
-  if (owner.empty()) return false;
-  // Another host's process cannot be looked up. A process of this job has ended, because this process began later.
-  if (owner["host"] != host_name()) return !is_this_job(owner);
-  return start_of(owner["pid"].get<pid_t>()) == owner["start"];
+bool may_live(const Owner& owner) {
+  if (owner.host.empty()) return false;
+  // A process of another host cannot be looked up. A process of this job has ended before this process began.
+  if (owner.host != host_name()) return !is_this_job(owner);
+  return start_of(owner.pid) == owner.start;
 }
 
-std::string text_of(const json& owner) {
-  if (owner.empty()) return "another process";
-  std::string text = "process " + owner["pid"].dump() + " on host " + owner["host"].get<std::string>();
-  if (!owner["job"].get_ref<const std::string&>().empty()) text += ", " + owner["job"].get<std::string>();
-  return text + ", since " + owner["since"].get<std::string>();
+std::string text_of(const Owner& owner) {
+  if (owner.host.empty()) return "another process";
+  return "process " + std::to_string(owner.pid) + " on host " + owner.host +
+         (owner.job.empty() ? "" : ", " + owner.job) + ", since " + owner.since;
 }
 
 bool is_link_of_others(const std::filesystem::path& path) {
@@ -221,14 +218,14 @@ bool OutputFolder::lock_file() {
 void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
-    const json owner = read_owner(lock_);
+    const Owner owner = read_owner(lock_);
     // This process already holds the folder. A second flock(2) would fail, because the first lock still exists.
     if (is_this_process(owner)) return lock_.reset();
     // If the file is empty, a process has just made the file, and has not written its name into it yet.
-    const auto patience = owner.empty()                  ? kTimeToSign
-                          : is_this_job(owner)           ? kTimeToEnd
-                          : owner["host"] == host_name() ? kTimeToDie
-                                                         : std::chrono::seconds(0);
+    const auto patience = owner.host.empty()          ? kTimeToSign
+                          : is_this_job(owner)        ? kTimeToEnd
+                          : owner.host == host_name() ? kTimeToDie
+                                                      : std::chrono::seconds(0);
     if (std::chrono::steady_clock::now() - begin >= patience) {
       throw UsageError("the output folder " + folder_.string() + " is in use by " + text_of(owner) + kAdvice +
                        ", or end that job");
@@ -239,8 +236,8 @@ void OutputFolder::lock() {
 }
 
 void OutputFolder::sign() const {
-  const json before = read_owner(lock_);
-  if (!before.empty() && !is_this_job(before) && before["host"] != host_name()) {
+  const Owner before = read_owner(lock_);
+  if (!before.host.empty() && !is_this_job(before) && before.host != host_name()) {
     log_warning(lock_path_.string() + " was left by " + text_of(before) + ": if that still runs, end one of the two");
   }
   const std::string text = json_text(this_owner()) + "\n";
