@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/slow_rank.hpp>
@@ -19,7 +20,7 @@ constexpr std::array<const char*, 3> kStepParts = {"compute_s", "data_s", "commu
 double total_of(std::span<const double> parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
 /// `parts` are seconds. A part of `whole` seconds would fill the whole width.
-std::string bar(std::span<const double> parts, double whole) {
+std::string bar(const TimeParts& parts, double whole) {
   OutText html;
   html.precision(4);
   html << "<div class='bar'>";
@@ -30,11 +31,6 @@ std::string bar(std::span<const double> parts, double whole) {
   }
   html << "</div>";
   return html.str();
-}
-
-std::string bar_row(const std::string& label, std::span<const double> parts, double whole) {
-  return "<tr><th>" + escape_html(label) + "</th><td class='wide'>" + bar(parts, whole) + "</td><td class='number'>" +
-         duration_text(total_of(parts)) + "</td></tr>\n";
 }
 
 /// Names the parts that took time and, `with_shares`, their shares of the whole time.
@@ -50,9 +46,9 @@ std::string legend(const TimeParts& parts, bool with_shares) {
   return html + "</p>";
 }
 
-/// Returns, for each rank, three numbers of seconds: for computing, for waiting for data, and for communication.
-std::vector<std::array<double, 3>> times_by_rank(const Run& run) {
-  std::vector<std::array<double, 3>> ranks;
+/// Returns the seconds of kStepParts of each rank.
+std::vector<TimeParts> times_by_rank(const Run& run) {
+  std::vector<TimeParts> ranks;
   for (const json& line : run.times) {
     for (std::size_t i = 0; i < kStepParts.size(); ++i) {
       const auto values = line.at(kStepParts[i]).get<std::vector<double>>();
@@ -63,6 +59,23 @@ std::vector<std::array<double, 3>> times_by_rank(const Run& run) {
     }
   }
   return ranks;
+}
+
+/// Draws a bar for each pair (label, parts), and a legend without shares. Empty if no part took time.
+std::string table_of(const std::vector<std::pair<std::string, TimeParts>>& bars) {
+  TimeParts sum = {};
+  double longest = 0;
+  for (const auto& [label, parts] : bars) {
+    longest = std::max(longest, total_of(parts));
+    for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
+  }
+  if (longest == 0) return "";
+  std::string rows;
+  for (const auto& [label, parts] : bars) {
+    rows += "<tr><th>" + escape_html(label) + "</th><td class='wide'>" + bar(parts, longest) +
+            "</td><td class='number'>" + duration_text(total_of(parts)) + "</td></tr>\n";
+  }
+  return "<table class='bars'>" + rows + "</table>" + legend(sum, false);
 }
 
 }  // namespace
@@ -117,36 +130,22 @@ std::string time_bar(const Run& run) {
 }
 
 std::string time_bars(const std::vector<Run>& runs) {
-  TimeParts sum = {};
-  double longest = 0;
-  for (const Run& run : runs) {
-    const TimeParts parts = time_parts(run);
-    longest = std::max(longest, total_of(parts));
-    for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
-  }
-  if (longest == 0) return "";
-  std::string rows;
-  for (const Run& run : runs) rows += bar_row(run.name, time_parts(run), longest);
-  return "<table class='bars'>" + rows + "</table>" + legend(sum, false);
+  std::vector<std::pair<std::string, TimeParts>> bars;
+  for (const Run& run : runs) bars.emplace_back(run.name, time_parts(run));
+  return table_of(bars);
 }
 
 std::string rank_bars(const Run& run) {
   constexpr std::size_t kMaxRanks = 256;
   const auto ranks = times_by_rank(run);
-  double longest = 0;
-  TimeParts sum = {};
-  for (const auto& parts : ranks) {
-    longest = std::max(longest, total_of(parts));
-    for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
-  }
-  if (ranks.size() < 2 || longest == 0) return "";
-  std::string rows;
+  if (ranks.size() < 2) return "";
+  std::vector<std::pair<std::string, TimeParts>> bars;
   for (std::size_t rank = 0; rank < std::min(ranks.size(), kMaxRanks); ++rank) {
     const std::string host = rank < run.hosts.size() ? " (" + run.hosts[rank] + ")" : "";
-    rows += bar_row("rank " + std::to_string(rank) + host, ranks[rank], longest);
+    bars.emplace_back("rank " + std::to_string(rank) + host, ranks[rank]);
   }
-  return "<details><summary>Steps of each rank</summary><table class='bars'>" + rows + "</table>" + legend(sum, false) +
-         "</details>\n";
+  const std::string table = table_of(bars);
+  return table.empty() ? "" : "<details><summary>Steps of each rank</summary>" + table + "</details>\n";
 }
 
 }  // namespace mn::report
