@@ -1,11 +1,6 @@
-/// The script of a page. Without the script, a page still works, but lacks the three functions listed below.
-#pragma once
-
-namespace mn::report {
-
-/// The script does three things. It shows the values of the curves at the pointer's x. It highlights the row of a run
-/// in the table together with the curves of the run. It sorts the table by a column after a click on the column's head.
-inline constexpr const char* kPageScript = R"(
+// Without this script, a page still works, but lacks three functions. The script shows the values of the curves at the
+// pointer's x. It highlights the row of a run in the table together with the curves of the run. It sorts a table by a
+// column after a click on the column's head.
 'use strict';
 const pixelWidth = 560, tipRows = 9;
 for (const svg of document.querySelectorAll('svg[data-x]')) {
@@ -64,6 +59,3 @@ for (const head of document.querySelectorAll('.runs thead th')) {
     body.append(...rows);
   });
 }
-)";
-
-}  // namespace mn::report
