@@ -60,7 +60,7 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before an extension runs. If it returns false, this extension and all later ones stay pending.
+  /// Called before an extension runs. If MayBegin returns false, this extension and all later extensions stay pending.
   using MayBegin = std::function<bool(Duration)>;
   /// kReporting: priorities above kPriorityReport. kReading: all other extensions, which need the complete report.
   enum class Part { kReporting, kReading };
@@ -73,7 +73,7 @@ class ExtensionList {
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// While an extension runs, offers the value to all extensions; true if one of them has taken it.
+  /// While an extension runs, offers the value to all extensions. True if an extension has taken the value.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
   void average_kept_statistics(Trainer& trainer) const {

@@ -116,7 +116,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
              (!is_optional_ || DeviceGraph::has_room(comm.device()))) {
     way = Way::kRecord;
   }
-  // The ways ascend: if one rank cannot launch or record, the minimum says that no rank does.
+  // The ways ascend, so the minimum is launching or recording only if every rank can.
   auto least = static_cast<std::int64_t>(way);
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
   return static_cast<Way>(least);

@@ -151,7 +151,7 @@ json SampleResults::forms() const {
   return forms;
 }
 
-/// Collective. A rank without results gets empty fields, so that it can take part in gather().
+/// Collective. A rank without results gets empty fields, to take part in gather().
 void SampleResults::agree_on_fields(Communicator& comm) {
   const std::vector<json> all = comm.allgather_obj(forms());
   const auto first = std::ranges::find_if(all, [](const json& forms) { return !forms.empty(); });

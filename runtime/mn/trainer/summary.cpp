@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // a limit, because each value is a small allocation
-// Names of the kinds, for errors and for state(), where a mean has its weight in place of the name.
+// Names of the kinds, for errors and for state(). A mean has its weight in place of the name there.
 constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
 /// Without the autograd graph, which would keep the step's activations in memory.

@@ -21,8 +21,8 @@ class TimeLimit {
 
   /// Tells this object that a save has taken `seconds` seconds.
   void add_save(double seconds);
-  /// Call it in each iteration. It measures the longest time between two calls, by which a decision can come late
-  /// (needed_s()). In the last minute before is_near(), a thread asks squeue whether the job was extended.
+  /// Call tick() in each iteration. The longest time between two ticks is a part of needed_s(), because a decision may
+  /// come late by this time. In the last minute before is_near(), a thread asks squeue whether the job was extended.
   void tick();
   /// Returns how many seconds before the limit the last checkpoint must begin: 2 × the slowest save + the longest time
   /// between two ticks + 10 s.

@@ -108,7 +108,7 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // An activity of its own, because the first minibatch may take long, and so may the program's own loader.
+  // A separate activity, because the first minibatch, and the program's own loader, may take long.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -220,7 +220,7 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Collective: true if all ranks have done their parts. A rank that is done waits here for the others' next exchange.
+/// Collective: true if all ranks have done their parts. A rank without further parts waits here for the next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

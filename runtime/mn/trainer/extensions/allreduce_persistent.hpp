@@ -17,8 +17,9 @@ void average_buffers(torch::nn::Module& model, Communicator& comm, const std::ve
 
 namespace extensions {
 
-/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent); give it the trigger
-/// of the extension among them that runs most often. Without it, a rank's statistics come only from its own samples.
+/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent); give this extension
+/// the most frequent trigger among them. Without AllreducePersistent, a rank's statistics come only from its own
+/// samples.
 class AllreducePersistent final : public Extension {
  public:
   /// `also` has further names of buffers for average_buffers().

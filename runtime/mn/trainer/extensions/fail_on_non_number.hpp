@@ -14,10 +14,9 @@ namespace mn::extensions {
 /// (Chainer's FailOnNonNumber). Looks for a new entry in every iteration. If the bad value comes from a validation, a
 /// snapshot may already be written, because snapshots can run before the validation.
 ///
-/// If `value` is the loss ("main/loss") and training runs on a CPU, each step reads its loss, and a rank whose loss is
-/// not finite throws before the ranks reduce gradients. On a GPU, the error comes with the report, and names the rank
-/// and the iteration of the first loss that was not finite. With a GradScaler, only the entries of the log are checked,
-/// because scaled losses may overflow.
+/// If `value` is "main/loss", each step on a CPU reads its loss, and a rank with a bad loss throws before the ranks
+/// reduce gradients. On a GPU, the error comes with the report, and names the rank and the iteration of the first bad
+/// loss. With a GradScaler, only the log is checked, because scaled losses may overflow.
 class FailOnNonNumber final : public Extension {
  public:
   /// `log` belongs to the same trainer, and must outlive this extension. `value` is the name of the log's value to

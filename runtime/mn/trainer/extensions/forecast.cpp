@@ -48,7 +48,7 @@ void Forecast::run(Trainer& trainer) {
     begin_ = Clock::now();
     reports_ = log_.count();
   }
-  // The time of extensions that run after this one, such as snapshots, is known in the next iteration.
+  // Later extensions of this iteration, such as snapshots, have a known time only in the next iteration.
   const bool has_pauses = std::exchange(has_report_, log_.count() > reports_);
   if (steps < kSteps || (is_said_ && !has_pauses)) return;
   is_renewed_ = std::exchange(is_said_, true);

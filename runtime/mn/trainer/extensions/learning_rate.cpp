@@ -12,7 +12,7 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// A group with rate 0 is frozen, so the first group with another rate counts; 0 if all rates are 0.
+/// The rate of the first group that is not frozen, that is, whose rate is not 0. 0 if all groups are frozen.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -16,10 +16,9 @@ namespace mn::extensions {
 
 /// Sets the learning rate of every parameter group before the first iteration and after each iteration.
 ///
-/// If there is one schedule, the first group gets the schedule's rate, and the rates of all groups keep the proportions
-/// that the program gave them. A group with rate 0 stays frozen; if the first group is frozen, the first group with a
-/// nonzero rate gets the schedule's rate. If all groups have rate 0, all groups get the schedule's rate. A group that
-/// is added during training is treated like a group that was there from the start.
+/// With one schedule, the first group gets the schedule's rate, and all groups keep the proportions of the rates that
+/// the program gave them. A group with rate 0 stays frozen; the first group with another rate then counts as the first.
+/// If all groups have rate 0, all get the schedule's rate. Groups that are added during training are treated alike.
 ///
 /// If there is a list of schedules, group i gets the rate of schedule i, whatever rate the program gave the group (as
 /// with PyTorch's LambdaLR):
@@ -29,10 +28,9 @@ namespace mn::extensions {
 ///       mn::cosine_schedule(0.1, 20 * epoch),  // the head
 ///       mn::starting_at(5 * epoch, mn::warm_up(0, epoch, mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
 ///
-/// After a resume, the rates that the program gave its optimizer are used, and not the rates in the checkpoint. A
-/// report after an iteration still shows the rate that the iteration used. If a training resumes with a different
-/// number of ranks or a different batch size, an epoch has a different number of iterations; the schedule then
-/// continues from the same fraction of the same epoch.
+/// After a resume, the rates that the program gave its optimizer count, and not those in the checkpoint. A report after
+/// an iteration still shows the rate that the iteration used. If the number of ranks or the batch size has changed, the
+/// schedule continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` must return the same rates on every rank. `optimizer` names one of the trainer's optimizers; if empty,

@@ -112,7 +112,7 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// If a group's rate has ever differed from the first group's, every later entry has it, so that its curve has no gaps.
+/// A rate that has ever differed from the first group's is in every later entry, so its curve has no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

@@ -15,13 +15,12 @@ namespace mn::extensions {
 
 class ListFile;
 
-/// Each entry holds epoch, iteration, elapsed_time (in seconds), learning rates, and the values of
-/// Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss", …) and the values
-/// of evaluators ("validation/main/loss", …). "lr" is the learning rate of the first optimizer, and "lr/NAME" the rate
-/// of a further optimizer NAME. A further group of parameters (MultiNodeOptimizer::group_name()) whose rate has
-/// differed from the first group's rate has its rate under "lr/GROUP" or "lr/NAME/GROUP". An entry has all values that
-/// extensions report in the entry's iteration, even if the extensions run after the log. Means are over all ranks. A
-/// value that is not finite is null.
+/// Each entry holds epoch, iteration, elapsed_time (in seconds), learning rates, and Trainer::take_observation():
+/// images_per_second, bytes_per_step, the means of metrics ("main/loss", …) over all ranks, and values of evaluators
+/// ("validation/main/loss", …). "lr" is the learning rate of the first optimizer, and "lr/NAME" of a further optimizer
+/// NAME. A further group of parameters (MultiNodeOptimizer::group_name()) has "lr/GROUP" or "lr/NAME/GROUP" once its
+/// rate has differed from the first group's. Values that extensions report later in the entry's iteration are in the
+/// entry, too. A value that is not finite is null.
 ///
 /// Runs once an epoch by default, and at the end of training. A second call of run() in the same iteration does
 /// nothing. Rank 0 appends to the file so that readers find a whole JSON list at any time. If a write fails, rank 0

@@ -20,10 +20,8 @@ using mn::better_of;
 /// between ranks.
 void check_monitored(const std::string& value);
 
-/// Returns the name in `names` that `value` seems to misspell: between the slashes, each part of `value` equals or
-/// nearly equals the part at the same place in the name. Returns no value if no name is similar. Also returns no value
-/// if `value` ends with the usual name of a metric, such as "auc", and `names` only have a similar metric, such as
-/// "acc", because the metric "auc" may be reported later.
+/// Returns the name in `names` that `value` seems to misspell, part by part between slashes, if any. A usual metric
+/// such as "auc" does not count as a misspelled "acc", because it may be reported later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
 /// Follows one value of the log. All ranks see equal values, so the functions return the same on all ranks.
@@ -34,7 +32,7 @@ class Monitor {
   /// Throws UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
-  /// For Extension::initialize() of `reader`, which owns this object: ignores entries that it has already read.
+  /// For Extension::initialize() of `reader`, the owner of this object: ignores entries that `reader` has read.
   void begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
   /// Reads the newest entry of the log. Returns true if its value is better than all earlier values; NaN is never
   /// better. Returns no value if there is no new entry, or if it lacks the monitored value, because evaluations may be

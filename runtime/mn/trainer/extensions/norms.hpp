@@ -14,11 +14,10 @@
 
 namespace mn::extensions {
 
-/// In every `every`-th iteration, measures three values of the trained parameters. "gradient_norm" is the L2 norm of
-/// the mean gradient over all ranks, before hooks (weight decay, clipping) change the gradient. "weight_norm" is the
-/// norm of the weights before the update. "update_ratio" is the norm of the update divided by the norm of the weights;
-/// about 1e-3 is healthy. The values of a further optimizer NAME end with "/NAME". If the gradients of an iteration
-/// overflow, the iteration has no values. The log has the means over the iterations measured since its last entry.
+/// In every `every`-th iteration, measures three values of the trained parameters: "gradient_norm", the L2 norm of the
+/// mean gradient over all ranks before hooks (weight decay, clipping) change it; "weight_norm", the norm of the weights
+/// before the update; "update_ratio", the norm of the update divided by weight_norm, where about 1e-3 is healthy. The
+/// values of a further optimizer NAME end with "/NAME". An iteration with an overflow has no values.
 ///
 /// All ranks compute the same values without a message. Cost of an iteration that is measured: three passes over the
 /// parameters, a copy of the parameters until the end of the update, and a wait for the device.

@@ -38,7 +38,7 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective. A missing value that resembles no reported name only causes a warning, because an epoch may lack it.
+/// Collective. A missing value only causes a warning if no name is similar, because an epoch may lack the value.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;

@@ -13,11 +13,10 @@ namespace mn::extensions {
 /// in a step, the rank has fewer values than other ranks.
 using RankValues = std::vector<std::vector<double>>;
 
-/// Gathers a value of every minibatch on rank 0. From all these values, a function computes one number, such as a
-/// maximum, a median or a standard deviation. Every rank reports this number (Trainer::report()). Means need no
-/// aggregator, because LogReport computes means over all ranks. Runs once an epoch by default; give this extension the
-/// trigger of LogReport. After a resume, only the minibatches since the resume count. If no minibatch had a value,
-/// nothing is reported.
+/// Gathers a value of every minibatch on rank 0, where a function computes one number, such as a maximum, a median or a
+/// standard deviation; every rank reports it (Trainer::report()). Means over all ranks are in the log without an
+/// aggregator. Runs once an epoch by default; give it the trigger of LogReport. After a resume, only the minibatches
+/// since the resume count. Without a value, nothing is reported.
 class ObservationAggregator final : public Extension {
  public:
   /// `key` names the gathered value: "main/loss", or "main/NAME" for a metric NAME of the loss function. The result is

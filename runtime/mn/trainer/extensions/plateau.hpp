@@ -22,9 +22,8 @@ struct PlateauOptions {
 };
 
 /// Multiplies the learning rate by `factor` each time that `patience` reports in a row had no value better than the
-/// best value so far. Plateau only keeps the product of these factors; to change the rate, pass schedule() to the
-/// extension LearningRate. Looks for a new report in every iteration. Reports without the monitored value do not count.
-/// The report at the end of training does not count either.
+/// best so far. Plateau only keeps the product of these factors: pass schedule() to the extension LearningRate. Neither
+/// reports without the monitored value count, nor the report at the end of training.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.

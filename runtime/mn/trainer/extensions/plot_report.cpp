@@ -38,7 +38,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// Unlike a pipe, a file in memory never blocks, and does not fail if the process that reads it ends early.
+/// Unlike a pipe, a file in memory never blocks, and needs no reader.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;

@@ -19,10 +19,9 @@ namespace mn::extensions {
 /// A panel of the plot: the title of the panel, and the names of the log's values that the panel shows.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
-/// Rank 0 draws the plot after a report, once an epoch by default and at most every ten seconds, and at the end. If a
-/// curve has more than 1000 points, only some of the points are drawn. The title names the program, the output folder,
-/// and the start time. Training never waits for gnuplot: while gnuplot still draws a plot, the next plot is skipped. If
-/// gnuplot is not installed, there is one warning and no plot.
+/// Rank 0 draws the plot after a report, once an epoch by default and at most every ten seconds, and at the end. A long
+/// curve shows about 1000 of its points. Training never waits for gnuplot: while it still draws a plot, the next plot
+/// is skipped. Without gnuplot, there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
   /// `log` belongs to the same trainer, and must outlive this extension. `x` names the log's value on the x axis.

@@ -27,8 +27,7 @@ class AppendedFile;
 /// "communication_s" and "bytes" (StepTimes). After a resume, new lines are appended to the file.
 ///
 /// trace.json shows the first kTracedSteps steps of this process in Chrome's trace format (chrome://tracing, Perfetto):
-/// Each rank is shown as a process with the rows compute, communication and data. The clocks of all ranks start at zero
-/// together, after a barrier.
+/// each rank is a process with the rows compute, communication and data. All clocks start at zero after a barrier.
 ///
 /// The trainer and its optimizer must share a Trace; without one, initialize() throws ArgumentError. Ranks exchange
 /// their records after each window of kWindow steps.

@@ -116,7 +116,7 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// On a GPU, returns the loss that the previous call began to copy, so that no call waits.
+/// On a GPU, returns the loss of the previous call, to avoid a wait.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

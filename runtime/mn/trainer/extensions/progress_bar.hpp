@@ -17,10 +17,9 @@ namespace mn::extensions {
 /// mpiexec. Returns 0 if the standard output goes to no terminal.
 [[nodiscard]] int stdout_columns();
 
-/// If rank 0's standard output is a terminal, rank 0 draws two bars, for the whole training and for the current epoch.
-/// Below the bars it shows its loss of the latest minibatch, the speed in steps and samples, and the estimated time to
-/// finish. The terminal is redrawn a few times a second. On a GPU, each redraw shows the loss that was the latest loss
-/// at the previous redraw, so that no step waits for a loss.
+/// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch and,
+/// below, its latest loss, the speed in steps and samples, and the estimated time to finish, a few times a second. On a
+/// GPU, the loss is that of the previous redraw, so that no step waits for a loss.
 class ProgressBar final : public Extension {
  public:
   /// `details` says what the speed counts, for instance images.

@@ -24,17 +24,15 @@ class RankState final : public Extension {
   /// Pointers to the program's tensors, with the names of the tensors in the checkpoint. The tensors must outlive the
   /// trainer.
   using Tensors = std::vector<std::pair<std::string, at::Tensor*>>;
-  /// A function that makes the tensors of rank comm.rank() if the checkpoint was saved by more or fewer ranks than run
-  /// now. saved[r] has the tensors of rank r in the checkpoint. The function is called on every rank, but must make no
-  /// collective calls.
+  /// Makes the tensors of rank comm.rank() if another number of ranks has saved the checkpoint; saved[r] has the
+  /// tensors of its rank r. Called on every rank, but must make no collective calls.
   using Map = std::function<NamedTensors(const std::vector<NamedTensors>& saved, const Communicator& comm)>;
 
   /// `name` is the key of the state in checkpoints. If `map` is empty, and the checkpoint was saved by more or fewer
   /// ranks than run now, resume() throws the same DataError on every rank.
   RankState(std::string name, Tensors tensors, Map map = {});
-  /// Returns a Map for tensors that may be joined. The Map joins the tensors of all saved ranks along `dimension`, in
-  /// rank order, and divides the result equally between the present ranks. It throws the same DataError on every rank
-  /// if the length of the result is not a multiple of the number of ranks.
+  /// Returns a Map that joins the tensors of all saved ranks along `dimension`, in rank order, and divides the result
+  /// between the present ranks. Unless the division is equal, the Map throws an equal DataError on every rank.
   [[nodiscard]] static Map divide_along(std::int64_t dimension);
 
   [[nodiscard]] std::string name() const override { return name_; }

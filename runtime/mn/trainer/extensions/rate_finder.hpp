@@ -24,10 +24,9 @@ struct RateFinderOptions {
   double diverged = 4;       ///< the search ends when the smoothed loss exceeds this multiple of its least value; > 1
 };
 
-/// The learning-rate range test (Smith 2017, arXiv:1506.01186), as in Lightning and fastai: In each iteration, the
-/// learning rate is multiplied by the same factor. The run ends when the loss has diverged, or after `steps`
-/// iterations. The proposal is the rate at which the smoothed loss falls fastest, as a function of the logarithm of the
-/// rate; only rates before the least loss count.
+/// The learning-rate range test (Smith 2017, arXiv:1506.01186), as in Lightning and fastai: each iteration multiplies
+/// the learning rate by the same factor, until the loss has diverged or `steps` iterations are over. The proposal is
+/// the rate at which the smoothed loss falls fastest over the logarithm of the rate, before its least value.
 ///
 ///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.iterations = 100, .out = "result/find-lr"});
 ///   const auto& log = trainer.extend(std::make_unique<LogReport>(), {.trigger = mn::Interval(1, "iteration")});
@@ -37,9 +36,8 @@ struct RateFinderOptions {
 ///
 /// (1) Losses are means over all ranks, so every rank gets the same proposal.
 /// (2) The groups of the first optimizer keep the proportions of their rates; the proposal is the first group's rate.
-/// (3) When the run has ended, parameters, buffers, optimizers, random numbers and the order of samples are as before
-///     the run, so the program can train with the same objects. The search therefore needs memory for a copy of the
-///     model.
+/// (3) After the run, parameters, buffers, optimizers, random numbers and the order of samples are as before, so the
+///     program can train with the same objects. The search needs memory for a copy of the model.
 /// Rank 0 writes OUT/rate_search.json, which report.html shows as a curve, and logs the proposal.
 class RateFinder final : public Extension {
  public:

@@ -11,19 +11,18 @@
 
 namespace mn::extensions {
 
-/// Calls a function of the program, once an epoch by default. The function adds images and texts. Rank 0 writes the
-/// images to OUT/images/TAG-ITERATION.png and the texts to OUT/texts/TAG-ITERATION.txt. report.html shows both, the
-/// newest first. If the trainer has a TensorBoard, rank 0 also adds images and texts to the TensorBoard. If a write
-/// fails, rank 0 logs a warning.
+/// Calls a function of the program, once an epoch by default, to add images and texts. Rank 0 writes
+/// OUT/images/TAG-ITERATION.png, OUT/texts/TAG-ITERATION.txt, and the TensorBoard if there is one. report.html shows
+/// images and texts, the newest first. If a write fails, rank 0 logs a warning.
 ///
 ///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
 ///     samples.image("digits", mn::image_grid(generator->forward(noise)));
 ///   }));
 class Samples final : public Extension {
  public:
-  /// A function that makes samples and adds them by image() and text(). All ranks call the function, so it may make
-  /// collective calls; only rank 0's samples are written. The function should draw no random numbers from libtorch's
-  /// generators, because each number drawn changes the random numbers of the training.
+  /// Makes samples and adds them by image() and text(). All ranks call this function, so it may make collective calls;
+  /// only rank 0's samples are written. Random numbers drawn from libtorch's generators change the random numbers of
+  /// the training.
   using Make = std::function<void(Samples&)>;
 
   /// `board` belongs to the same trainer, and must outlive this extension. If `board` is null, nothing is added to a

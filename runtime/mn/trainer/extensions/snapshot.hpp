@@ -16,11 +16,10 @@
 namespace mn::extensions {
 
 /// Writes OUT/ckpt/step-N in the background, once an epoch unless extend() gives another trigger, and at the end of
-/// training. After each save, removes old checkpoints: the `keep` checkpoints with the most iterations, the best
-/// checkpoint and pinned checkpoints stay. If a run was abandoned and has left checkpoints of later iterations, these
-/// are renamed to old_step-N. Snapshot runs after all short extensions, because a checkpoint holds their states.
-/// Extensions that may take long run after Snapshot, so they run again after a resume. Trainer::resume() reads the
-/// checkpoints.
+/// training. After each save, removes all checkpoints but the `keep` with the most iterations, the best one and pinned
+/// ones. Later checkpoints of an abandoned run are renamed to old_step-N. Snapshot runs after all short extensions,
+/// because a checkpoint holds their states, and before extensions that may take long, which run again after a resume.
+/// Trainer::resume() reads the checkpoints.
 class Snapshot final : public Extension {
  public:
   /// Throws UsageError if `keep` is 0. If `continuous` is true, the trigger must fire in each iteration, and saves
@@ -54,13 +53,11 @@ class Snapshot final : public Extension {
 };
 
 /// Writes a checkpoint whenever a report has the best monitored value so far. OUT/snapshot_best is a link to the best
-/// checkpoint; Trainer::resume() and load_model() accept this link. Old checkpoints are removed, but never the best
-/// checkpoint.
+/// checkpoint; Trainer::resume() and load_model() accept the link. Old checkpoints are removed, but never the best.
 ///
-/// Looks for a new report in every iteration. Let the log report in the iteration that computes the value, so that the
-/// saved weights are the weights of the report. Add the extension after the log and before Snapshot. All checkpoints
-/// then record which checkpoint is the best so far. If a training resumes from a checkpoint, the link is set to the
-/// checkpoint that was the best at that time.
+/// Let the log report in the iteration that computes the value; the saved weights are then the weights of the report.
+/// Add the extension after the log and before Snapshot; all checkpoints then record the best checkpoint so far. A
+/// resume sets the link to the best checkpoint of that time.
 class BestSnapshot final : public Extension {
  public:
   /// `monitor` follows the value that decides. The `keep` newest checkpoints stay, as in Snapshot.

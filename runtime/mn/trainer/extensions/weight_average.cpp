@@ -164,7 +164,7 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // The optimizer and the buffer of gradients refer to the parameter's memory, so the average is copied into it.
+    // The average is copied, because the optimizer and the buffer of gradients refer to the parameter's memory.
     parameters_[i].detach().copy_(averages_[i]);
     if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
       averages_[i].copy_(weights);

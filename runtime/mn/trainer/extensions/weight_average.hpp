@@ -35,9 +35,8 @@ namespace mn::extensions {
 /// float32 masters of 16-bit parameters (master_weights.hpp), the masters are averaged.
 class WeightAverage final : public Extension {
  public:
-  /// Averages the trainer's model. If `module`, a part of the model such as a GAN's generator, is given, averages only
-  /// this part. If a trainer has several averages, give each average its own name (ExtendOptions::name). Throws
-  /// UsageError unless 0 < decay < 1.
+  /// Averages the trainer's model or, if given, only its part `module`, such as a GAN's generator. Several averages
+  /// need different names (ExtendOptions::name). Throws UsageError unless 0 < decay < 1.
   explicit WeightAverage(double decay, std::shared_ptr<torch::nn::Module> module = nullptr);
   /// Throws UsageError if `makes_local_steps`, that is, if the optimizer makes local steps.
   static void check_optimizer(bool makes_local_steps);
