@@ -43,7 +43,7 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
   return ask_pmix_server(variables, folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or("")), patience);
 }
 
-/// Returns the launcher that places the rank if the PMIx server is silent, because of `why_silent`. Throws Error.
+/// Returns the launcher that places the rank while the PMIx server is silent (`why_silent`). Throws Error.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;
@@ -54,13 +54,13 @@ const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& w
 
 struct Connection {
   Placement here;
-  Group group;               ///< ranks with which facts can be exchanged
-  std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
+  Group group;
+  std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty if it has all ranks of the job
 };
 
-/// Finds the placement of this rank and its group. Asks a PMIx or PMI server if variables do not tell the whole
-/// placement; this is collective over the job if the job has several nodes. Sets a variable in `variables` if the
-/// program needs the variable to connect to a PMIx server after mnlaunch.
+/// Finds this rank's placement and group. If variables do not tell the whole placement, asks a PMIx or PMI server;
+/// collective in a job on several nodes. If the program needs a variable to connect to a PMIx server after mnlaunch,
+/// sets this variable in `variables`.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   const Signs signs = read_signs(variables, is_socket);
@@ -77,7 +77,7 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
     // The program needs a free lock in the PMIx server's shared-memory store (ask_pmix_server.hpp). If the locks cannot
-    // be freed, the program must use the store "hash", which names a wrong node if mpiexec's own node has no ranks.
+    // be freed, the program must use the store "hash". It names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -100,7 +100,7 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   return surroundings;
 }
 
-/// Notes an error in `rank` instead of throwing it, because the checks compare the nodes before rank 0 reports it.
+/// An error is noted in `rank`, not thrown, because the checks compare the nodes before rank 0 reports it.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
   if (here.arguments.empty()) return;                                                    // --dry-run needs none
@@ -116,7 +116,7 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-/// Completes this rank's message of round 1. Throws UsageError, which the root turns into the verdict for all ranks.
+/// Completes this rank's message of round 1. Throws UsageError; the root turns it into the verdict for all ranks.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
@@ -130,9 +130,9 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
   arrival.marker = marker->name();
 }
 
-/// Runs rounds 1 and 2. The answer of round 1 contains this rank's final numbers (NodeNumbers), which round 2 needs.
+/// Runs rounds 1 and 2. Round 1 answers with this rank's final numbers (NodeNumbers), which round 2 needs.
 Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
-  std::optional<Marker> marker;  // the marker's file exists until all nodes have looked for it
+  std::optional<Marker> marker;  // exists until all nodes have looked for the file
   try {
     roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
   } catch (const CutOff&) {
@@ -157,8 +157,8 @@ void print_notes(const Connection& connection, const ThisRank& rank) {
   }
 }
 
-/// Ends the exchange and returns `exit_code`. Rank 0 leaves first, so that its line is printed before mpiexec kills all
-/// ranks because of the first bad exit.
+/// Ends the exchange and returns `exit_code`. Rank 0 leaves first: mpiexec kills all ranks at the first bad exit, and
+/// rank 0's line must come before.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();

@@ -7,8 +7,7 @@
 ///   start     start/start.hpp     exports variables and becomes the program
 ///
 /// In each round, messages go up to the root once, and a verdict comes down to all ranks once (exchange/exchange.hpp).
-/// A rank with an error reports the error in its next message, and the root turns the error into the verdict for all
-/// ranks.
+/// A rank reports its error in the next message, and the root makes the error the verdict for all ranks.
 #pragma once
 
 #include <chrono>
@@ -18,11 +17,11 @@
 
 namespace mn::launcher {
 
-/// How long a rank sleeps between its last line and its exit: srun drops late text (mn/job/standard_error.hpp).
+/// Pause between a rank's last line and its exit: srun drops late text (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
 /// Collective over all connected ranks of the job. Returns an exit status after --dry-run, or if the verdict forbids
-/// the start; otherwise this process becomes the program. Throws Error.
+/// the start. Otherwise this process becomes the program. Throws Error.
 [[nodiscard]] int launch(const Options& options, Variables variables);
 
 }  // namespace mn::launcher

@@ -34,7 +34,7 @@ int run(const Options& options) {
   return 0;
 }
 
-/// The process that started the ranks of this node, even if scripts have started mnlaunch. It is equal for all ranks.
+/// The process that started the ranks of this node, even if scripts have started mnlaunch. Equal for all ranks.
 pid_t starter_of_job() {
   if (const pid_t launcher = process_of_launcher(); launcher > 0) return launcher;
   for (const auto& names : kLauncherVariables) {
@@ -43,7 +43,7 @@ pid_t starter_of_job() {
   return starter_of_ranks("SLURM_PROCID");
 }
 
-/// Whether this process prints `error`. If several processes of a node have a usage error, only the first prints it.
+/// Whether this process prints `error`. If several processes of a node have a usage error, only the first prints.
 bool is_first_to_say(const Error& error) {
   if (error.exit_code() != kExitUsage) return true;
   return claim_text(std::to_string(starter_of_job()) + error.what());
@@ -61,8 +61,8 @@ int fail(const Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Returns the options. If they are wrong, returns the defaults with the error in Options::error, and the time-out and
-/// ports of the presets, with which the rank can tell the error to the ranks with right options.
+/// Returns the options. If they are wrong, returns the defaults with the error in Options::error, and with the time-out
+/// and ports of the presets: the rank needs both to tell the error to ranks with right options.
 Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   Options options;
@@ -76,12 +76,11 @@ Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const Error&) {
-    // The time-out and the ports keep their defaults.
   }
   return options;
 }
 
-/// Reports an error of all ranks on rank 0, and on each rank whose number is missing, because it may be rank 0.
+/// Reports an error of all ranks on rank 0, and on each rank without a number, because it may be rank 0.
 int fail_by_rank_zero(const Error& error) {
   const auto text = rank_text_of_launcher(environment);
   return !text || parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
@@ -101,7 +100,7 @@ int launch_and_report(const Options& options) {
   }
 }
 
-/// Opens /dev/null for each closed standard stream, because the next opened file would become the stream. In the
+/// Opens /dev/null for each closed standard stream; otherwise the next opened file would become the stream. In the
 /// program the stream is closed again (O_CLOEXEC), and writing fails as before (O_RDONLY).
 void fill_closed_streams() {
   int fd = -1;

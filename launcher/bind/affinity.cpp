@@ -16,13 +16,13 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
   return found == machine.gpus.end() ? nullptr : &*found;
 }
 
-using Wishes = std::vector<std::vector<std::string>>;  // GPUs that each rank sees
+using Wishes = std::vector<std::vector<std::string>>;  // the GPUs that each rank sees
 
-/// Gives `rank` a GPU of its own, and moves other ranks to different GPUs if necessary. Returns false if there is no
-/// such GPU. A call finds an augmenting path of Kuhn's algorithm; `tried` has the GPUs already looked at on the path.
+/// Gives `rank` a GPU of its own, and moves other ranks to other GPUs if necessary. False if there is no such GPU. A
+/// call finds an augmenting path of Kuhn's algorithm; `tried` has the GPUs already looked at on the path.
 bool match(const Wishes& wishes, std::size_t rank, std::map<std::string, std::size_t>& owner,
            std::set<std::string>& tried) {
-  // Free GPUs are tried before taken GPUs, so that rank i gets GPU i if all ranks see the same GPUs.
+  // Free GPUs before taken GPUs: if all ranks see the same GPUs, rank i gets GPU i.
   for (const auto& gpu : wishes[rank]) {
     if (owner.try_emplace(gpu, rank).second) return true;
   }
@@ -39,7 +39,7 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// Lists the GPUs that each rank sees. GPUs near the rank's CPUs come first, because ranks may have other CPU masks.
+/// The GPUs that each rank sees, first those near the rank's CPUs (ranks may have different CPU masks).
 Wishes wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   Wishes wishes;
   for (const auto& rank : ranks) {
@@ -57,7 +57,6 @@ int index_of(const RankResources& rank, const std::string& uuid) {
   return found == rank.gpus.end() ? -1 : static_cast<int>(found - rank.gpus.begin());
 }
 
-/// Whether rank `i` sees at least one GPU and shares none of its visible GPUs with a rank of the node.
 bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   const auto has = [](const RankResources& rank, const std::string& uuid) { return index_of(rank, uuid) >= 0; };
   for (std::size_t other = 0; other < ranks.size(); ++other) {
@@ -68,7 +67,6 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   return !ranks[i].gpus.empty();
 }
 
-/// Checks invariant 2. `wishes` has the GPUs that each rank sees, `users` the number of ranks of each GPU.
 [[maybe_unused]] bool are_free_gpus_used_first(const Wishes& wishes, const std::map<std::string, int>& users,
                                                const std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < bindings.size(); ++i) {
@@ -93,7 +91,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // The first of the least used GPUs is taken, so that ranks spread evenly and prefer near GPUs.
+    // The first of the least used GPUs: ranks spread evenly and prefer near GPUs.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -121,15 +119,15 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
   return binding.gpu < 0 ? nullptr : slot_of(machine, rank.gpus[static_cast<std::size_t>(binding.gpu)]);
 }
 
-/// The package (processor socket) of the first of `cores` whose first CPU is in `near`; -1 if there is no such core.
+/// The package (processor socket) of the first core whose first CPU is in `near`; -1 if there is no such core.
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // `cores` may come from a message, which may have a core without CPUs.
+  // A core from a message may have no CPUs.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`. Cores that are left over are given to no rank.
+/// Divides `cores` equally among the ranks of `group`. The remainder goes to no rank.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -144,7 +142,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   };
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks choose near cores before any rank gets far cores: first of the GPU's NUMA node, then of its package.
+  // Before any rank gets far cores, all ranks choose near cores: first of the GPU's NUMA node, then of its package.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
@@ -157,7 +155,6 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   }
   for (const std::size_t rank : group) take(rank, [](const Core&) { return true; });
-  // Invariant 3: all ranks of the group have the same number of cores.
   assert(std::ranges::all_of(group, [&](std::size_t rank) { return count[rank] == quota; }));
 }
 
@@ -172,7 +169,7 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // If there are fewer cores than ranks, the kernel's scheduler does better than a fixed division.
+    // With fewer cores than ranks, the kernel's scheduler does better than a fixed division.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }
@@ -184,7 +181,7 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
-/// Returns a network card at the NUMA node of `cpus`, else a card in their package; null if there is none.
+/// Returns a network card at the NUMA node of `cpus`, else a card in their package, else null.
 const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
   const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
   const int package = package_near(machine.cores, cpus);
@@ -208,7 +205,6 @@ void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks
 
 bool is_instance(const VisibleGpu& gpu) { return gpu.uuid.starts_with("MIG-"); }
 
-/// Exchanges two GPUs of `gpus`, and returns the UUIDs of all GPUs with commas between them.
 std::string exchanged(std::vector<VisibleGpu> gpus, std::size_t a, std::size_t b) {
   std::swap(gpus[a], gpus[b]);
   return join(gpus, ",", &VisibleGpu::uuid);

@@ -60,7 +60,7 @@ void set_affinity_of_this_thread(const CpuSet& cpus) {
   CPU_ZERO_S(bytes, set.get());
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
   const CpuSet before = affinity_of_this_thread();
-  // The mask is read back and compared with `cpus`, because the kernel drops unknown CPUs without an error.
+  // The kernel drops unknown CPUs without an error, so the mask is read back.
   if (sched_setaffinity(0, bytes, set.get()) == 0 && affinity_of_this_thread() == cpus) return;
   throw UsageError("cannot bind to the CPUs " + format_cpus(cpus) + ": this rank was given " + format_cpus(before) +
                    "; give others (--cpu-map), or ask the scheduler for them");

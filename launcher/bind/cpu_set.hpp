@@ -1,4 +1,4 @@
-/// Sets of logical CPUs. As text, a set is written as Linux writes it, for example 0-3,8.
+/// Sets of logical CPUs. Their text form is Linux's, for example 0-3,8.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,16 @@
 
 namespace mn::launcher {
 
-/// A sorted vector needs little memory, and the root holds the sets of all ranks.
+/// A sorted vector: it needs little memory, and the root holds the sets of all ranks.
 using CpuSet = boost::container::flat_set<int>;
 
 /// Parses a list of CPUs: "0-3,8" gives {0, 1, 2, 3, 8}. No value if the list is malformed or empty.
 [[nodiscard]] std::optional<CpuSet> parse_cpus_strictly(std::string_view list);
-/// Like parse_cpus_strictly(), but returns an empty set if the list is malformed.
 [[nodiscard]] inline CpuSet parse_cpus(std::string_view list) { return parse_cpus_strictly(list).value_or(CpuSet()); }
 [[nodiscard]] std::string format_cpus(const CpuSet& cpus);
 [[nodiscard]] CpuSet intersection(const CpuSet& a, const CpuSet& b);
 
-/// The CPUs on which this thread may run. The number of CPUs of the machine is not limited.
+/// The CPUs on which this thread may run, however many CPUs the machine has.
 [[nodiscard]] CpuSet affinity_of_this_thread();
 /// Binds this thread to `cpus`. Throws UsageError if the kernel does not grant all of these CPUs.
 void set_affinity_of_this_thread(const CpuSet& cpus);

@@ -26,7 +26,7 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
-  // hwloc's component "gl" would look for X servers and wait for a name server that does not answer.
+  // hwloc's component "gl" would look for X servers, and may wait for a name server that does not answer.
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
@@ -56,7 +56,7 @@ std::string bus_id_of(hwloc_obj_t pci) {
   return text;
 }
 
-/// The graphics chip of a server's console is no GPU here, because it has a different vendor.
+/// False for the graphics chip of a server's console, because its vendor makes no GPUs for computing.
 bool is_gpu(hwloc_obj_t pci) {
   const auto& at = pci->attr->pcidev;
   const bool vendor = at.vendor_id == 0x10de || at.vendor_id == 0x1002;
@@ -65,7 +65,7 @@ bool is_gpu(hwloc_obj_t pci) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // If a virtual machine hides its cores, each hardware thread counts as a core.
+  // A virtual machine may hide its cores; then each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);
@@ -78,14 +78,14 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   std::vector<hwloc_obj_t> fabric;
   std::vector<hwloc_obj_t> ethernet;
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_osdev(topology, device)) != nullptr;) {
-    if (pci_of(device) == nullptr) continue;  // software devices, such as bridges and tunnels
+    if (pci_of(device) == nullptr) continue;  // a software device, such as a bridge or tunnel
     if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) fabric.push_back(device);
     if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) ethernet.push_back(device);
   }
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// The GPUs by PCI bus id. PCI devices are listed, because hwloc has several names for one GPU (cuda0, nvml0, card1).
+/// The GPUs by PCI bus id. Not by hwloc's names: one GPU may have several (cuda0, nvml0, card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -100,7 +100,7 @@ int depth_of(hwloc_obj_t object) {
   return depth;
 }
 
-/// The number of common ancestors in hwloc's tree. The more there are, the shorter is the path between the devices.
+/// The number of common ancestors in hwloc's tree: the more, the shorter the path between the devices.
 int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   int depth_a = depth_of(a);
   int depth_b = depth_of(b);
@@ -116,7 +116,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   return depth_a;
 }
 
-/// The index of the network card nearest to `gpu`. Among equally near cards, the card that serves the fewest GPUs wins.
+/// The index of the network card nearest to `gpu`; among equally near cards, of the card that serves the fewest GPUs.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

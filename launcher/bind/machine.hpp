@@ -1,4 +1,4 @@
-/// The hardware of a node as far as binding needs it: cores, GPUs, network cards, and the distances between them.
+/// The hardware of a node: cores, GPUs, network cards, and the distances between them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Core {
   MN_FIELDS(cpus, package);
 };
 
-/// Where a GPU lies in the node. facts/gpu/ reads further properties of GPUs.
+/// Where a GPU lies in the node. facts/gpu/ reads other properties.
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
@@ -38,10 +38,10 @@ struct Machine {
   MN_FIELDS(cores, gpus, nics, numa_nodes);
 };
 
-/// Reads the hardware of this node with hwloc, or of the node that `xml_file` describes. Throws Error.
+/// Reads the hardware of this node with hwloc, or the hardware that `xml_file` describes. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// Writes a PCI address in the form that hwloc uses. For example, NVML's "00000000:3B:00.0" becomes "0000:3b:00.0".
+/// Returns a PCI address in hwloc's form. For example, NVML's "00000000:3B:00.0" becomes "0000:3b:00.0".
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
 }  // namespace mn::launcher

@@ -17,7 +17,7 @@ void bind_memory_near(const CpuSet& cpus) {
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology");
   const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> set(hwloc_bitmap_alloc(), hwloc_bitmap_free);
   for (const int cpu : cpus) hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
-  // HWLOC_MEMBIND_STRICT forbids other NUMA nodes. Without the flag, hwloc would only prefer the nodes of `cpus`.
+  // Without HWLOC_MEMBIND_STRICT, hwloc would only prefer the NUMA nodes of `cpus`.
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_STRICT;
   if (hwloc_set_membind(raw, set.get(), HWLOC_MEMBIND_BIND, flags) == 0 || errno == ENOSYS) return;
   const int reason = errno;

@@ -6,11 +6,11 @@ namespace mn::launcher {
 namespace {
 
 struct CheckRow {
-  const char* name;  ///< name of the check's findings
+  const char* name;  ///< also the name of its findings
   Check* run;
 };
 
-// Causes stand before their consequences, because the user should act on the first printed line.
+// Causes stand before their consequences: the user should act on the first printed line.
 constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},

@@ -1,8 +1,8 @@
 /// Compares a fact, such as the kernel's version, over all nodes of a job.
 ///
 /// 1. A node without a value counts as different from every node, even from a node that has no value either.
-/// 2. The usual value is the value of most nodes. If several values are equally common, the value of the first node
-///    with one of them is the usual value.
+/// 2. The usual value is the value of most nodes. If several values are equally common, the first node with one of
+///    these values decides.
 /// 3. The choice of the usual value ignores nodes without a value.
 ///
 /// Cost: O(nodes log values), a few times for each fact.
@@ -18,7 +18,7 @@
 
 namespace mn::launcher {
 
-/// The values of a fact on all nodes, as text. Element i belongs to node i.
+/// The values of a fact, as text; element i belongs to node i.
 using NodeValues = std::vector<std::optional<std::string>>;
 
 [[nodiscard]] inline std::string text_of(const std::string& value) { return value; }
@@ -27,7 +27,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// Calls fact(node) for each node, and returns the results as text. `fact` returns a value or an optional value.
+/// Returns fact(node) of each node, as text. `fact` returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -42,22 +42,22 @@ template <typename Fact>
   return values;
 }
 
-/// Nodes with equal values of a fact, where the value differs from the usual value.
+/// Nodes with the same unusual value of a fact.
 struct OddNodes {
   std::vector<std::size_t> nodes;
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Groups the nodes with an unusual value by their value, those without a value last. Empty if no node has a value.
+/// Groups the nodes with an unusual value by value, those without a value last. Empty if no node has a value.
 [[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// kEachKind compares nodes with GPUs for the job apart from other nodes, because the kinds differ in many facts.
+/// kEachKind compares nodes with GPUs and nodes without GPUs separately, because the two kinds differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes", where `finding` has WHAT. With kReport,
-/// nodes without a value get a finding, too, if any node has a value.
+/// Returns a finding for each unusual value: "WHAT is X, but Y on other nodes"; `finding` has WHAT. With kReport, nodes
+/// without a value get a finding, too, if any node has a value.
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -66,7 +66,7 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for each node; report(finding) adds a finding. Equal findings become one with all hosts.
+/// Calls look(node, report) for each node. report(finding) adds a finding; equal findings are merged, with all hosts.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;
@@ -76,7 +76,7 @@ template <typename Look>
   return findings;
 }
 
-/// Returns `finding` with the hosts of all nodes for which is_bad(node) is true. Empty if there is no such node.
+/// Returns `finding` with the hosts for which is_bad(node) is true. Empty if there is no such node.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
   Finding found = finding;

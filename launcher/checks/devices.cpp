@@ -18,7 +18,6 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// The greatest `fact`, an optional member of Gpu, among the GPUs of the node.
 template <typename Fact>
 auto greatest(const NodeFacts& node, Fact fact) {
   std::remove_cvref_t<std::invoke_result_t<Fact, const Gpu&>> most;
@@ -26,7 +25,6 @@ auto greatest(const NodeFacts& node, Fact fact) {
   return most;
 }
 
-/// The least value of fact(GPU) among the GPUs of the node.
 template <typename Fact>
 auto least(const NodeFacts& node, Fact fact) {
   std::invoke_result_t<Fact, const Gpu&> lowest;
@@ -36,7 +34,7 @@ auto least(const NodeFacts& node, Fact fact) {
   return lowest;
 }
 
-/// The models of the node's GPUs with their memory, such as "H100 79 GiB". No value if one of them is unknown.
+/// The models of the node's GPUs with their memory, such as "H100 79 GiB". No value if any model is unknown.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
@@ -184,7 +182,7 @@ Findings check_gpu_modes(const JobFacts& job) {
 Findings check_gpu_visibility(const JobFacts& job) {
   return on_each_node(job, [&](std::size_t node, auto report) {
     // If a control group hides GPUs from the driver, NCCL cannot copy directly between the GPUs of the ranks.
-    // CUDA_VISIBLE_DEVICES hides none from the driver.
+    // (CUDA_VISIBLE_DEVICES hides no GPU from the driver.)
     std::set<std::string> openable;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);

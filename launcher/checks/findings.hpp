@@ -1,4 +1,4 @@
-/// JobFacts, which the checks read, and Finding, which the checks return. Each finding has a remedy.
+/// JobFacts are the input of the checks, and Findings the output. Each finding has a remedy.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace mn::launcher {
 
 struct Finding {
-  std::string check;               ///< name of the check in docs/launcher.md
-  bool is_error = false;           ///< an error stops the job; else a warning
+  std::string check;               ///< the check's name in docs/launcher.md
+  bool is_error = false;           ///< an error stops the job, a warning does not
   std::vector<std::string> hosts;  ///< empty: all nodes
   std::string what;
   std::string remedy;
-  std::string advice = {};  ///< with broken hardware, for --doctor: isolate, reboot, reset or watch
+  std::string advice = {};  ///< for --doctor, about broken hardware: isolate, reboot, reset or watch
 
   [[nodiscard]] Finding on(const std::string& host) && {
     hosts.push_back(host);
@@ -38,32 +38,32 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// Adds `finding` to `all`, or only its new hosts if `all` already has the finding about different hosts.
+/// Adds `finding`. If `all` already has `finding` for different hosts, adds only the new hosts.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
-/// Returns the finding as a line of text: "error [libraries] vn2: WHAT; REMEDY".
+/// Returns "error [libraries] vn2: WHAT; REMEDY".
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
 
-/// The facts of the whole job. If only the ranks of each node are connected, the facts of a single node.
+/// The facts of the whole job or, if only the ranks of each node are connected, of a single node.
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
-  std::vector<int> numbers;      ///< numbers[i]: the job's number of rank i, if this is a part of the job; else empty
+  std::vector<int> numbers;      ///< numbers[i]: rank i's number in the job, if this is a part of the job; else empty
   std::vector<NodeFacts> nodes;  ///< by node
   std::vector<RankFacts> ranks;  ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
   bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
-  std::vector<std::string> skip;               ///< names of checks to leave out
-  std::vector<std::string> warn;               ///< names of checks whose errors are warnings
+  std::vector<std::string> skip;               ///< checks to leave out
+  std::vector<std::string> warn;               ///< checks whose errors are warnings
 
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check called `check` runs. A check asks before it leaves a fault to a more exact check.
+  /// Whether the check `check` runs. A check asks this before it leaves a fault to a more exact check.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
-  /// Converts a rank's number in these facts, which may cover only one node, to the rank's number in the whole job.
+  /// Converts a rank's number in the facts to the number in the whole job.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };
 

@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// For each GPU model, the number of NVLinks of a sound GPU: the highest number that are up on any GPU of the job.
+/// The number of NVLinks of a sound GPU, by model: the highest number that are up on any such GPU of the job.
 using UsualLinks = std::map<std::string, int>;
 
 UsualLinks usual_links(const JobFacts& job) {
@@ -58,7 +58,7 @@ Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
                         : Ailment();
 }
 
-/// Returns the gravest ailment of the GPU. Broken memory comes first, because it may cause the other ailments.
+/// Returns the gravest ailment of the GPU. Broken memory comes first, because broken memory may cause the rest.
 Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
   Ailment ailment = memory_ailment(gpu);
   if (ailment.what.empty()) ailment = link_ailment(gpu, usual);

@@ -18,7 +18,7 @@ std::optional<std::string> subnet_of_node(const NodeFacts& node) {
   return has_card(node) ? node.network->subnet : std::nullopt;
 }
 
-// A port with more losses of its link or more errors has a bad cable. Source: Azure's node health checks.
+// A port with more lost links or errors has a bad cable. Source: Azure's node health checks.
 constexpr double kDownsPerDay = 5;
 constexpr double kErrorsPerHour = 200;
 
@@ -43,9 +43,8 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// Reports the nodes, with or without GPUs, on which the port called `name` is not active. Ignores a port in use on
-/// less than half of the nodes, which may be a spare, and a node with the usual number of active ports, which may name
-/// them differently.
+/// Reports the nodes, with or without GPUs, on which the port `name` is not active. Ignores a port in use on less than
+/// half of the nodes (it may be a spare) and a node with the usual number of active ports (their names may differ).
 Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
@@ -73,7 +72,7 @@ Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // The time is at least a day, because a few lost links soon after a boot would look like many.
+    // At least a day: soon after a boot, a few lost links would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
@@ -100,7 +99,7 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // In some clouds no host's name has an address. The nodes have found each other without names.
+  // In some clouds host names have no addresses; the nodes have found each other without names.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;
@@ -111,7 +110,7 @@ Findings check_address(const JobFacts& job) {
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // A loopback address works on the host itself, but leads every other node to itself.
+    // On the host itself, a loopback address works; other nodes would connect to themselves.
     if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
@@ -147,7 +146,7 @@ Findings check_connections(const JobFacts& job) {
   Findings findings;
   const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    // A node in a wrong subnet has no working connection, so only the subnet is reported.
+    // A node in a wrong subnet has no working connection; then only the subnet is reported.
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {

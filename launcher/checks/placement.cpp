@@ -28,7 +28,7 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
-/// Whether the rank and a further rank are both bound to one and the same CPU, although the machine has more CPUs.
+/// Whether the rank and another rank are bound to the same single CPU, although the machine has more CPUs.
 bool is_crowded(const JobFacts& job, int rank) {
   const int node = job.layout.node_of(rank);
   const CpuSet& mask = mask_of(job, rank);
@@ -57,7 +57,7 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const int size = job.rank(rank).size.value_or(first);
     if (size == first) continue;
-    // Only the first difference is reported, because further ranks would tell nothing new.
+    // Reports only the first difference; further ranks would tell nothing new.
     return {error_of("tasks",
                      "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
                          std::to_string(job.number(0)) + " " + std::to_string(first),

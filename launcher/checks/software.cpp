@@ -9,8 +9,8 @@
 namespace mn::launcher {
 namespace {
 
-constexpr const char* kAbsent = "absent";  // text for a file or library
-constexpr const char* kUnset = "not set";  // text for an environment variable
+constexpr const char* kAbsent = "absent";
+constexpr const char* kUnset = "not set";
 
 bool breaks_jobs(const std::string& library) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.", "libnccl.", "libcudart."};
@@ -32,8 +32,8 @@ bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// The values of the environment variable `name` on all nodes. If a node has sent a hash and another node the value for
-/// the hash, the value replaces the hash.
+/// The variable's values on all nodes. If one node has sent a hash and another node the value of this hash, the value
+/// replaces the hash.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -60,7 +60,6 @@ const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Compares file number `i` of --check-file over all nodes. Reports only the first kind of difference.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -95,7 +94,7 @@ Findings check_program(const JobFacts& job) {
   compare(error_of, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
   compare(error_of, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
-  // The sizes are compared, too, because a stripped or truncated file keeps its build id.
+  // Sizes, too: a stripped or truncated file keeps its build id.
   compare(error_of, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
   compare(error_of, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
   if (!findings.empty()) return findings;
@@ -135,14 +134,14 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // The sizes of equal builds are compared, because a truncated file keeps its build id.
+    // Equal builds may differ in size, because a truncated file keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // With a wrong launcher, each rank would be a job of its own, or would die in MPI_Init.
+  // With a wrong launcher, each rank would be a job of its own, or die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")
@@ -203,7 +202,7 @@ Findings check_files(const JobFacts& job) {
 }
 
 Findings check_environment(const JobFacts& job) {
-  // A difference in a variable of this list is an error, because the ranks would wait for each other forever.
+  // If these variables differ, the ranks wait for each other forever, so a difference is an error.
   constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {

@@ -9,7 +9,7 @@
 namespace mn::launcher {
 namespace {
 
-// The most shared memory that MPI takes for a rank (Open MPI: 4 MiB), and NCCL for a rank with a GPU.
+// Largest shared memory of MPI for a rank (Open MPI: 4 MiB), and of NCCL for a rank with a GPU.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -50,7 +50,7 @@ Findings check_shm(const JobFacts& job) {
     const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
     const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
     if (!free || *free >= needed) return;
-    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for a single rank
+    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for one rank
     report(found("shm",
                  "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
                      " ranks, which take up to " + std::to_string(needed) + " MiB",
@@ -123,7 +123,7 @@ Findings check_clock(const JobFacts& job) {
     if (node.time) times.push_back(*node.time);
   }
   if (times.size() < 2) return {};
-  // The median finds a single wrong clock even on rank 0's node. Of only two clocks, the first counts as right.
+  // The median finds a single wrong clock even on rank 0's node. Of two clocks, the first counts as right.
   const double first = times.front();
   std::ranges::sort(times);
   const double usual = times.size() == 2 ? first : times[times.size() / 2];

@@ -22,7 +22,7 @@ constexpr const char* kStarted =
 constexpr std::size_t kScreenColumns = 80;
 
 struct ExitStatus {
-  int status;  ///< -1: any other
+  int status;  ///< -1: any other status
   const char* meaning;
 
   [[nodiscard]] std::string text() const { return status < 0 ? "other" : std::to_string(status); }

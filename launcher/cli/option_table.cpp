@@ -13,13 +13,12 @@
 namespace mn::launcher {
 namespace {
 
-/// Returns the last value given for an option. Throws UsageError if it is empty.
 std::string last_of(const OptionRow& row, const Words& values) {
   if (values.back().empty()) throw UsageError(std::string("--") + row.name + " is empty: give " + row.value);
   return values.back();
 }
 
-/// Returns the position of the last given value in the option's list of choices. Throws UsageError if it is not there.
+/// Returns the index of the last given value in the option's choices. Throws UsageError if it is not a choice.
 std::size_t choice_of(const OptionRow& row, const Words& values) {
   const auto choices = split(row.value, '|');
   const auto chosen = std::ranges::find(choices, values.back());
@@ -27,7 +26,7 @@ std::size_t choice_of(const OptionRow& row, const Words& values) {
   throw UsageError(std::string("--") + row.name + " is \"" + values.back() + "\": use one of " + row.value);
 }
 
-/// Returns the names of checks in `lists`, each a list with commas. Throws UsageError if there is no such check.
+/// Returns the names of checks in `lists` (separated by commas). Throws UsageError if a check does not exist.
 Words checks_of(const OptionRow& row, const Words& lists) {
   const std::string option = std::string("--") + row.name;
   const Words known = check_names();
@@ -70,7 +69,7 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets `kMember`. A bool becomes true by a flag, or by the second of two choices; a text gets the last value.
+/// Sets `kMember`: a bool to true if the option is a flag or has the second of two choices, a text to the last value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

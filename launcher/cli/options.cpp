@@ -26,7 +26,7 @@ bool is_option(const std::string& word) { return word != "--" && word.size() >= 
                    (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
 }
 
-/// The number of words before PROGRAM on the command line. Throws UsageError if mnlaunch has no option of a given name.
+/// The number of words before PROGRAM. Throws UsageError if an option does not exist.
 std::size_t count_options(const Words& words) {
   std::size_t count = 0;
   for (; count < words.size() && is_option(words[count]); ++count) {
@@ -40,14 +40,14 @@ std::size_t count_options(const Words& words) {
   return std::min(count, words.size());
 }
 
-/// The values given for each option of the table. A flag that is given has an empty text as value.
+/// The values given for each option of the table. The value of a flag is an empty text.
 class OptionValues {
  public:
   explicit OptionValues(const Words& words) : count_(count_options(words)) {
     po::options_description known;
     for (const auto& row : option_table()) {
       const std::string names = std::string(row.name) == "help" ? "help,h" : row.name;
-      auto* values = po::value<Words>()->composing();  // an option may be given more than once
+      auto* values = po::value<Words>()->composing();  // an option may be given several times
       known.add_options()(names.c_str(), row.is_flag() ? values->zero_tokens() : values, "");
     }
     try {
@@ -74,7 +74,6 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// Splits the text of `preset` into words. Throws a UsageError that names the preset if a word is no option.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);
@@ -94,7 +93,7 @@ Words words_of(const Preset& preset) {
   return words;
 }
 
-/// Throws UsageError if an option on the command line lacks its companion. Presets may lack it: they serve all starts.
+/// Throws UsageError if an option on the command line lacks its companion. Not for presets, which serve all starts.
 void require_companions(const OptionValues& on_line, const Options& options) {
   if (on_line.has("append") && options.output.empty()) throw UsageError("--append needs --output");
   for (const char* report : {"save", "against", "history"}) {

@@ -13,8 +13,8 @@ constexpr const char* kLetters = "rjsht%";
 
 bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
 
-/// Calls field(letter, digits) for each field, such as %4r, and literal(character) for each other character. A single %
-/// at the end counts as a field with the letter '\0'.
+/// Calls field(letter, digits) for each field, such as %4r, and literal(character) for each other character. A % at the
+/// end counts as a field with the letter '\0'.
 template <typename Field, typename Literal = void (*)(char)>
 void walk(
     const std::string& pattern, Field field, Literal literal = [](char) {}) {

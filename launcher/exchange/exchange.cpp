@@ -11,10 +11,10 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Peer::Kind;
 
-// The kinds of messages. A message begins with its kind and a number: in a kReport the sender (a node, or a rank within
-// its node), in a kLost the lost node, in a kAnswer or kHurry the round, and in a kAbandon 0.
+// The kinds of messages. A message begins with its kind and a number. The number is, in a kReport, the sender (a node,
+// or a rank within its node); in a kLost, the lost node; in a kAnswer or kHurry, the round; in a kAbandon, 0.
 constexpr char kReport = 'R';   // up: a part or a report
-constexpr char kLost = 'L';     // up: a node has ended, or proved only the weak key, and why
+constexpr char kLost = 'L';     // up: a node has ended (or proved only the weak key), and why
 constexpr char kAnswer = 'A';   // down: the answer of a round
 constexpr char kHurry = 'H';    // down: report now, without missing ranks
 constexpr char kAbandon = 'X';  // down: the sender is cut off from the root
@@ -27,10 +27,9 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// How long the root waits for the remaining nodes after it has learned that a node is missing.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// How long a rank waits for the answer of the root, which waits for reports first and then runs its own steps.
+/// How long a rank waits for the root's answer. The root first waits for reports, and then runs its own steps.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -66,7 +65,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
-  // Invariant 2: a message without a number is garbage, and is dropped.
+  // Invariant 2: a message without a number is garbage.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -116,7 +115,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
     Inbox& source = nodes_[static_cast<std::size_t>(each)];
     if (!kNodeTree.is_below(each, node) || source.end) continue;
-    // The error message names only the lost node, not the nodes that it cuts off.
+    // The error message names only the lost node, not the nodes behind the lost node.
     source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
     if (each == node) source.why_weak = why_weak;
   }
@@ -124,7 +123,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
 
 Part Exchange::Inbox::take() {
   if (messages.empty()) {
-    // Invariant 2: later rounds do not wait for a rank or node that was absent once.
+    // Invariant 2: once absent, a rank or node is not awaited in later rounds.
     is_given_up = true;
     return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate), .why_weak = why_weak};
   }
@@ -162,7 +161,7 @@ Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds f
   };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
-    // The job will not start, so the leaders of the remaining nodes need not wait for their ranks any more.
+    // The job will not start, so the other leaders need not wait for their ranks any more.
     send_to_children(kHurry, round_, "");
     links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
@@ -181,7 +180,7 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // The leader of a node prints the reason, or the rank with intra_rank 1 if the leader is gone.
+  // The node's leader prints the reason or, if the leader is gone, the rank with intra_rank 1.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
@@ -194,7 +193,7 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::await_weak_callers() {
   if (!group_.is_leader() || !links_.has_weak_upper()) return;
-  // The calls with the weak key of child nodes (caller.hpp) come late, and this node must still listen when they come.
+  // Child nodes call late with the weak key (caller.hpp), and this node must still listen then.
   const auto children = kNodeTree.children_of(group_.node, group_.nodes);
   const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
   links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);
@@ -232,7 +231,7 @@ void Exchange::give_up_waiting(Milliseconds patience) {
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  // A silent rank must not exit before the root has printed, because the launcher may end all ranks at the first exit.
+  // A silent rank must not exit before the root has printed: the launcher may end all ranks at the first exit.
   const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
   links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
@@ -243,7 +242,7 @@ std::string Exchange::await_answer(Milliseconds patience) {
 }
 
 std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
-  // Invariant 1: the count identifies a round on all ranks.
+  // Invariant 1: on all ranks the count identifies the round.
   ++round_;
   if (!group_.is_leader()) {
     send(kUp, kReport, group_.intra_rank, part);
@@ -275,7 +274,6 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // There is no rank to wait for.
   }
 }
 

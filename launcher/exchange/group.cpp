@@ -16,7 +16,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kCandidates = 8;  ///< names or ports to try, because other processes may have some of them
+constexpr int kCandidates = 8;  ///< names or ports to try: other processes may have some
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " node " + std::to_string(node) + " candidate " + std::to_string(candidate);
@@ -65,7 +65,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
-  // The first port is tried at all addresses before the next port, because it usually answers at one of them.
+  // The first port is tried at all addresses before the next port, because the first port usually answers somewhere.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }
@@ -107,7 +107,7 @@ std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chro
     entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() skips negative descriptors
   }
   while (under_way > 0) {
-    // A process that got no CPU time until the deadline still sees the answers.
+    // Polls once even after the deadline: a process that got no CPU time before then still sees the answers.
     if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].fd < 0 || entries[i].revents == 0) continue;
@@ -149,7 +149,7 @@ NodeListener listen_for_ranks(Group& group) {
   if (!local.failure.empty()) return local;
   for (const auto& name : names_of(group)) {
     local.socket = listen_on_name(name);
-    // All ranks try the names in the same order. So the ranks find this leader, which listens on the first free name.
+    // All ranks try the names in the same order, so they find this leader at the first free name.
     if (local.socket) return local;
     local.is_second = is_listening({"@" + name, 0});
     if (!local.is_second) continue;

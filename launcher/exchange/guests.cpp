@@ -1,5 +1,5 @@
-// Handles guests, which are incoming connections during their greeting. A guest becomes a link (links.hpp) once it has
-// told its number and proved that it knows the key.
+// Guests are incoming connections during their greeting. A guest becomes a link (links.hpp) after telling a number and
+// proving knowledge of the key.
 
 #include <cassert>
 #include <chrono>
@@ -22,7 +22,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // An abstract socket name has no file permissions, so any user can connect to it.
+    // Any user can connect to an abstract socket name: it has no file permissions.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // the greeting may be here already
@@ -40,7 +40,7 @@ Links::Link* Links::link_of(const Guest& guest) {
     link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
   }
   if (link == nullptr || link->channel) return nullptr;
-  // Invariant 2: if the parent calls twice, only one of the calls is answered.
+  // Invariant 2 (links.hpp): if the parent calls twice, only one of the calls is answered.
   const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
   return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
 }
@@ -56,7 +56,7 @@ void Links::greet(Guest& guest) {
     link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};
   }
   if (is_verified) return install(*link, std::move(guest.channel));
-  // Invariant 2: this process gives up its own call to the parent before it answers the parent's call.
+  // Invariant 2: before this process answers the parent's call, this process's own call to the parent ends.
   if (link != nullptr && link->peer.kind == Kind::kUp) {
     assert(answered_parent_ == nullptr || answered_parent_ == guest.channel.get());
     answered_parent_ = guest.channel.get();
@@ -71,7 +71,6 @@ void Links::greet_guests(Deadline now) {
     if (now >= guest.until) guest.channel->close("it does not finish its greeting");
     greet(guest);
     if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
-    // This process may call the parent again.
     if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
     guest.channel.reset();
   }

@@ -26,7 +26,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends compute the same pair, by which the end that listens finds the link (link_of()).
+  // Both ends compute an equal pair, by which the listening end finds the link (link_of()).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -53,7 +53,7 @@ Links::Links(const Group& group, NodeListener listener, OnMessage on_message, On
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // An abstract socket name is invisible to remote nodes, so leaders call each other by TCP.
+  // Leaders call each other by TCP: an abstract socket name is invisible to other nodes.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -84,7 +84,7 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
-  // Invariant 3: a lost peer never comes again, so messages to a lost peer are dropped.
+  // Invariant 3: a lost peer does not come again.
   Link* link = find(to);
   if (link == nullptr || link->is_lost || link->is_weak()) return;
   if (link->channel && link->channel->is(State::kOpen)) {
@@ -98,7 +98,7 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // A message that came before the deadline counts, so messages are delivered after the last step, too.
+    // Messages that came before the deadline count: deliver them after the last step, too.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -125,7 +125,7 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // Invariants 1 and 2: each late child is called once. The child's own call counts if it comes meanwhile.
+    // Invariants 1 and 2: each late child is called once. If the child's own call comes meanwhile, that call counts.
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -173,7 +173,7 @@ void Links::wait(Deadline until) {
 bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
-  // If the child is calling, this process does not call the child, because the child's connection counts.
+  // If the child is calling, the child's connection counts, and this process does not call.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });
@@ -203,7 +203,7 @@ void Links::close_when_all_are_here() {
   // Invariant 6: while this process listens, ranks of a second job get an answer instead of a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
-  // The socket's name becomes free for the next job.
+  // Frees the socket's name for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
@@ -221,7 +221,7 @@ void Links::deliver() {
     }
     const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // invariant 5: counts as lost
     if (!is_refused && !link.channel->is(State::kClosed)) continue;
-    // Invariant 3: the channel stays in the link of the lost peer, so no later call can replace the channel.
+    // Invariant 3: the channel stays in the link, so no later call can replace the channel.
     link.is_lost = true;
     on_loss_(link.peer, is_refused);
   }

@@ -1,15 +1,14 @@
-/// Holds all connections of one rank's mnlaunch process. The ranks of a node are connected to the node's first rank,
-/// the leader. The leaders are connected to each other in a tree (group.hpp).
+/// All connections of one rank's mnlaunch process. The ranks of a node are connected to the node's first rank, the
+/// leader. The leaders are connected to each other in a tree (group.hpp).
 ///
-/// 1. Each rank calls the rank above and waits for calls of the ranks below. If a child has not called after a second,
-///    its parent calls the child, because a firewall may let connections pass in one direction only.
-/// 2. If parent and child call each other, the child decides which connection counts: once the child answers the call
-///    of its parent, the child stops its own call.
+/// 1. Each rank calls the rank above and waits for calls of the ranks below. If a child node has not called after a
+///    second, its parent calls the child, because a firewall may let connections pass in one direction only.
+/// 2. If parent and child call each other, the child decides: after the child's answer, its own call ends.
 /// 3. A peer is lost once its connection has ended, and does not come again.
 /// 4. Messages to a peer wait until the peer has come.
-/// 5. A child that proves only the weak key in its call (greeting.hpp) counts as lost. The child keeps its end of the
-///    connection open, and waits until the parent ends.
-/// 6. If a rank has no number, or the number is taken, the rank may call as an uninvited member, because the node must
+/// 5. A child that proves only the weak key in its call (greeting.hpp) counts as lost. The child keeps the connection
+///    open, and waits until the parent ends.
+/// 6. A rank that has no number, or a number that is taken, may call as an uninvited member, because the node must
 ///    learn of the rank's error.
 #pragma once
 
@@ -35,7 +34,7 @@ struct Peer {
     kChild,   ///< leader of a node below
   };
   Kind kind = Kind::kUp;
-  int id = 0;  ///< intra_rank of a member, or a higher number for an uninvited member (6); node of a child
+  int id = 0;  ///< intra_rank of a member (higher for an uninvited member, 6), or node of a child
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
@@ -44,15 +43,15 @@ class Links {
   using OnMessage = std::function<void(const Peer&, std::string)>;
   using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: the peer proved only the weak key (5)
 
-  /// Begins to listen if ranks are to call. The callbacks run in run_until() and flush(), and may call send(). Throws
-  /// CommError.
+  /// Begins to listen if other ranks call this rank. The callbacks run in run_until() and flush(), and may call send().
+  /// Throws CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
   /// Sends and receives messages until done() returns true, or until the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Sends the message, or keeps it until the peer comes (invariant 4). Drops the message if the peer is lost.
+  /// Sends the message, or keeps it until the peer comes (invariant 4). If the peer is lost, drops the message.
   void send(const Peer& to, std::string_view message);
-  /// Runs until this process has sent all messages to the peers that have come, or until the deadline.
+  /// Runs until all messages to the peers that have come are sent, or until the deadline.
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const {
@@ -64,25 +63,25 @@ class Links {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->is_weak();
   }
-  /// Why this rank's calls to the rank above failed, even if that rank has called instead; empty if none failed.
+  /// Why calls to the rank above failed, even if that rank has called instead; empty if none failed.
   [[nodiscard]] const std::string& failure_of_calls() const {
     const Link* up = find({Peer::Kind::kUp, 0});
     return up != nullptr && up->caller ? up->caller->failure() : failure_;
   }
-  /// Returns duplicates of all connections, which exec closes; an ended connection if a peer has ended. Call this while
-  /// no message is in flight.
+  /// Returns duplicates of all connections, which close on exec; an ended connection if a peer has ended. Call this
+  /// while no message is in flight.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
-  /// The port on which this leader listens for TCP connections; 0 if the leader does not listen.
+  /// On leaders: the leader's TCP port; 0 if it does not listen.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// The number of members of this leader's node: all invited ranks, and uninvited members that came (invariant 6).
+  /// Number of members of this leader's node: all invited ranks, and uninvited members that have come (invariant 6).
   [[nodiscard]] std::size_t member_count() const {
     const auto is_member = [](const Link& link) { return link.peer.kind == Peer::Kind::kMember; };
     return static_cast<std::size_t>(std::ranges::count_if(links_, is_member));
   }
-  /// Whether a process of this node has connected, but has not finished its greeting yet.
+  /// Whether a process of this node is connected and still in the greeting.
   [[nodiscard]] bool expects_member() const { return std::ranges::any_of(guests_, &Guest::is_local); }
-  /// From this call on, uninvited members (invariant 6) are refused.
+  /// From now on, uninvited members (invariant 6) are refused.
   void refuse_extras() {
     takes_extras_ = false;
     close_when_all_are_here();
@@ -95,10 +94,10 @@ class Links {
     std::unique_ptr<Caller> caller;
     bool is_lost = false;
     [[nodiscard]] bool is_weak() const { return channel && channel->call().is_weak; }
-    std::vector<std::string> waiting;  ///< messages for the peer, until it comes
+    std::vector<std::string> waiting;  ///< messages for a peer that has not come yet
   };
   static constexpr std::size_t kMaxGuests = 1024;
-  /// An incoming connection whose greeting is not over yet.
+  /// An incoming connection during its greeting.
   struct Guest {
     std::unique_ptr<Channel> channel;
     bool is_local;
@@ -123,9 +122,8 @@ class Links {
     return found == links_.end() ? nullptr : &*found;
   }
   [[nodiscard]] Link* find(const Peer& peer) { return const_cast<Link*>(std::as_const(*this).find(peer)); }
-  /// The link of the guest's number. Null if no peer with this number is expected, or if the link has a connection.
+  /// The link of the guest's number. Null if this number is not expected, or if the link has a connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
-  /// Whether this process should call the peer of `link` now.
   [[nodiscard]] bool is_calling(const Link& link) const;
 
   const Group& group_;
@@ -138,7 +136,7 @@ class Links {
   std::uint16_t port_ = 0;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
-  const Channel* answered_parent_ = nullptr;  ///< the guest with the parent's call, if it was answered; else null
+  const Channel* answered_parent_ = nullptr;  ///< the guest whose call from the parent was answered; else null
   Deadline call_children_at_;
   std::string failure_;
 };

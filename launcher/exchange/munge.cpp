@@ -21,7 +21,7 @@ struct Symbol {
   }
 };
 
-/// The functions of libmunge, as <munge.h> has declared them since version 0.5; null if libmunge is missing.
+/// The functions of libmunge, as <munge.h> declares them since version 0.5; null if libmunge is missing.
 struct MungeLibrary {
   using Context = void*;
 
@@ -40,8 +40,8 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// The credential is genuine, but the clocks of the nodes differ, or this host has decoded it before. The greeting
-/// proves that the peer is alive.
+/// The credential is genuine, but the nodes' clocks differ, or this host has decoded it before. That is harmless,
+/// because the greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
 const MungeLibrary* munge_library() {
@@ -80,7 +80,7 @@ OpenedCredential open_seal(const std::string& sealed) {
   return {{static_cast<const char*>(bytes), static_cast<std::size_t>(length)}, maker};
 }
 
-/// The id of this user, as munged sees it. geteuid() returns a different id in a container with mapped users.
+/// This user's id, as munged sees it. In a container with mapped users, geteuid() returns a different id.
 std::optional<uid_t> own_user() {
   const std::string credential = seal("user", std::nullopt);
   try {
@@ -115,7 +115,7 @@ Key MungeKeys::accept(const std::string& sealed) {
     // Two jobs of one user can open each other's credentials, and must have different keys.
     return derive_key(key, {job_});
   }
-  // Otherwise an attacker could force the weak key by claiming that munge does not answer on the attacker's node.
+  // Otherwise an attacker could force the weak key by the claim that munge does not answer there.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The value of the variable `name`. An empty text counts, because an empty CUDA_VISIBLE_DEVICES hides all GPUs.
+/// The value of the variable `name`, even if empty: an empty CUDA_VISIBLE_DEVICES hides all GPUs.
 std::optional<std::string> as_set(const Variables& variables, const char* name) {
   const auto found = variables.all().find(name);
   return found == variables.all().end() ? std::nullopt : std::optional(found->second);
@@ -45,7 +45,7 @@ std::optional<int> wanted_threads(const Variables& variables) {
   return std::nullopt;
 }
 
-/// Returns the GPUs for which the CUDA code of the program, and of torch's library of kernels, was compiled.
+/// The GPUs for which the CUDA code of the program, and of torch's library of kernels, was compiled.
 std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   std::map<std::string, GpuCode> code;
   code["the program"] = read_gpu_code(program.program.path.value_or(""));
@@ -60,7 +60,7 @@ bool starts_with_any(const std::string& text, std::string_view prefixes) {
   return std::ranges::any_of(split(prefixes, ' '), [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether the variable `name` is compared between nodes. The variables of kOwn rightly differ between ranks or nodes.
+/// Whether the variable `name` is compared between nodes. The variables of kOwn rightly differ.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
@@ -80,7 +80,7 @@ std::string shortened(const std::string& value) {
   return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
-/// Returns the folders of `list`, each once, without those of `left_out`. Open MPI 5's daemons repeat folders.
+/// Returns each folder of `list` once, without `left_out`. (Open MPI 5's daemons repeat folders.)
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;
@@ -167,7 +167,7 @@ NcclFacts collect_nccl_facts(const Surroundings& here) {
     return fs::exists(file, error) ? file_id(file, {}) : std::string();
   };
   const fs::path home = here.variables.get("HOME").value_or("/");
-  // NCCL asks the dynamic loader for libnccl-net.so, or for libnccl-net-NAME.so if NCCL_NET_PLUGIN is set to NAME.
+  // NCCL asks the dynamic loader for libnccl-net.so or, if NCCL_NET_PLUGIN is NAME, for libnccl-net-NAME.so.
   const std::string plugin = here.variables.get("NCCL_NET_PLUGIN").value_or("");
   const std::string name = plugin.empty() ? "libnccl-net.so" : "libnccl-net-" + plugin + ".so";
   NcclFacts facts{
@@ -205,7 +205,7 @@ std::map<std::string, std::string> collect_environment(const Variables& variable
 void limit_size(NodeFacts& facts) {
   constexpr std::size_t kMaxBytes = 16 << 10;
   if (!facts.environment || nlohmann::json::to_cbor(json_fields::write(facts)).size() <= kMaxBytes) return;
-  // Nodes can still be compared, because equal values have equal hashes.
+  // Hashes still allow a comparison of the nodes.
   for (auto& [name, value] : *facts.environment) value = hash_of_value(value);
 }
 

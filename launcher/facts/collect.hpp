@@ -1,4 +1,4 @@
-/// Reads facts about this machine, this rank and its program. The checks compare the facts of all nodes.
+/// Reads facts about this machine, this rank and its program, for comparison between nodes.
 #pragma once
 
 #include <filesystem>
@@ -16,24 +16,24 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// Returns the hardware, and all facts that the checks compare except NetworkFacts if `compared` is true.
+/// Returns the hardware and, if `compared` is true, all facts that the checks compare except NetworkFacts.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
 /// Reads files below /proc and /sys, and starts no process.
 [[nodiscard]] SystemFacts collect_system_facts(const Surroundings& here);
-/// Starts the dynamic loader once, because the loader lists the program's libraries.
+/// Starts the dynamic loader once, to list the program's libraries.
 [[nodiscard]] ProgramFacts collect_program_facts(const Surroundings& here);
-/// The values of the environment variables that change how a job runs. Long values are shortened.
+/// The environment variables that change how a job runs. Long values are shortened.
 [[nodiscard]] std::map<std::string, std::string> collect_environment(const Variables& variables);
-/// Returns one entry for each file that the option --check-file names.
+/// One entry for each file of --check-file.
 [[nodiscard]] std::vector<FileFacts> collect_file_facts(const std::vector<std::filesystem::path>& files);
-/// Looks for NCCL's network plugin in the folders in which NCCL would find it, but does not load the plugin.
+/// Looks for NCCL's network plugin in the folders that NCCL searches. Does not load the plugin.
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
 [[nodiscard]] NetworkFacts collect_network_facts();
 
-/// If `facts` take more than 16 KiB as CBOR, replaces the values of environment variables by hashes of the values.
+/// If `facts` take more than 16 KiB as CBOR, replaces the values of environment variables by hashes.
 void limit_size(NodeFacts& facts);
-/// Returns "#" followed by a hash of `value`. If `value` already has this form, returns `value` unchanged.
+/// Returns "#" and a hash of `value`, or an unchanged `value` if it already has the form "#HASH".
 [[nodiscard]] inline std::string hash_of_value(const std::string& value) {
   const bool is_hash = value.starts_with('#') && value.find_first_not_of("0123456789", 1) == std::string::npos;
   return is_hash ? value : "#" + std::to_string(hash64(value));

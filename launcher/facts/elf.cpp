@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file or a part of a file, which is read in pieces, because libraries may be large.
+/// A file or a part of a file. It is read in pieces, because libraries may be large.
 class FilePart {
  public:
-  /// A file that is not regular has no bytes here: reading a pipe might block, or take bytes meant for another process.
+  /// Has no bytes unless the file is regular: reading a pipe might block, or take bytes meant for another process.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;
@@ -36,7 +36,6 @@ class FilePart {
     bytes_ = bytes;
     return std::move(*this);
   }
-  /// No value if the object would end behind the end of this part.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) {
     Value value;
@@ -85,7 +84,6 @@ std::optional<FilePart> open_section(const fs::path& path, const std::string& na
   return std::nullopt;
 }
 
-/// Returns the build id in `notes`, the bytes of an ELF note segment, as hexadecimal digits; empty if there is none.
 std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   const auto aligned = [&](std::size_t n) { return alignment == 8 ? (n + 7) / 8 * 8 : (n + 3) / 4 * 4; };
   for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -111,8 +109,8 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-// The section .nv_fatbin, in which nvcc stores CUDA code, is a sequence of containers. A container is a header followed
-// by entries, and each entry holds code for one kind of GPU.
+// nvcc stores CUDA code in the section .nv_fatbin, as a sequence of containers. A container is a header and entries;
+// each entry holds code for one kind of GPU.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -131,9 +129,9 @@ constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 
 constexpr std::uintmax_t kPieceBytes = 64 << 10;
-constexpr std::uintmax_t kPieces = 256;  // enough, because a different build differs in most pieces
+constexpr std::uintmax_t kPieces = 256;  // enough: different builds differ in most pieces
 
-/// A hash of `count` pieces, spread evenly from the beginning to the end. No value if the file cannot be read.
+/// A hash of `count` pieces, evenly spread over the file. No value if the file cannot be read.
 std::optional<std::string> hash_of_pieces(const fs::path& path, std::uintmax_t size, std::uintmax_t count) {
   const std::uintmax_t piece = std::min(size, kPieceBytes);
   std::ifstream file(path, std::ios::binary);
@@ -186,7 +184,7 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // glibc's loader lists the libraries if LD_TRACE_LOADED_OBJECTS is set, and with --list would stop at a missing
+  // glibc's loader lists the libraries if LD_TRACE_LOADED_OBJECTS is set; with --list it would stop at a missing
   // library. musl's loader needs --list: it ignores the variable, and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
@@ -199,7 +197,7 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
 
 GpuCode read_gpu_code(const fs::path& file) {
   constexpr int kMaxContainers = 64;
-  constexpr int kMaxEntries = 1024;  // per container, which has an entry for each target of each source
+  constexpr int kMaxEntries = 1024;  // per container; it has an entry for each target of each source
   GpuCode code;
   auto section = open_section(file, ".nv_fatbin");
   if (!section) return code;

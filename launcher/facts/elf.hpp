@@ -1,4 +1,4 @@
-/// Reads ELF files, which are programs and libraries: their build, their libraries, and the GPUs of their CUDA code.
+/// Reads ELF files (programs and libraries): their build, their libraries, and the GPUs of their CUDA code.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@ struct ElfFile {
   std::string build_id;       ///< hexadecimal; empty without a build id
 };
 
-/// Reads the facts about an ELF file. No value if `file` is not a 64-bit ELF file of this machine's byte order.
+/// No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
-/// The texts of all entries of the kind `kind`, such as DT_NEEDED, in the section that the dynamic loader reads.
+/// The texts of all entries of one kind, such as DT_NEEDED, in the dynamic section.
 [[nodiscard]] std::vector<std::string> loader_texts(const std::filesystem::path& file, std::int64_t kind);
 
 struct Library {
@@ -38,7 +38,7 @@ struct Library {
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
 
-/// The compute capabilities for which CUDA code was compiled. 90 stands for 9.0.
+/// The compute capabilities (90 for 9.0) for which CUDA code was compiled.
 struct GpuCode {
   std::set<int> binary;  ///< machine code: also runs on later minor versions of the same major version
   std::set<int> ptx;     ///< the driver can compile the code for these and all later capabilities
@@ -47,11 +47,10 @@ struct GpuCode {
   MN_FIELDS(binary, ptx);
 };
 
-/// Finds the GPUs for which the CUDA code in `file` was compiled. Reads the first 64 containers (blocks of CUDA code),
-/// because all of the thousands in a large library have the same GPUs.
+/// Finds the GPUs for which the CUDA code in `file` was compiled. Reads only the first 64 containers (blocks of CUDA
+/// code): a large library has thousands, all for the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 
-/// Whether a GPU with the compute capability `capability` can run the code.
 [[nodiscard]] bool runs_on(const GpuCode& code, int capability);
 
 /// Identifies a build of `file`: the linker's build id in `elf`, or a hash (of 16 MiB if the file is larger than 32

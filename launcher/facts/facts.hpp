@@ -1,4 +1,4 @@
-/// The facts that nodes and ranks report to the root before the start. A fact that could not be read has no value; an
+/// The facts that nodes and ranks report to the root before the start. A fact without a value could not be read. An
 /// empty text or list is a known fact, for example that the node has no mpiexec.
 #pragma once
 
@@ -18,7 +18,6 @@
 
 namespace mn::launcher {
 
-/// The soft limits of this process (getrlimit(2)).
 struct LimitFacts {
   static constexpr std::int64_t kUnlimited = -1;
   std::optional<std::int64_t> memlock;
@@ -47,7 +46,7 @@ struct UserFacts {
   MN_FIELDS(uid, gid, umask);
 };
 
-/// Facts about a folder. A folder that does not exist has no free space and is not writable.
+/// A folder that does not exist has no free space and is not writable.
 struct FolderFacts {
   std::optional<std::string> path;
   std::optional<std::uint64_t> free_mib;
@@ -56,7 +55,6 @@ struct FolderFacts {
   MN_FIELDS(path, free_mib, writable, shared);
 };
 
-/// Facts about the node's system: kernel, memory, processors, users and folders.
 struct SystemFacts {
   LimitFacts limits;
   std::vector<PortFacts> ports;
@@ -76,7 +74,7 @@ struct SystemFacts {
             output, tmp);
 };
 
-/// Identifies the build of a program or library. Two files with equal id and equal size count as one build.
+/// Identifies the build of a program or library: two files with equal id and size count as one build.
 struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
@@ -84,7 +82,7 @@ struct BuildFacts {
   MN_FIELDS(path, id, size);
 };
 
-/// Facts about the program that mnlaunch starts, and about mnlaunch itself.
+/// The program that mnlaunch starts, and mnlaunch itself.
 struct ProgramFacts {
   std::string error;  ///< why the program cannot be run; empty if it can
   BuildFacts program;
@@ -92,7 +90,7 @@ struct ProgramFacts {
   std::optional<std::string> script;    ///< name and hash of the script; empty: no script among the arguments
   std::optional<std::string> mpiexec;   ///< path of the mpiexec in PATH; empty: none
   std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
-  /// The libraries whose builds can break a job, by name. No value if the loader did not list the libraries.
+  /// The libraries whose builds can break a job, by name. No value if the loader gave no list.
   std::optional<std::map<std::string, BuildFacts>> libraries;
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
@@ -100,7 +98,7 @@ struct ProgramFacts {
   MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi);
 };
 
-/// Facts about a file that the option --check-file names.
+/// A file that --check-file names.
 struct FileFacts {
   std::string path;
   bool exists = false;  ///< the file exists and can be read
@@ -110,7 +108,7 @@ struct FileFacts {
   MN_FIELDS(path, exists, size, changed, hash);
 };
 
-/// The hashes of NCCL's two configuration files, and its network plugin. An empty text stands for a missing file.
+/// Hashes of NCCL's two configuration files, and its network plugin. An empty text: the file is missing.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
@@ -118,7 +116,7 @@ struct NcclFacts {
   MN_FIELDS(system_file, user_file, net_plugin);
 };
 
-/// Names and addresses of a host, as the host itself knows them.
+/// Names and addresses of a host, by the host's own account.
 struct NetworkFacts {
   std::optional<std::string> address;  ///< the host's address for other nodes
   std::optional<std::string> subnet;   ///< subnet of `address`
@@ -144,7 +142,7 @@ struct NodeFacts {
   std::optional<GpuDriver> driver;          ///< no value without a driver
   std::optional<NcclFacts> nccl;            ///< on nodes with a driver
   std::map<std::string, GpuCode> gpu_code;  ///< by file: the GPUs that CUDA code was compiled for
-  // `machine` is a needed field: a message without it is an error, because bindings are computed from `machine`.
+  // `machine` is needed: bindings are computed from `machine`, so a message without `machine` is an error.
   MN_FIELDS(host, machine, time, slurm_pmix, has_pmi, has_pmix, network, system, program, environment, files, driver,
             nccl, gpu_code);
   MN_NEEDED_FIELDS(machine);

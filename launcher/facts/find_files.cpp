@@ -39,7 +39,7 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// Whether the administrator has registered further program formats on this node (binfmt_misc).
+/// Whether this node runs further program formats, registered by the administrator (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -48,7 +48,7 @@ bool has_other_formats() {
   return false;
 }
 
-/// Returns why the kernel will not run the program; empty if it will. `depth` is the number of nested interpreters.
+/// Returns why the kernel will not run the program; empty if it will. `depth` counts nested interpreters.
 std::string why_not(const fs::path& program, int depth) {
   const std::string bytes = beginning_of(program);
   std::error_code error;
@@ -69,12 +69,12 @@ std::string why_not(const fs::path& program, int depth) {
       return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
     return depth < kMaxInterpreters ? why_not(interpreter, depth + 1) : "";
   }
-  if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution does not need the right to read
+  if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution needs no right to read
   if (has_other_formats()) return "";
   return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
 }
 
-/// The paths at which the file `name` may lie, in `folder` if the name has a slash, else in those of `search_path`.
+/// The paths at which `name` may lie: in `folder` if it has a slash, else in the folders of `search_path`.
 std::vector<fs::path> paths_of(const std::string& name, const fs::path& folder, const std::string& search_path) {
   if (name.find('/') != std::string::npos) return {folder / name};
   std::vector<fs::path> found;
@@ -101,8 +101,8 @@ std::string_view text_at(std::string_view cache, std::size_t at) {
 }
 
 /// Returns the paths that the loader's cache has for the library `name`, in the loader's order. `file` holds the cache:
-/// a header, entries, and the entries' texts, whose offsets count from the header. Before glibc 2.32, an older form of
-/// the cache precedes the header. Source: sysdeps/generic/dl-cache.h of glibc.
+/// a header, entries, and their texts, whose offsets count from the header. Before glibc 2.32, an older form of the
+/// cache precedes the header. Source: sysdeps/generic/dl-cache.h of glibc.
 std::vector<fs::path> paths_in_cache(const std::string& file, const std::string& name) {
   std::vector<fs::path> paths;
   const std::size_t begin = file.find(kCacheMagic);
@@ -114,7 +114,7 @@ std::vector<fs::path> paths_in_cache(const std::string& file, const std::string&
   for (std::size_t i = 0; i < header.entries; ++i) {
     CacheEntry entry;
     const std::size_t at = sizeof header + i * sizeof entry;
-    // A damaged cache, or a cache that ldconfig is writing, has fewer entries than its header says.
+    // A damaged cache, or a cache that ldconfig is writing, has fewer entries than the header says.
     if (at + sizeof entry > cache.size()) break;
     std::memcpy(&entry, cache.data() + at, sizeof entry);
     if (text_at(cache, entry.name) == name) paths.emplace_back(text_at(cache, entry.path));
@@ -130,7 +130,6 @@ std::string cache_of(const fs::path& root) {
   }
 }
 
-/// The folders in which `file` tells the loader to search (RPATH and RUNPATH), with colons between them.
 std::string run_path(const fs::path& file) {
   std::string list;
   for (const auto kind : {DT_RPATH, DT_RUNPATH}) {

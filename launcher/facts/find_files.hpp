@@ -1,5 +1,5 @@
-/// Finds PROGRAM and libraries, and tells whether the kernel will run PROGRAM, because all ranks agree on the start
-/// before any of them becomes the program. Runs and loads nothing.
+/// Finds PROGRAM and libraries, and tells whether the kernel will run PROGRAM, before any rank becomes the program.
+/// Runs and loads nothing.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// The error that PROGRAM cannot be run (exit code 126) or is not found (exit code 127).
+/// PROGRAM cannot be run (exit code 126) or is not found (exit code 127).
 class ProgramError : public Error {
  public:
   ProgramError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -21,27 +21,27 @@ class ProgramError : public Error {
   int exit_code_;
 };
 
-/// Returns the path of the executable `name`: relative to `folder` if the name has a slash, else in the folders of
-/// `search_path` (as in PATH, but not the current folder), and last in `beside`. Throws ProgramError.
+/// Returns the executable `name`: relative to `folder` if the name has a slash, else in the folders of `search_path`
+/// (as in PATH, but not the current folder), and last in `beside`. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
-/// Throws ProgramError (exit code 126) if execve(2) would refuse to run `program`: its interpreter or dynamic loader is
+/// Throws ProgramError (exit code 126) if execve(2) would refuse `program`: its interpreter or dynamic loader is
 /// missing, or it is neither a script nor a program.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (exit code 127) if the first argument of an interpreter, such as python, names a missing script.
-/// For bash, the script may lie in `search_path`. Otherwise every rank's interpreter would report the error.
+/// Throws ProgramError (exit code 127) if the first argument of an interpreter, such as python, names a missing script;
+/// otherwise the interpreters of all ranks would report the error. bash also looks in `search_path`.
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 
-/// Returns the file of the library `name`, from the folders of `library_path` (as in LD_LIBRARY_PATH), the loader's
-/// cache, or the standard folders. The last two are taken below `root`. RUNPATH is not searched. Source: ld.so(8).
+/// Returns the file of the library `name`, from the folders of `library_path` (as in LD_LIBRARY_PATH), or, below
+/// `root`, from the loader's cache or the standard folders. RUNPATH is not searched. Source: ld.so(8).
 [[nodiscard]] std::optional<std::filesystem::path> find_library(const std::string& name,
                                                                 const std::string& library_path,
                                                                 const std::filesystem::path& root);
 
-/// Returns folders of the program's MPI, for example for libpmix: the libmpi's own, and those in its RUNPATH.
+/// Returns folders of the program's MPI, for example for libpmix: the folder of libmpi, and the folders in its RUNPATH.
 [[nodiscard]] std::vector<std::filesystem::path> folders_of_mpi(const std::filesystem::path& program,
                                                                 const std::string& library_path);
 

@@ -1,6 +1,6 @@
 /// Converts structs to JSON objects and back. A struct lists its fields by a macro of mn/core/fields.hpp. A field may
-/// be another struct with such a list, an optional, a vector, a map by name, or any type that nlohmann::json converts.
-/// A CpuSet is written as Linux writes sets of CPUs, for example 0-3,8.
+/// be another such struct, an optional, a vector, a map by name, or any type that nlohmann::json converts. A CpuSet has
+/// Linux's text form, for example 0-3,8.
 #pragma once
 
 #include <concepts>
@@ -34,7 +34,7 @@ concept Vector = requires(T value) {
   value.emplace_back();
 };
 
-/// Removes the first name from `names`, a list with commas, and returns the removed name.
+/// Removes and returns the first name of `names`, which are separated by commas.
 inline std::string take_name(std::string_view& names) {
   const std::size_t comma = names.find(',');
   const std::string name(names.substr(0, comma));
@@ -94,7 +94,7 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// Converts `json` to `value`. `where` is the place in the whole document for error texts, for example
+/// Converts `json` to `value`. `where` is its position in the document for error texts, for example
 /// system.limits.memlock; empty for the whole document. Throws DataError.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {

@@ -22,7 +22,7 @@ std::vector<std::string> sorted_entries(const fs::path& folder) {
   return names;
 }
 
-/// The sum of the numbers in the files `names` of `folder`; no value if no file has a number.
+/// The sum of the numbers in the files; no value if no file has a number.
 std::optional<std::int64_t> sum_of(const fs::path& folder, std::initializer_list<const char*> names) {
   std::optional<std::int64_t> sum;
   for (const char* name : names) {
@@ -31,14 +31,14 @@ std::optional<std::int64_t> sum_of(const fs::path& folder, std::initializer_list
   return sum;
 }
 
-/// The state of a port. For example, "4: ACTIVE" in the file gives "ACTIVE".
+/// "4: ACTIVE" in the file gives "ACTIVE".
 std::optional<std::string> state_of(const fs::path& port) {
   const auto line = first_line(port / "state");
   const std::size_t text = line ? line->find_first_not_of("0123456789: ") : std::string::npos;
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
-/// Whether a counter is full. InfiniBand's counters have 8 or 16 bits and stop at their greatest value.
+/// Whether a counter is full: InfiniBand's counters have 8 or 16 bits and stop at their greatest value.
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;
@@ -67,7 +67,7 @@ PortFacts describe_ethernet(const std::string& name, const fs::path& card) {
           .errors = sum_of(card / "statistics", {"rx_crc_errors", "rx_frame_errors"})};
 }
 
-/// Bridges, tunnels and virtual cards have no device, and IP over InfiniBand has another type.
+/// False for bridges, tunnels and virtual cards (no device), and for IP over InfiniBand (another type).
 bool is_ethernet_hardware(const fs::path& card) {
   constexpr std::int64_t kEthernet = 1;  // ARPHRD_ETHER
   std::error_code error;
@@ -98,7 +98,7 @@ std::optional<int> first_active_port(const std::string& device, const fs::path& 
   for (const auto& port : sorted_entries(folder)) {
     if (state_of(folder / port) == kActivePort) return std::atoi(port.c_str());
   }
-  // No port is active, but the first may be by the time when the program starts.
+  // No port is active; the first may be active once the program starts.
   return 1;
 }
 

@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// Facts about a port of a network card. A fact that the card does not report has no value.
+/// A port of a network card. A fact that the card does not report has no value.
 struct PortFacts {
   std::string name;                    ///< mlx5_0/1 for InfiniBand and RoCE, eth0 for Ethernet
   std::optional<std::string> state;    ///< ACTIVE, or the kernel's word: DOWN, INIT, down
@@ -24,13 +24,12 @@ struct PortFacts {
 
 inline constexpr const char* kActivePort = "ACTIVE";
 
-/// Whether the port called `name` belongs to an InfiniBand or RoCE device.
 [[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Lists the ports of InfiniBand and RoCE, then of Ethernet hardware, each sorted by name, from sys below `root`.
+/// The ports of InfiniBand and RoCE, then of Ethernet hardware, each sorted by name, from sys below `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 
-/// The first active port of an InfiniBand or RoCE device, from 1; 1 if none is active, no value without the device.
+/// The first active port of an InfiniBand or RoCE device, from 1. 1 if none is active; no value without the device.
 [[nodiscard]] std::optional<int> first_active_port(const std::string& device, const std::filesystem::path& root = "/");
 
 }  // namespace mn::launcher

@@ -20,15 +20,14 @@ BuildFacts collect_build_facts(const fs::path& file, const std::optional<ElfFile
   return {.path = file.string(), .id = file_id(file, elf), .size = error ? std::nullopt : std::optional(size)};
 }
 
-/// Whether different builds of the library `name` can break a job. Only such libraries are compared.
 bool is_important(const std::string& name) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.",  "libpmix.",  "libnccl.", "libcudart.", "libcuda.",
                                     "libc.",   "libstdc++.", "libtorch_", "libc10",   "libhdf5",    "libucp."};
   return std::ranges::any_of(kNames, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// Returns the MPI of the library file `name`; empty if there is none. libmpi.so.12 belongs to MPICH, and to Intel MPI
-/// and MVAPICH with MPICH's ABI. All other names libmpi.so.NUMBER belong to Open MPI.
+/// Returns the MPI of the library file `name`; empty for another library. libmpi.so.12 is MPICH's, also in Intel MPI
+/// and MVAPICH; any other libmpi.so.NUMBER is Open MPI's.
 std::string mpi_family(const std::string& name) {
   if (name.starts_with("libmpich.so") || name == "libmpi.so.12") return "MPICH";
   return name.starts_with("libmpi.so.") ? "Open MPI" : "";
@@ -58,7 +57,7 @@ bool may_be_script(const fs::path& file) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMaxBytes;
 }
 
-/// Returns the script of an interpreter: the first argument that is a file of at most 1 MiB. Empty if there is none.
+/// Returns the first argument that is a file of at most 1 MiB; empty if there is none.
 std::string script_of(const Surroundings& here) {
   for (std::size_t i = 1; i < here.arguments.size(); ++i) {
     if (may_be_script(here.folder / here.arguments[i])) return here.arguments[i];
@@ -66,14 +65,13 @@ std::string script_of(const Surroundings& here) {
   return "";
 }
 
-/// The script's name and hash. Empty if there is no script; no value if the script cannot be read.
+/// The script's name and hash. Empty if there is no script, no value if it cannot be read.
 std::optional<std::string> id_of_script(const std::string& script, const fs::path& folder) {
   if (script.empty()) return "";
   const auto hash = file_id(folder / script, {});
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// The name of the MPI whose libraries the program's own file needs; empty if it needs none.
 std::string mpi_of_binary(const fs::path& program) {
   for (const auto& name : loader_texts(program, DT_NEEDED)) {
     if (const auto family = mpi_family(name); !family.empty()) return family;
@@ -81,7 +79,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI that the script names: mpi4py, or that of a program in the script which needs one. Empty if there is none.
+/// mpi4py, or the MPI of a program that the script names; empty if there is none.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

@@ -1,4 +1,4 @@
-/// Turns parts of a report (a JSON document) into text for people. mnlaunch and its self test call these functions.
+/// Turns parts of a report (a JSON document) into text for people, for mnlaunch and its self test.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace mn::launcher {
 
-/// Makes the table that --show prints. `rows` has an object for each rank. Each column is as wide as its widest entry.
+/// Returns the table of --show. `rows` has an object for each rank. Each column is as wide as its widest entry.
 [[nodiscard]] std::string placement_text(const nlohmann::json& rows);
 
-/// Makes a line that begins with `before` for each finding, but only the first ones and a number for a check with many.
+/// Returns a line that begins with `before` for each finding. If a check has many findings, returns the first of them
+/// and their number.
 [[nodiscard]] std::string findings_text(const nlohmann::json& findings, const std::string& before);
 
 }  // namespace mn::launcher

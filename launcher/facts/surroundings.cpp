@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// The path of the marker file. It has a fixed size, because a signal handler must not allocate memory.
+// The path of the marker file. Of fixed size: a signal handler must not allocate memory.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 
-/// Removes the marker file. The second signal ends the process, because SA_RESETHAND has restored the default action.
+/// A second signal ends the process, because SA_RESETHAND has restored the default action.
 extern "C" void remove_marker_and_end(int signal) {
   unlink(path_to_remove.data());
   raise(signal);
@@ -47,8 +47,8 @@ void unwatch_signals() {
   path_to_remove[0] = '\0';
 }
 
-/// Removes marker files over an hour older than `newest`. Both times come from the file system's clock. Looks at 10,000
-/// entries at most, because the folder may hold a data set.
+/// Removes marker files over an hour older than `newest`. Both times are by the file system's clock. Looks at most at
+/// 10,000 entries: the folder may hold a data set.
 void remove_old_markers(const fs::path& newest) {
   constexpr auto kOld = std::chrono::hours(1);
   constexpr int kMaxEntries = 10'000;

@@ -1,5 +1,5 @@
-/// The variables, folders and arguments from which a rank's facts are read. Rank 0 puts a marker file into the folder
-/// for results; the nodes that see the marker share the folder.
+/// The sources of a rank's facts: variables, folders and arguments. Rank 0 puts a marker file into the folder for
+/// results; nodes that see the marker share the folder.
 #pragma once
 
 #include <chrono>
@@ -22,29 +22,28 @@ struct Surroundings {
   std::string program_error;      ///< why `program` is empty
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> check_files;
-  /// How long to wait for the dynamic loader's list of libraries, which takes seconds on a network file system.
+  /// Time for the dynamic loader's list of libraries, which takes seconds on a network file system.
   std::chrono::milliseconds loader_patience{20'000};
 };
 
-/// The folder below which /proc, /sys and /dev are read. Only an mnlaunch in a build folder obeys `moved`, the value of
-/// MN_HARDWARE_ROOT, which tests set.
+/// The folder below which /proc, /sys and /dev are read. Tests set MN_HARDWARE_ROOT (`moved`); only an mnlaunch in a
+/// build folder obeys it.
 [[nodiscard]] inline std::filesystem::path hardware_root(const std::optional<std::string>& moved) {
   const bool in_build_folder = moved && std::filesystem::exists(executable_path().parent_path() / "CMakeCache.txt");
   return in_build_folder ? *moved : "/";
 }
 
-/// The nearest existing folder for the program's results: the value of its option --out, or the current folder.
+/// The nearest existing folder for the program's results: its option --out, or the current folder.
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
 /// An empty file that exists while the Marker lives; a signal that ends the process removes it, too. Only one Marker
-/// may live at a time. The next mnlaunch in the folder removes files over an hour old, which a killed mnlaunch left.
+/// may live at a time. If mnlaunch is killed, the next mnlaunch in the folder removes the file after an hour.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);
   ~Marker();
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
-  /// The name of the marker file; empty if the file could not be made.
   [[nodiscard]] std::string name() const { return path_.filename().string(); }
 
  private:

@@ -41,7 +41,7 @@ FolderFacts collect_folder_facts(const fs::path& folder) {
   return facts;
 }
 
-/// Returns the version in a line such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05 Wed …".
+/// Returns "580.95.05" for "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05 Wed …".
 std::optional<std::string> driver_version(const std::string& line) {
   const std::size_t begin = line.find("  ");
   const std::size_t digits = line.find_first_of("0123456789", begin == std::string::npos ? line.size() : begin);
@@ -49,7 +49,7 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// Returns this process's file mode mask. umask(2) would have to change the mask while other threads create files.
+/// Returns the file mode mask. Not by umask(2), which would change the mask while other threads create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;
@@ -80,7 +80,7 @@ std::string kernel_log(const fs::path& file) {
   constexpr std::size_t kMaxBytes = 8 << 20;
   const Fd log(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text;
-  std::array<char, 8192> record;  // a read gives one record; EPIPE: the oldest records were overwritten
+  std::array<char, 8192> record;  // a read returns one record; EPIPE: the oldest records were overwritten
   while (log && text.size() < kMaxBytes) {
     const ssize_t bytes = read(log.get(), record.data(), record.size());
     if (bytes > 0) text.append(record.data(), static_cast<std::size_t>(bytes));
@@ -89,15 +89,13 @@ std::string kernel_log(const fs::path& file) {
   return text;
 }
 
-/// Whether recent_xids() can read the kernel's log. No value on a node without NVIDIA's driver.
 std::optional<bool> can_read_kernel_log(const fs::path& root) {
   if (!fs::exists(root / "proc/driver/nvidia/version")) return std::nullopt;
   return static_cast<bool>(Fd(open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
 }
 
-/// The hardware errors in the kernel's log of the last day, each once, as "GPU 0000:3b:00 XID 79". A record looks like
-/// "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...", where the third number is the time in microseconds
-/// since the boot.
+/// The hardware errors in the kernel's log of the last day, each once, as "GPU 0000:3b:00 XID 79". In a record such as
+/// "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...", the third number is microseconds since the boot.
 std::vector<std::string> recent_xids(const fs::path& root) {
   constexpr double kDay = 86400;
   const double now = std::strtod(first_line(root / "proc/uptime").value_or("0").c_str(), nullptr);

@@ -25,7 +25,7 @@ inline constexpr XidAdvice kXidAdvice[] = {
     {140, "reset"},   // uncorrected error of memory
 };
 
-/// The advice for the error number `xid`; empty if the table does not have this error.
+/// The advice for the error `xid`; empty if the table does not have it.
 [[nodiscard]] constexpr std::string_view advice_on(int xid) {
   for (const auto& row : kXidAdvice) {
     if (row.xid == xid) return row.advice;

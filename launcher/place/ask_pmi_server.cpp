@@ -38,7 +38,7 @@ constexpr int kMaxRanks = 10'000'000;
 constexpr int kMaxGenerations = 1000;
 constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
-// The numbers of the descriptors in the relay process (see leave_pmi_finalizer()).
+// The descriptors in the relay process (see leave_pmi_finalizer()).
 constexpr int kServer = 0;   // the server's socket
 constexpr int kProgram = 1;  // socket pair; its far end replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
@@ -51,8 +51,8 @@ std::string target_of(const std::string& process, int fd) {
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
 }
 
-/// Returns the farthest ancestor that holds the connection `fd`, such as a script that starts several programs on it.
-/// Returns this process if there is none.
+/// Returns the farthest ancestor that holds the connection `fd`, such as a script that starts several programs; this
+/// process if there is none.
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
@@ -75,7 +75,6 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// Copies bytes from the socket `from` to the socket `to`. Returns false if one of the two has ended.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);
@@ -83,9 +82,8 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Relays messages between the program and the PMI server. Returns true if nobody has sent a message when both the
-/// program and the first holder of the connection have ended. Returns false if the server has ended, or if the program
-/// has ended after a message.
+/// Relays messages between the program and the PMI server. True once the program and the first holder of the connection
+/// have ended without any message. False if the server has ended, or the program after a message.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -99,12 +97,12 @@ bool program_was_silent() {
       const bool passed = pass_on(kProgram, kServer);
       has_spoken = has_spoken || passed;
       if (!passed && has_spoken) return false;
-      if (!passed) program.fd = server.fd = -1;  // the program has ended, or has closed a descriptor unknown to it
+      if (!passed) program.fd = server.fd = -1;  // the program has ended, or has closed an unknown descriptor
     } else if (entries[0].revents != 0) {
       if (!pass_on(kServer, kProgram)) return false;
     } else if (entries[2].revents != 0) {
       if (!has_spoken && end.fd == kHolder) return true;
-      end.fd = has_spoken ? -1 : kHolder;  // after a silent program, wait for the first holder, too
+      end.fd = has_spoken ? -1 : kHolder;  // after a silent program, waits for the first holder, too
     }
   }
 }
@@ -121,10 +119,10 @@ void finalize() {
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
   // Signals of the launcher to the rank's process group are meant for the program.
   setsid();
-  std::array<int, 4> copies{};  // copies, with numbers above the final numbers
+  std::array<int, 4> copies{};  // numbers above the final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  // Readers of the program's output and leave_pmi_finalizer() wait until all copies of their pipe are closed.
+  // Closes copies of pipes, for which readers of the program's output and leave_pmi_finalizer() wait.
   close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
@@ -135,10 +133,10 @@ void wait_for_end_of(int pipe) {
   while (read(pipe, &none, 1) < 0 && errno == EINTR) continue;
 }
 
-/// The relay needs Linux 5.3, because older kernels let a process wait only for its own children.
+/// The relay needs Linux 5.3: with older kernels, a process can wait only for its own children.
 bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of(getpid()))); }
 
-/// Kills the relays that earlier processes of this rank have left. The next relay sends "finalize" for all of them.
+/// Kills the relays of earlier processes of this rank. The next relay sends "finalize" for all of them.
 void dismiss_pmi_finalizers(int fd) {
   const std::string server = target_of("self", fd);
   if (!server.starts_with("socket:")) return;
@@ -157,7 +155,7 @@ void dismiss_pmi_finalizers(int fd) {
 
 /// Forks a relay between the PMI server, at the descriptor `fd`, and this process, which later becomes the program. The
 /// relay sends "finalize" if the program and the script above it end without a message. After a message, the program
-/// itself must do so, and the server notices a crash of the program.
+/// itself must do so; otherwise the server takes the end for a crash.
 void leave_pmi_finalizer(int fd) {
   const Fd self(descriptor_of(getpid()));
   const Fd holder(descriptor_of(first_holder(fd)));
@@ -189,7 +187,7 @@ class PmiSession : public Board {
 
   std::optional<ServerJob> read_job(int rank, int size) {
     if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-    // Otherwise the relay of an earlier mnlaunch would read the server's answers to this process.
+    // Otherwise a relay of an earlier mnlaunch would read the server's answers to this process.
     dismiss_pmi_finalizers(fd_);
     if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
     rank_ = rank;
@@ -241,7 +239,7 @@ class PmiSession : public Board {
   }
 
   void begin_generation() {
-    // The server keeps the values of earlier processes of this rank, so each process takes a number with unused keys.
+    // The server keeps the values of earlier processes of this rank, so this process takes a number with unused keys.
     while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
     put("came", "1");
   }
@@ -249,9 +247,9 @@ class PmiSession : public Board {
   int fd_;
   std::chrono::milliseconds patience_;
   int rank_ = 0;
-  int generation_ = 0;       ///< number of earlier mnlaunch processes of this rank; their values stay on the server
+  int generation_ = 0;       ///< earlier mnlaunch processes of this rank; their values stay on the server
   std::string space_;        ///< name of the job's key-value space, unique to the job
-  bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
+  bool has_spoken_ = false;  ///< the server has answered, so the rank must finalize
 };
 
 }  // namespace
@@ -272,7 +270,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
-  // Hydra writes only one period of a cyclic layout.
+  // Of a cyclic layout, Hydra writes only one period.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;

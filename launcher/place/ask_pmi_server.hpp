@@ -1,15 +1,12 @@
-/// A client of the job's PMI-1 server. PMI-1 is the line protocol of Flux and of mpiexec.hydra, the launcher of MPICH
-/// and Intel MPI.
+/// A client of the job's PMI-1 server. PMI-1 is the line protocol of Flux and of mpiexec.hydra (MPICH and Intel MPI).
 ///
-/// mnlaunch needs PMI-1 for jobs on several nodes (under Flux for all jobs): no environment variable of these launchers
-/// tells which ranks share a node, and only the PMI-1 server can carry addresses from node to node. If variables
-/// describe the job completely (see needs_pmi_server()), mnlaunch sends no message to the server and leaves no process
-/// behind.
+/// mnlaunch needs PMI-1 for jobs on several nodes (under Flux for all jobs). No environment variable of these launchers
+/// tells which ranks share a node, and only the server can carry addresses from node to node. If variables describe the
+/// job completely (see needs_pmi_server()), mnlaunch sends no message to the server and leaves no process behind.
 ///
 /// The program may use the same socket later, as MPI_Init does. If a process sends a message and ends without
-/// "finalize", Hydra counts the process as crashed and ends the job. Hydra is right if the program has called MPI_Init,
-/// but wrong if only mnlaunch has sent messages. So the destructor of the board leaves a relay process behind. The
-/// relay sends "finalize" if the program ends without having sent a message.
+/// "finalize", Hydra assumes a crash and ends the job, wrongly if only mnlaunch has sent messages. So the destructor of
+/// the board (Board) leaves a relay process behind. The relay sends "finalize" if the program ends without a message.
 #pragma once
 
 #include <chrono>

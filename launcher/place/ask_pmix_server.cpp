@@ -24,7 +24,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The status of libpmix's answer. The callback owns the object, because the requester may have given up.
+/// The status of libpmix's answer. The callback owns it, because the requester may have given up.
 using Answer = std::promise<pmix::Status>;
 
 void on_fence(pmix::Status status, void* context) {
@@ -55,12 +55,12 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
   // If a mark is neither 0 nor 1, the layout of the file is unknown.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
-  // Clients on the node may read the mark at any time.
+  // Atomic: clients on the node may read the mark at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }
 
-/// The sockets that shutdown() must not shut down. Libraries may still call shutdown() when the process ends.
+/// Sockets that shutdown() must not shut down. Never destroyed: libraries may call shutdown() in exit().
 std::set<int>& kept() {
   static auto* const sockets = new std::set<int>;
   return *sockets;
@@ -77,12 +77,11 @@ std::set<int> connected_sockets() {
   return sockets;
 }
 
-/// Calls `connect`, whose connections stay open until the process ends, even after exec, or if the library closes them.
+/// Calls `connect`. Its connections stay open until the process ends, even after exec or a close by the library.
 void keep_connections_of(const std::function<void()>& connect) {
   const std::set<int> others = connected_sockets();
   connect();
   for (const int socket : connected_sockets()) {
-    // The duplicate keeps the connection open after the library has closed the socket.
     if (!others.contains(socket) && dup(socket) >= 0) kept().insert(socket);
   }
 }
@@ -121,7 +120,7 @@ class PmixSession : public Board {
     begin_generation();
   }
   ~PmixSession() override {
-    // The server still waits for the missing ranks, and finalizing would wait with the server.
+    // The server still waits for missing ranks, and finalizing would wait with it.
     if (abandoned_) return;
     const WatchedCall call(watchdog_);
     library_.finalize(nullptr, 0);
@@ -143,8 +142,8 @@ class PmixSession : public Board {
     ++fences_;
     put(fence_key(fences_), "1");
     library_.check(library_.commit(), "committing to the PMIx server");
-    // A server that notices late the end of a rank's earlier program ends the current fence without the rank, and
-    // returns kPartialSuccess. The rank takes part in the next fence again.
+    // The server may notice the end of this rank's earlier program only now. It then ends the current fence without the
+    // rank, and returns kPartialSuccess. The rank takes part in the next fence again.
     pmix::Status status = pmix::kPartialSuccess;
     for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
     library_.check(status, "a PMIx fence over all ranks");
@@ -152,7 +151,7 @@ class PmixSession : public Board {
 
   std::optional<std::string> get(int rank, const std::string& key) override {
     const WatchedCall call(watchdog_);
-    // With the directive kImmediate, PMIx 5 would look for values on this node only.
+    // With kImmediate, PMIx 5 would look for values on this node only.
     const auto value = library_.read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
     if (!value || value->type != pmix::kByteObject) return std::nullopt;
     return std::string(value->data.object.bytes, value->data.object.size);
@@ -165,7 +164,8 @@ class PmixSession : public Board {
     const std::string server = "the PMIx server of " + job_.name_space;
     const auto size = library_.read(pmix::kRankWildcard, pmix::kJobSize, nullptr, 0);
     if (!size || size->type != pmix::kUint32) throw PmixError(server + " does not tell the size of the job");
-    // A server knows node numbers of its own ranks only. PMIx_Resolve_peers finds nothing if mpiexec runs elsewhere.
+    // Not by node numbers (a server knows only those of its own ranks), and not by PMIx_Resolve_peers (it finds nothing
+    // if mpiexec runs elsewhere).
     for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
       const auto host = library_.read(rank, pmix::kHostName, nullptr, 0);
       if (!host || host->type != pmix::kString) {
@@ -186,7 +186,7 @@ class PmixSession : public Board {
     prefix_ = "mn." + std::to_string(next.data.uint32) + ".";
   }
 
-  /// Tries the fence once, and returns the server's status. Throws FenceTimeout, with the numbers of the absent ranks.
+  /// Tries the fence once, and returns the server's status. Throws FenceTimeout with the absent ranks.
   pmix::Status fence_once() {
     const pmix::Proc everyone = library_.proc(pmix::kRankWildcard);
     const pmix::Info collect = pmix_flag(pmix::kCollectData);
@@ -199,7 +199,7 @@ class PmixSession : public Board {
     throw FenceTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
 
-  /// Asks the server for the key that each rank commits before the fence. For a missing rank, no answer comes.
+  /// Asks the server for the key that each rank commits before the fence; for a missing rank no answer comes.
   [[nodiscard]] std::vector<int> ranks_that_never_came() const {
     const std::string key = prefix_ + fence_key(fences_);
     std::vector<std::future<pmix::Status>> answers;
@@ -225,7 +225,7 @@ class PmixSession : public Board {
   PmixLibrary library_;
   Watchdog watchdog_;
   ServerJob job_;
-  /// Earlier processes of this rank used other prefixes, because their values stay in the stores.
+  /// Differs from the prefixes of this rank's earlier processes, whose values stay in the stores.
   std::string prefix_;
   int fences_ = 0;
   bool abandoned_ = false;
@@ -261,7 +261,7 @@ bool free_locks_of_store() {
 
 }  // namespace mn::launcher
 
-/// Libraries loaded after mnlaunch call this function, because a duplicate keeps a connection up after close() only.
+/// Replaces shutdown(2) for libraries loaded after mnlaunch: a duplicate keeps a connection open after close() only.
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

@@ -12,11 +12,11 @@
 namespace mn::launcher {
 namespace {
 
-// The following functions find the placement of a rank by environment variables alone.
+// Placement by environment variables alone.
 
 /// Chooses the launcher with the most variables among those whose rank variable is set; null if there is none.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
-  // A launcher may set the rank variable of another launcher (PALS sets PMI_RANK), but not all variables.
+  // A launcher may set another launcher's rank variable (PALS sets PMI_RANK), but not all variables.
   const auto count = [&](const LauncherVariables& names) {
     const auto has = [&](const char* name) { return variables.has(name) ? 1 : 0; };
     return has(names.rank) * (1 + has(names.size) + has(names.local_rank) + has(names.local_size));
@@ -31,7 +31,7 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
 }
 
 /// Throws UsageError if Slurm's rank or size differs from `here`, the placement by another launcher. One of the two is
-/// stale, but nothing tells which.
+/// stale, but nothing tells which one.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
@@ -44,7 +44,7 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// Makes a name for a job whose launcher gives no name. The name differs between users and between allocations.
+/// Makes a name for a job without a name. It differs between users and between allocations.
 std::string name_of_job(const Variables& variables, const LauncherVariables& names) {
   std::string name = std::string("ranks by ") + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
@@ -53,8 +53,8 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// Returns the placement by the variables of one of `candidates`. They describe this node only, so inter_size becomes
-/// kNotKnown if the job has ranks on further nodes.
+/// Returns the placement by the variables of one of `candidates`. These variables describe this node only, so
+/// inter_size becomes kNotKnown if the job has more ranks than the node.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
   if (names == nullptr) names = &kPmiVariables.front();
@@ -71,11 +71,10 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   }
   here.intra_rank = number_or_error(here, variables, names->local_rank);
   here.intra_size = number_or_error(here, variables, names->local_size);
-  if (here.intra_size < here.size) here.inter_size = kNotKnown;  // the variables describe this rank's node only
+  if (here.intra_size < here.size) here.inter_size = kNotKnown;
   return here;
 }
 
-/// Whether the launcher's variables say that all ranks run on this node.
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.local_rank) && variables.has(names.size) &&
          variables.get(names.size) == variables.get(names.local_size);
@@ -85,7 +84,6 @@ bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OM
 
 bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.variables.has("PMI_PORT"); }
 
-/// Whether the variables of any launcher say that the job has more than one rank.
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
   return names != nullptr && !is_one_of_one(signs.variables, *names);
@@ -98,7 +96,7 @@ Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&
   return here;
 }
 
-// The following functions find the placement of a rank by asking a PMI-1 server.
+// Placement by a PMI-1 server.
 
 bool has_pmi_server(const Signs& signs) { return signs.has_live_pmi; }
 
@@ -119,7 +117,7 @@ Placement place_by_pmi(const Signs& signs, const std::optional<ServerJob>& serve
   return here;
 }
 
-// The following functions find the placement of a rank by asking a PMIx server.
+// Placement by a PMIx server.
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
@@ -156,7 +154,7 @@ Placement place_by_server(const ServerJob& job) {
   return here;
 }
 
-/// Returns what the PMIx server would give, from the variables of the server's launcher.
+/// Returns the placement by the variables of the PMIx server's launcher.
 Placement place_by_its_variables(const Signs& signs) {
   const Variables& variables = signs.variables;
   Placement here = is_own_step(signs) ? placement_of_step(variables) : place_by_names(variables, kLauncherVariables);
@@ -171,7 +169,7 @@ bool has_pmix_server(const Signs& signs) {
 
 bool needs_pmix_server(const Signs& signs) {
   if (is_own_step(signs)) return nodes_of_step(signs.variables) > 1 && hosts_of_step(signs.variables).empty();
-  // In a Slurm step, the variables of Open MPI may be left over from before the step.
+  // In a Slurm step, Open MPI's variables may be left over from before the step.
   return signs.in_slurm_step || !describe_one_node(signs.variables, kLauncherVariables[0]);
 }
 
@@ -183,7 +181,7 @@ Placement place_by_pmix(const Signs& signs, const std::optional<ServerJob>& serv
   return here;
 }
 
-// The following functions find the placement of a rank by the variables of a Slurm step.
+// Placement by the variables of a Slurm step.
 
 /// Whether the innermost launcher is Slurm with its own PMI server, as with srun --mpi=pmi2.
 bool has_slurms_pmi_server(const Signs& signs) {
@@ -207,7 +205,7 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// Throws UsageError if a batch script or a shell of a Slurm allocation of several tasks started this process.
+/// Throws UsageError if this process runs in a Slurm allocation of several tasks, but in its batch script or a shell.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
   // Without a number of tasks, srun would start one task on each node.
@@ -248,7 +246,7 @@ constexpr LauncherRow kLaunchers[] = {
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},
-    // The launchers of the following rows have no server, or a server that does not answer.
+    // The launchers below have no server, or a server that does not answer.
     {Launcher::kVariables, has_open_mpi_variables, never, place_by_variables},
     {Launcher::kVariables, has_hydra_variables, never, place_by_variables},
     {Launcher::kSlurm, in_step_of_slurm, never, place_in_slurm_step},

@@ -23,7 +23,7 @@ std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                   const std::vector<std::filesystem::path>& folders) {
   constexpr const char* kName = "libpmix.so.2";
   std::vector<std::filesystem::path> libraries;
-  // A private MPI (a module, a container, a Python wheel) brings the libpmix of its own server.
+  // A private MPI (a module, a container, a Python wheel) brings its own server's libpmix.
   for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
     const auto value = variables.get(folder);
     if (!value) continue;

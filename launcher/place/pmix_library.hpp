@@ -1,4 +1,4 @@
-/// Loads libpmix at run time, so that mnlaunch builds without the headers of libpmix.
+/// Loads libpmix at run time, so mnlaunch builds without libpmix's headers.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace mn::launcher {
 
-/// What mnlaunch uses of the PMIx client interface, as in the PMIx Standard since version 3 (https://pmix.org).
+/// The used parts of the PMIx client interface, as in the PMIx Standard since version 3 (https://pmix.org).
 namespace pmix {
 
 using Status = int;
@@ -64,7 +64,6 @@ constexpr const char* kImmediate = "pmix.immediate";
 
 }  // namespace pmix
 
-/// The error that a PMIx server or libpmix has failed.
 class PmixError : public Error {
  public:
   using Error::Error;
@@ -74,10 +73,9 @@ class PmixError : public Error {
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                                 const std::vector<std::filesystem::path>& folders = {});
 
-/// Returns the PMIx directive `key` with the value true.
 [[nodiscard]] pmix::Info pmix_flag(const char* key);
 
-/// Frees a value that PMIx has returned. PMIx allocates such values with malloc, and the caller must free them.
+/// Frees a value that PMIx has returned (PMIx uses malloc).
 struct FreeValue {
   void operator()(pmix::Value* value) const noexcept {
     if (value->type == pmix::kString) std::free(value->data.string);
@@ -87,12 +85,11 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// The functions of libpmix, which is never unloaded, because a thread of libpmix may still be running.
+/// The functions of libpmix. Never unloaded: a thread of libpmix may still be running.
 struct PmixLibrary {
   /// Loads the first of `libraries` that can be loaded. Throws PmixError if there is none, or if a function is missing.
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
 
-  /// Throws PmixError if `status` is not success. The error names `operation`.
   void check(pmix::Status status, const std::string& operation) const {
     if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
   }
@@ -101,7 +98,7 @@ struct PmixLibrary {
     other.rank = rank;
     return other;
   }
-  /// The value that the rank `rank` has stored under the name `key`; null if there is no value.
+  /// The value that rank `rank` has stored under `key`; null if there is none.
   [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
     const pmix::Proc from = proc(rank);
     pmix::Value* value = nullptr;
@@ -124,7 +121,7 @@ struct PmixLibrary {
   pmix::Proc me{};
 
  private:
-  /// The address of a function in a library. Converts to a pointer to a function of any type.
+  /// The address of a function; converts to any pointer to a function.
   struct Symbol {
     void* address;
     template <typename Function>

@@ -17,14 +17,13 @@ std::string read_of(pid_t process, const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The fields of /proc/PID/stat from the third field on: "S 7 …" of "12 (name) S 7 …".
+/// The fields of /proc/PID/stat from the third on: "S 7 …" of "12 (name) S 7 …".
 std::istringstream fields_after_name(pid_t process) {
   const std::string text = read_of(process, "stat");
   const std::size_t name_end = text.rfind(") ");
   return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
 }
 
-/// Whether `process` has not called exec since its parent forked it.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
   return parent > 0 && is_alike("cmdline") && is_alike("environ");

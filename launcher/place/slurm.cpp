@@ -15,7 +15,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The first host with ranks in LSF's host file, one line for each slot. Under jsrun, the first is the launch node.
+/// The first host with ranks in LSF's host file, which has a line for each slot. Under jsrun, the first line is the
+/// launch node.
 std::string first_host_of_lsf(const std::string& file, const Variables& variables) {
   std::ifstream lines(file);
   std::string first;
@@ -27,8 +28,8 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
-/// The step's nodes in the order of SLURM_NODEID, which counts the nodes of several components one component after the
-/// other. SLURM_STEP_NODELIST sorts the nodes of all components together.
+/// The step's nodes in the order of SLURM_NODEID: one component after the other. (SLURM_STEP_NODELIST sorts the nodes
+/// of all components together.)
 std::vector<std::string> nodes_by_component(const Variables& variables) {
   const auto whole = expand_host_list(variables.get("SLURM_STEP_NODELIST").value_or(""));
   const int components = variables.number("SLURM_HET_SIZE").value_or(1);
@@ -41,14 +42,14 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
     const auto more = expand_host_list(list.value_or(""));
     if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables))
       return whole;  // the step has one component
-    // A step may have only some components (srun --het-group=0,2). Others have nodes outside of the step.
+    // A step may have only some components (srun --het-group=0,2). The others have nodes outside of the step.
     const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
     if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());
   }
   return nodes;
 }
 
-/// If the node's number is wrong, notes the error in `here`, and finds the right number by the node's name, with which
+/// If the node's number is wrong, notes the error in `here`, and finds the right number by the node's name, so that
 /// this rank can report the error.
 void correct_node(Placement& here, const Variables& variables) {
   const auto told = variables.get("SLURMD_NODENAME");
@@ -78,12 +79,12 @@ Placement placement_of_step(const Variables& variables) {
   const auto tasks = tasks_on_node(variables);
   const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
   const int rank = number_or_error(here, variables, "SLURM_PROCID");
-  // SLURM_PROCID is more easily left over from an earlier step than SLURM_GTIDS.
+  // SLURM_PROCID, more often than SLURM_GTIDS, is left over from an earlier step.
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_size = nodes_of_step(variables);
   here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
   correct_node(here, variables);
-  // All tasks of the step are on this node.
+  // True if all tasks of the step are on this node.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);
   return here;

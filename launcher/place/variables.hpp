@@ -1,4 +1,4 @@
-/// A snapshot of the environment variables, which functions take as an argument, so that tests can choose them.
+/// A snapshot of the environment variables. An argument of functions, so tests can choose the variables.
 #pragma once
 
 #include <map>
@@ -29,24 +29,23 @@ class Variables {
     return variables;
   }
 
-  /// The value of the variable `name`; no value if the variable is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const {
     const auto found = values_.find(name);
     return found == values_.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
   }
-  /// The variable as a whole number; no value if it is unset or empty. Throws UsageError with the name of a bad one.
+  /// No value if the variable is unset or empty. Throws UsageError if it is not a whole number.
   [[nodiscard]] std::optional<int> number(const std::string& name) const {
     const auto text = get(name);
     if (!text) return std::nullopt;
     if (const auto value = parse_number<int>(*text)) return *value;
     throw UsageError(name + " is \"" + *text + "\", which is not a whole number: unset or correct it");
   }
-  /// Like number(), but throws a UsageError that names `owner`, the launcher, if the variable is unset.
+  /// Like number(), but throws a UsageError that names the launcher `owner` if the variable is unset.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const {
     if (const auto value = number(name)) return *value;
     throw UsageError(owner + " started this process, but " + name + " is not set: start it with its whole environment");
   }
-  /// Returns get() for the functions of mn/core/launcher_variables.hpp. This object must outlive the result.
+  /// Wraps get() for mn/core/launcher_variables.hpp. This object must outlive the result.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }

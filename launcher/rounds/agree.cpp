@@ -37,7 +37,7 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // The failure may be the reason why a rank is missing.
+  // Failures are judged before missing ranks: a failure may be the reason why a rank is missing.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {

@@ -18,7 +18,7 @@
 namespace mn::launcher {
 namespace {
 
-/// Says how a rank's `options` differ from `of_first`, the options of the rank `first`.
+/// Returns how a rank's `options` differ from `of_first`, the options of the rank `first`.
 std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
   const auto lacks = [](const auto& words, const std::string& word) {
     return std::ranges::find(words, word) == words.end();
@@ -88,7 +88,7 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      // A leader with a wrong position stands in for the real first rank, which is then uninvited, but no duplicate.
+      // A leader with a wrong position stands in for the first rank, which then comes uninvited: no duplicate.
       const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -97,7 +97,7 @@ class ArrivalRound {
     return node;
   }
 
-  /// Whether each rank of the node has come twice: first all invited ranks, then uninvited ranks of the same numbers.
+  /// Whether each rank of the node has come twice: first all invited ranks, then uninvited ranks with the same numbers.
   [[nodiscard]] bool is_twice(const std::vector<int>& ranks) const {
     const auto size = static_cast<std::ptrdiff_t>(group_.intra_size);
     return std::ssize(ranks) == 2 * size &&
@@ -154,7 +154,7 @@ class ArrivalRound {
     }
   }
 
-  /// Chooses the lowest rank that has arrived and was invited. If no such rank has a valid number, the root speaks.
+  /// Chooses the lowest rank that was invited and has arrived. If none has a valid number, the root speaks.
   int choose_speaker() {
     for (auto it = arrived_.lower_bound(0); it != arrived_.end(); ++it) {
       const auto& [node, arrival] = it->second;
@@ -188,7 +188,7 @@ class ArrivalRound {
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
-    // A rank that comes twice may have taken the number of a missing rank.
+    // Duplicates are reported first: a rank that comes twice may have taken the number of a missing rank.
     if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
@@ -231,8 +231,8 @@ class ArrivalRound {
     }
   }
 
-  /// Chooses one MASTER_ADDR for nodes that cannot exchange it: the exported address, else the first host of the
-  /// allocation, where rank 0 usually runs. The address stays empty if neither is known.
+  /// Chooses a MASTER_ADDR for nodes that cannot exchange addresses: the exported address, else the first host of the
+  /// allocation, where rank 0 usually runs. Stays empty if neither is known.
   void guess_master() {
     ArrivalAnswer& start = roster_.start;
     const Variables& variables = rank_.surroundings.variables;
@@ -251,7 +251,7 @@ class ArrivalRound {
   }
 
   ArrivalShare share_of(const std::string& answer, int local) {
-    // Leaders except the root parse the answer once for all ranks of the node.
+    // Leaders except the root parse the answer, once for all ranks of the node.
     if (!has_start_) roster_.start = from_message<ArrivalAnswer>(answer, "the answer to the nodes' arrival");
     has_start_ = true;
     const ArrivalAnswer& start = roster_.start;
@@ -270,7 +270,8 @@ class ArrivalRound {
     return share;
   }
 
-  /// Whether the rank at `local` is the lowest rank of a second job on this node, and prints the verdict for that job.
+  /// Whether the rank at `local` is the lowest rank of a second job on this node. If so, the rank prints the verdict
+  /// for the second job.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

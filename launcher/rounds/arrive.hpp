@@ -1,5 +1,5 @@
-/// Round 1 of a start. The root compares the options of all ranks, numbers the nodes in the order of their lowest
-/// ranks, and chooses the speaker, the rank that prints the verdict.
+/// Round 1 of a start. The root compares the options of all ranks, numbers the nodes by their lowest ranks, and chooses
+/// the speaker, the rank that prints the verdict.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace mn::launcher {
 
-/// Collective: runs round 1. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's
-/// message, which contains the Error that `prepare` may throw. Throws CutOff.
+/// Collective: runs round 1. `is_whole` is true if the exchange connects all ranks of the job. `prepare` completes this
+/// rank's message; the message then carries the Error that `prepare` may throw. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

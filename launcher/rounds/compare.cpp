@@ -32,7 +32,7 @@ class Comparison {
       : exchange_(exchange), rank_(rank), roster_(roster), sources_(sources) {}
 
   Outcome run() {
-    // Invariant 1: collecting the facts may take seconds, so the clock is read before.
+    // Invariant 1: reads the clock before the facts are collected, which may take seconds.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -74,7 +74,7 @@ class Comparison {
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    // Invariant 2: the exchange itself uses the connection to the parent node.
+    // Invariant 2 (compare.hpp): the exchange itself uses the connection to the parent node.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -113,7 +113,7 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // Bindings need the order of ranks; the facts come in the launcher's order.
+    // The facts come in the launcher's order, but bindings need the order of ranks.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) report_.ranks.push_back(std::move(of_rank));
     bind(report_, rank_.binding_options());
@@ -127,7 +127,7 @@ class Comparison {
       decision.verdict = verdict_of({std::move(*failure)});
     }
     decision.speaker = roster_.speaker(missing_);
-    // The text may be long, and a speaker on the root's own node needs no message.
+    // If the speaker is on the root's node, no message carries the text, which may be long.
     Decision sent = decision;
     const bool is_here = std::ranges::find(roster_.ranks_here, decision.speaker) != roster_.ranks_here.end();
     if (is_here) sent.verdict = without_text(sent.verdict);
@@ -161,17 +161,17 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // The failure may be the reason why a rank is missing.
+    // Failures are judged before missing ranks: a failure may be the reason why a rank is missing.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
     return launcher::decide(job, rank_.options, here_, rank_.program_exit);
   }
 
-  /// What the node's clock showed at `answered_at` of the root's clock, as far as the readings prove a difference.
+  /// The node's clock at the time `answered_at` of the root's clock, as far as the readings prove a difference.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
-    // Invariant 1: a message never arrives early. So the two readings prove the least lag and the least lead.
+    // Invariant 1: a message never arrives early, so the readings prove the least lag and the least lead.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;
@@ -189,7 +189,7 @@ class Comparison {
   VerdictShare share_of(const std::string& answer, int local) {
     const int rank = roster_.ranks_here[static_cast<std::size_t>(local)];
     const auto position = std::ranges::count_if(roster_.ranks_here, [&](int other) { return other < rank; });
-    // Leaders except the root parse the decision once for all ranks of the node.
+    // Leaders except the root parse the decision, once for all ranks of the node.
     if (!decision_) decision_ = from_message<Decision>(answer, "the root's decision");
     const Verdict& verdict = decision_->verdict;
     VerdictShare share{.verdict = rank == decision_->speaker ? verdict : without_text(verdict), .binding = {}};

@@ -62,7 +62,7 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
-  // A leader soon stops waiting once a rank has ended, so a late rank may have no fault.
+  // Once a rank has ended, a leader soon stops waiting, so a late rank may have no fault.
   if (!ended_.hosts.empty()) {
     return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
                   "ended before the start, or sent what no mnlaunch sends",

@@ -29,7 +29,7 @@ constexpr const char* kKey = "key";
 constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
 constexpr std::chrono::milliseconds kMaxForANameServer{2000};
 
-/// Returns the addresses of the job's PMIx servers. A launcher on a single node may give several jobs the same name.
+/// The addresses of the job's PMIx servers: a launcher on a single node may give several jobs the same name.
 std::string names_of_server(const Variables& variables) {
   std::string names;
   for (const auto& [name, value] : variables.all()) {
@@ -39,7 +39,7 @@ std::string names_of_server(const Variables& variables) {
 }
 
 /// Returns the id of the process that started this node's ranks, as an addition to the job's name. Empty if a variable
-/// names the job. LSB_JOBID names a batch job, which may start several jobs.
+/// names the job. (LSB_JOBID names a batch job, which may start several jobs.)
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables)) return "";
@@ -52,15 +52,15 @@ std::string key_of_user(const Variables& variables) {
   return key ? " " + *key : "";
 }
 
-/// A text that the ranks of a Slurm step know and other users can hardly guess: MN_LAUNCH_KEY, and the port of srun.
+/// A text that the ranks of a Slurm step know and other users can hardly guess: MN_LAUNCH_KEY, and srun's port.
 std::string secret_of_step(const Variables& variables) {
   std::string text = key_of_user(variables);
-  // Parts of a heterogeneous step have different ports. SLURM_SRUN_COMM_PORT differs in steps on more than 48 nodes.
+  // Parts of a heterogeneous step have different ports. SLURM_SRUN_COMM_PORT differs beyond 48 nodes.
   if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
   return text;
 }
 
-/// The addresses of this host, with commas between them; the address of the host's own name comes first.
+/// The addresses of this host, separated by commas, first the address of the host's own name.
 std::string own_addresses() {
   const auto interfaces = routed_interfaces();
   const std::string first = own_address(interfaces, addresses_of_own_name());
@@ -84,7 +84,7 @@ std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   return first;
 }
 
-/// Throws CheckFailed because ranks are missing. The error has a text only on the lowest rank that has arrived.
+/// Throws CheckFailed for missing ranks. It has a text only on the lowest rank that has arrived.
 [[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job,
                                  std::chrono::milliseconds patience) {
   std::vector<std::string> hosts;
@@ -100,7 +100,7 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     const std::string& host = hosts[static_cast<std::size_t>(node)];
     auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
     if (!addresses.empty()) return addresses;
-    // In a cloud, the name service may not know the names that Slurm gives to nodes.
+    // In a cloud, the name service may not know Slurm's names of nodes.
     const std::string address = address_by_slurm(host);
     return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
@@ -121,7 +121,7 @@ Group group_of(const Placement& here, const Variables& variables, const Options&
   group.hosts = here.hosts;
   group.ports = options.ports;
   group.patience = std::chrono::seconds(options.timeout_s);
-  // Afterwards the rank reports its error alone.
+  // The rank waits at most this long for others to learn its error; then it reports alone.
   constexpr std::chrono::seconds kMaxToTellOthers{5};
   if (!here.error.empty()) group.patience = std::min<std::chrono::milliseconds>(group.patience, kMaxToTellOthers);
   return group;

@@ -1,5 +1,5 @@
-/// The state of one rank during its start. ThisRank is known before round 1, Roster after round 1, and Outcome after
-/// round 2 (launch.hpp describes the rounds).
+/// The state of one rank during its start: ThisRank before round 1, Roster after round 1, Outcome after round 2
+/// (launch.hpp describes the rounds).
 #pragma once
 
 #include <cassert>
@@ -20,18 +20,18 @@ namespace mn::launcher {
 struct Roster {
   ArrivalShare share;   ///< answer to this rank; if its exit code is 0, all ranks have arrived
   ArrivalAnswer start;  ///< on leaders: the root's answer of round 1
-  /// On leaders: the ranks of this node, in the order of the launcher's numbers on the node.
+  /// On leaders: the ranks of this node, by the launcher's numbers on the node.
   std::vector<int> ranks_here;
-  /// On the root: the node of every rank, where nodes are numbered in the order of their lowest ranks. If the exchange
-  /// connects only the ranks of one node of several, `layout` counts these ranks from 0, and `numbers` has their real
-  /// ranks in the job. Otherwise `numbers` is empty.
+  /// On the root: the node of every rank (nodes are numbered by their lowest ranks). If the exchange connects only one
+  /// node of several, `layout` counts its ranks from 0, and `numbers` has their ranks in the job. Otherwise `numbers`
+  /// is empty.
   Layout layout;
   std::vector<int> numbers;
-  /// On the root: the names of the nodes, in the order of the launcher's node numbers.
+  /// On the root: the names of the nodes, by the launcher's node numbers.
   std::vector<std::string> hosts;
   double answered_at = 0;  ///< on the root: time of its answer in round 1, in seconds since the epoch
 
-  /// On the root: returns the lowest rank that is not missing, which prints the verdict.
+  /// On the root: the lowest rank that is not missing. It prints the verdict.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
@@ -39,7 +39,7 @@ struct Roster {
     assert(i < layout.size());  // the root itself is never missing
     return number();
   }
-  /// On the root: the ranks of the node to which the launcher gave the number `node`.
+  /// On the root: the ranks of the launcher's node number `node`.
   [[nodiscard]] std::vector<int> ranks_of(std::size_t node) const {
     return numbers.empty() ? layout.ranks_of(start.inter_ranks[node]) : numbers;
   }
@@ -53,7 +53,7 @@ struct ThisRank {
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
   [[nodiscard]] BindingOptions binding_options() const {
-    // On a single machine without a scheduler, ranks may share GPUs, with a warning, because the user cannot get more.
+    // On a single machine without a scheduler the user cannot get more GPUs, so ranks may share them, with a warning.
     const bool may_share = options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
     return {.bind_cores = options.bind, .oversubscribe_gpu = may_share, .cpu_map = options.cpu_map};
   }

@@ -1,4 +1,4 @@
-/// The messages, encoded as CBOR, that ranks, leaders of nodes and the root exchange in the rounds of a start.
+/// The messages (encoded as CBOR) between ranks, leaders of nodes and the root in the rounds of a start.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,6 @@
 
 namespace mn::launcher {
 
-/// Why a rank cannot start its program.
 struct Failure {
   int rank = 0;
   std::string host;
@@ -27,14 +26,14 @@ struct Failure {
   MN_NEEDED_FIELDS(rank, exit_code);
 };
 
-/// The ranks of one node that are missing from a round. A rank whose number is not known is -1.
+/// The missing ranks of one node; -1 for a rank whose number is not known.
 struct AbsentRanks {
   std::vector<int> late;   ///< did not come in time
   std::vector<int> ended;  ///< came, and ended
   MN_FIELDS(late, ended);
 };
 
-/// The answer that the root gives in rounds 2 and 3.
+/// The root's answer in rounds 2 and 3.
 struct Decision {
   Verdict verdict;
   int speaker = 0;  ///< the rank that prints the verdict
@@ -42,7 +41,7 @@ struct Decision {
   MN_NEEDED_FIELDS(verdict, speaker);
 };
 
-// The following structs are the messages of round 1. They tell which ranks have arrived.
+// Round 1: which ranks have arrived.
 
 struct Arrival {
   int rank = kNobody;
@@ -66,11 +65,11 @@ struct NodeArrival {
   MN_NEEDED_FIELDS(host, ranks);
 };
 
-/// The answer that the root gives to all leaders in round 1.
+/// The root's answer to all leaders in round 1.
 struct ArrivalAnswer {
   Verdict verdict;
   int speaker_node = 0;      ///< the launcher's number of the speaker's node
-  int speaker_position = 0;  ///< the speaker's position on its node: several ranks may have its number
+  int speaker_position = 0;  ///< on its node; the speaker's rank may not be unique
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
   std::vector<int> ports;        ///< ports of the leaders' listeners, by node
@@ -83,7 +82,7 @@ struct ArrivalAnswer {
   MN_NEEDED_FIELDS(verdict);
 };
 
-/// The answer that a leader gives to a rank of its node in round 1.
+/// A leader's answer to a rank of its node in round 1.
 struct ArrivalShare {
   Verdict verdict;
   Master master;
@@ -92,8 +91,7 @@ struct ArrivalShare {
   MN_NEEDED_FIELDS(verdict, numbers);
 };
 
-// The following structs are the messages of round 2, which bring the facts of ranks and nodes to the root. The root
-// answers with a Decision: whether the job may start.
+// Round 2: the facts of ranks and nodes. The root answers with a Decision.
 
 struct RankReport {
   std::optional<RankFacts> facts;
@@ -106,12 +104,12 @@ struct NodeReport {
   double sent_at = 0;             ///< seconds since the epoch, by the node's clock
   std::vector<RankFacts> ranks;   ///< by rank of the node
   std::vector<Binding> bindings;  ///< by rank of the node
-  std::vector<Failure> failures;  ///< not empty: all else is incomplete
-  AbsentRanks absence;            ///< not empty: all else is incomplete
+  std::vector<Failure> failures;  ///< if not empty, all else is incomplete
+  AbsentRanks absence;            ///< if not empty, all else is incomplete
   MN_FIELDS(node, sent_at, ranks, bindings, failures, absence);
 };
 
-/// The answer that a leader gives to a rank of its node in round 2.
+/// A leader's answer to a rank of its node in round 2.
 struct VerdictShare {
   Verdict verdict;
   Binding binding;
@@ -119,7 +117,7 @@ struct VerdictShare {
   MN_NEEDED_FIELDS(verdict, binding);
 };
 
-// The message of round 3: whether every rank could prepare its start. The root answers with a Decision.
+// Round 3: whether every rank could prepare its start. The root answers with a Decision.
 
 struct Readiness {
   std::vector<Failure> failures;
@@ -127,18 +125,17 @@ struct Readiness {
   MN_FIELDS(failures, absence);
 };
 
-/// Encodes one of the structs above as CBOR.
 template <typename Message>
 [[nodiscard]] std::string to_message(const Message& message) {
   std::string bytes;
   nlohmann::json::to_cbor(json_fields::write(message), bytes);
   return bytes;
 }
-/// Decodes `bytes` into one of the structs above. Throws DataError, whose text begins with `what`, the message's name.
+/// Decodes one of the structs above. Throws DataError. `what` is the message's name in the error.
 template <typename Message>
 [[nodiscard]] Message from_message(std::string_view bytes, const std::string& what) try {
   Message message;
-  // The bytes come from another process. parse_cbor() limits the depth, so no malicious message exhausts the stack.
+  // The bytes come from another process. parse_cbor() limits the depth, so no message exhausts the stack.
   json_fields::read(parse_cbor(bytes, what), "", message);
   return message;
 } catch (const DataError& error) {

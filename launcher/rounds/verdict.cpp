@@ -38,7 +38,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The name of a GPU model of the job, by which the self test chooses its thresholds; empty if it is unknown.
+/// The name of a GPU model of the job, for the self test's thresholds; empty if it is unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -46,7 +46,7 @@ std::string first_gpu(const JobFacts& job) {
   return "";
 }
 
-/// The speed in Gbit/s of the slowest node's fastest active InfiniBand or RoCE port. 0 if a node has none.
+/// The speed in Gbit/s of the slowest node's fastest active InfiniBand or RoCE port; 0 if a node has none.
 double slowest_fabric(const JobFacts& job) {
   double slowest = std::numeric_limits<double>::max();
   for (const auto& node : job.nodes) {
@@ -69,7 +69,7 @@ void keep_cause(const JobFacts& job, Findings& findings) {
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
-/// Adds to the report `document` what the self test must know about the nodes (selftest/doctor_report.hpp).
+/// Adds to the report what the self test must know about the nodes (selftest/doctor_report.hpp).
 void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
   document["gpu"] = first_gpu(job);
   document["fabric_gbit_s"] = slowest_fabric(job);
@@ -133,7 +133,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // Only errors that keep the self test's ranks from starting as one job forbid the start.
+    // For the self test, only errors that keep its ranks from starting as one job forbid the start.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     // The self test's report contains the findings, too.
     if (verdict.exit_code == 0) return verdict;

@@ -1,4 +1,4 @@
-/// Decides whether a job may start. Also makes the text about the decision, which a single rank, the speaker, prints.
+/// Decides whether a job may start, and makes the text that the speaker prints.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// The error that the checks do not let the job start. If the text is empty, a different rank prints the reason.
+/// The checks do not let the job start. If the text is empty, a different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;
@@ -25,16 +25,16 @@ struct Verdict {
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
-  // `exit_code` is a needed field: if a message without an exit code were read as 0, the job would start.
+  // `exit_code` is needed: a message without it, read as 0, would start the job.
   MN_FIELDS(exit_code, output, complaints, report);
   MN_NEEDED_FIELDS(exit_code);
 };
 
-/// Returns the verdict that the job does not start because of `findings`.
+/// The verdict that the job does not start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
 /// Runs the checks and returns the verdict. `here` is the deciding rank's placement. `program_exit` is 126 or 127 if
-/// this rank cannot run the program, else 0; if no node can, it becomes the exit code of the verdict.
+/// this rank cannot run the program, else 0; if no node can, `program_exit` becomes the exit code.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

@@ -1,4 +1,4 @@
-/// The self test's report, to which each test adds its result. If a test hangs, the timer's thread prints it.
+/// The report of mnlaunch --doctor.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ struct SelfTestOptions {
   std::string history;  ///< file with a line for each host and run; empty: none
 };
 
-/// The self test's report. Any thread may call its members.
+/// The self test's report: each test adds a result. Any thread may call its members. If a test hangs, the timer's
+/// thread prints the report.
 class Report {
  public:
   static constexpr int kNotOut = -1;
@@ -32,15 +33,15 @@ class Report {
     const std::lock_guard lock(mutex_);
     document_["self_test"][test] = result;
   }
-  /// Adds `finding`, which has the form of the findings of mnlaunch's checks. If --skip names the finding's check, the
-  /// finding is dropped; if --warn names the check, the finding becomes a warning.
+  /// Adds `finding`, which has the form of findings of mnlaunch's checks. --skip and --warn apply: a finding is
+  /// dropped, or becomes a warning.
   void add_finding(nlohmann::json finding);
-  /// Records the failure of `test`. The cause lies on `hosts`; `advice` says what to do about the hosts.
+  /// Records the failure of `test`, caused by `hosts`. `advice` says what to do about the hosts.
   void blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice) {
     const std::lock_guard lock(mutex_);
     document_["blamed"].push_back({{"test", test}, {"hosts", hosts}, {"advice", advice}});
   }
-  /// Records a number, for example a bandwidth, from the test of one host.
+  /// Records a measured number, for example a bandwidth, for one host.
   void set_figure(const std::string& host, const std::string& name, double figure) {
     const std::lock_guard lock(mutex_);
     document_["figures"][host][name] = figure;
@@ -49,10 +50,10 @@ class Report {
     const std::lock_guard lock(mutex_);
     return document_;
   }
-  /// The exit status with which this process will end. kNotOut until all tests have run and the report is printed.
+  /// The exit status of this process; kNotOut until all tests have run and the report is printed.
   std::atomic<int> status = kNotOut;
-  /// Prints the report, saves it, and appends the hosts' records to the history. Returns true if no check and no test
-  /// failed, and all files were written.
+  /// Prints the report, saves it, and appends the hosts' records to the history. True if no check and no test failed,
+  /// and all files were written.
   bool print();
 
  private:

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kNoGpuStatus = 3;
 
-/// This process's environment without the launchers' variables, with which a child process becomes a job of its own.
+/// This process's environment without the launchers' variables: a child process becomes a job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -41,7 +41,7 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// Waits for `child`, kills it after 30 s, and returns its wait status.
+/// Waits for `child`, kills the process after 30 s, and returns the wait status.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -53,7 +53,7 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// Runs run_cuda_probe() in a child process. Returns the child's wait status; -1 if it could not be started.
+/// Runs run_cuda_probe() in a child process. Returns its wait status; -1 if it could not be started.
 int run_probe() {
   const pid_t child =
       start_process({executable_path().string(), "--cuda-probe"}, {.environment = environment_of_singleton()});
@@ -72,7 +72,6 @@ double least_seconds(Function run) {
   return least;
 }
 
-/// Memory of a GPU, allocated through the CUDA driver's C interface (cuda.h).
 class DeviceMemory {
  public:
   /// Throws CommError if there is no CUDA driver, or if the driver cannot allocate the memory.
@@ -191,7 +190,7 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // The bus bandwidth of nccl-tests: `passes` is how often each byte must pass the links of a rank.
+  // The bus bandwidth of nccl-tests. `passes`: how often each byte passes the links of a rank.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

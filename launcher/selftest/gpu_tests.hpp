@@ -1,4 +1,4 @@
-/// The self test's tests of GPUs. The CUDA driver is loaded at run time, so the build also runs without GPUs.
+/// The self test's GPU tests. They load the CUDA driver at run time, so the build also runs without GPUs.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,21 @@
 
 namespace mn::selftest {
 
-/// The device on which a rank runs the tests.
 struct OwnDevice {
   std::optional<Device> device;  ///< no value: the communicator's default device
   std::string problem;           ///< why the rank cannot use the GPU of MN_DEVICE; else empty
 };
-/// Returns the device that MN_DEVICE names; for a GPU that CUDA does not see, the CPU and the reason.
+/// Returns the device of MN_DEVICE or, if CUDA does not see this GPU, the CPU and the reason.
 [[nodiscard]] OwnDevice device_of_this_rank();
 
-/// The main function of the child process that probe_cuda_aware() starts. The process sends GPU memory to itself with
-/// MPI_Sendrecv. Returns the exit status: 0 if the right data arrived.
+/// The main function of probe_cuda_aware()'s child process. It sends GPU memory to itself with MPI_Sendrecv. Returns
+/// the exit status: 0 if the right data arrived.
 [[nodiscard]] int run_cuda_probe(int argc, char** argv);
 
-/// Tells whether MPI can send GPU memory: "yes", "no (…)" or "no GPU". The attempt runs in a child process, because an
-/// MPI that cannot send GPU memory crashes.
+/// Whether MPI can send GPU memory: "yes", "no (…)" or "no GPU". Tries it in a child process, which may crash.
 [[nodiscard]] std::string probe_cuda_aware(Device device);
 
-/// Measures copies from page-locked host memory to the GPU, and returns the bandwidth in GB/s. Throws CommError.
+/// Measures copies from page-locked host memory to the GPU. Returns GB/s. Throws CommError.
 [[nodiscard]] double host_gpu_gb_s(Device device);
 
 struct NcclResult {

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxRuns = 10;    ///< newest runs of a host; older runs do not count
-constexpr std::size_t kMinRepeats = 2;  ///< the report names a host with findings in at least this number of runs
+constexpr std::size_t kMinRepeats = 2;  ///< a host with findings in this number of runs is reported
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");
@@ -63,7 +63,7 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
 }
 
 /// Returns what counts against the record's host: errors that not all hosts have, findings of broken hardware, and
-/// failed tests. The cause of other findings is the way in which the job was started.
+/// failed tests. Other findings come from how the job was started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
@@ -83,7 +83,7 @@ void note(History& history, const json& record) {
   if (runs.size() > kMaxRuns) runs.erase(runs.begin());
 }
 
-/// Opens and locks the history file. Without locks, a reader may see a line that is only half written.
+/// Without the lock, a reader might see a half written line.
 Fd open_locked(const std::string& file, int flags, int lock) {
   Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
   if (opened) flock(opened.get(), lock);
@@ -151,7 +151,7 @@ json history_with(History history, const std::vector<json>& records) {
 void append_history(const std::string& file, const std::vector<json>& records) {
   const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
-  // An earlier run that was killed may have left half a line.
+  // A killed run may have left half a line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += json_text(record) + "\n";
   // Invariant 1: a single write() appends all lines of this run.

@@ -1,10 +1,8 @@
-/// Keeps what --doctor has found on each host over time. The history is a file of JSON lines; each run appends a line
-/// for each host.
+/// What --doctor has found on each host over time: a file of JSON lines. Each run appends a line for each host.
 ///
-/// 1. A run opens the file with O_APPEND, locks the file, and appends all lines with a single write(2). Lines of
-///    concurrent runs therefore do not mix on a local file system. NFS does not promise that.
-/// 2. A damaged line, for example one that a full disk has cut off, is skipped, and the report gives the number of the
-///    line.
+/// 1. A run opens the file with O_APPEND, locks it, and appends all lines with a single write(2). Lines of concurrent
+///    runs therefore do not mix on a local file system. NFS does not promise that.
+/// 2. A damaged line, for example cut off by a full disk, is skipped, and the report gives its number.
 #pragma once
 
 #include <chrono>
@@ -17,7 +15,7 @@
 namespace mn::selftest {
 
 struct History {
-  /// For each host, the names of the findings in each of its newest runs, oldest run first.
+  /// By host: the names of the findings in each of its newest runs, oldest run first.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
@@ -27,14 +25,13 @@ struct History {
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
-/// Reads the history. The result is empty if the file does not exist. Throws Error.
+/// Empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// Makes the report's part about hosts on which several runs have found something, and damaged lines. `records` count
-/// as the newest run. Pure function.
+/// Makes the report's part about damaged lines, and about hosts on which several runs have found something. `records`
+/// count as the newest run. Pure function.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
-/// Appends `records` to the history file. Throws Error.
 void append_history(const std::string& file, const std::vector<nlohmann::json>& records);
 
 }  // namespace mn::selftest

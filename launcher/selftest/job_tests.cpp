@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The least bandwidth of a pair of nodes with the job's GPU model and network; 0 if one of them is unknown.
+/// The least bandwidth of a pair of nodes with the job's GPU model and network; 0 if either is unknown.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -84,7 +84,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // A GPU that CUDA does not see makes the tests below fail, too.
+    // Reported first: a GPU that CUDA does not see makes the tests below fail, too.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -98,7 +98,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // The counters of the network ports then include errors in the traffic of the tests above.
+    // Last, so that the network ports' counters include errors in the traffic of the tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -114,7 +114,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // One of the two hosts of a link may be sound, so the advice is to watch both.
+    // One host of a slow link may be sound, so the advice is to watch both.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -170,7 +170,7 @@ class SelfTest {
     if (!advice.empty() && !hosts.empty()) report_.blame(test, hosts, advice);
   }
 
-  /// Collective. Adds a finding for the hosts of all ranks that cannot use their GPU because of `problem`.
+  /// Collective. Adds a finding for the hosts of all ranks that cannot use their GPU (`problem`).
   void report_gpu_problems(const std::string& problem) {
     const auto problems = comm_.gather_obj(problem);
     std::map<std::string, std::set<std::string>> hosts_of;
@@ -180,7 +180,7 @@ class SelfTest {
     for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
   }
 
-  /// Collective. Reports the least figure of each host. A rank that has not measured passes 0.
+  /// Collective. Reports each host's least figure. A rank that has not measured passes 0.
   void gather_least(const std::string& name, double here) {
     const auto values = comm_.gather_obj(json(here));
     std::map<std::string, double> least;

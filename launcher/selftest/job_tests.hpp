@@ -1,4 +1,4 @@
-/// The tests of the self test that need a running job: messages between ranks, links between nodes, and GPUs.
+/// The self test's tests that need a running job: messages between ranks, links between nodes, and GPUs.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,11 @@
 
 namespace mn::selftest {
 
-/// Collective: runs all tests, and fills the report of rank 0. `gpu_problem` says why this rank cannot use its GPU.
+/// Collective: runs all tests, and fills rank 0's report. `gpu_problem` says why this rank cannot use its GPU.
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience);
 
-/// The number of `rank` for element i of a test sum, and the right sum, which is below 2^24 for up to 500,000 ranks, so
-/// a float holds it exactly.
+/// The addend of `rank` in element i of a test sum, and the sum. Up to 500,000 ranks, a float holds it exactly.
 [[nodiscard]] float term(std::size_t i, int rank);
 [[nodiscard]] float sum_of_terms(std::size_t i, int size);
 

@@ -25,18 +25,18 @@ constexpr int kSmallTimes = 50;
 constexpr std::size_t kLargeBytes = 32 << 20;
 constexpr int kLargeTimes = 5;
 
-/// The rank with which this rank exchanges messages, and the latest time for the answers.
+/// The rank with which this rank exchanges messages, and the deadline for its answers.
 class Partner {
  public:
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
       : comm_(comm), rank_(rank), tag_(tag), begins_(begins), end_(end) {}
 
-  /// Returns the time, in seconds, that a message takes in one direction: the shortest of `times` measurements, because
-  /// the node may have other work. No value if the partner does not answer in time.
+  /// Returns the time, in seconds, of a message in one direction: the shortest of `times` measurements, because the
+  /// node may have other work. No value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // MPI may still write to the buffer if the partner does not answer in time.
+    // If the partner does not answer in time, MPI may still write to the buffer.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
-    bool answers = ping_pong(*message);  // not measured, because MPI connects at the first message
+    bool answers = ping_pong(*message);  // not measured: MPI connects at the first message
     double fastest = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times && answers; ++i) {
       const auto start = Clock::now();
@@ -89,14 +89,13 @@ class Links {
     gather();
   }
 
-  /// Collective. Measures the slow pairs again, one after the other. Returns true if there was a slow pair.
+  /// Collective. Measures the slow pairs again, one by one. False if there was no slow pair.
   bool retry(double least_mb_s, bool is_first_time) {
     std::vector<Pair> pairs;
     if (comm_.rank() == 0) {
       pairs = pairs_to_retry(comm_.inter_size(), best(), least_mb_s);
       std::erase_if(pairs, [&](const Pair& pair) { return !is_first_time && !has_answered(pair); });
     }
-    // Only rank 0 has all figures.
     const json chosen = comm_.bcast_obj(launcher::json_fields::write(pairs));
     pairs.clear();
     launcher::json_fields::read(chosen, "the list of slow pairs", pairs);
@@ -118,7 +117,7 @@ class Links {
   void begin(const std::string& what) {
     ++tries_;
     timer_.begin("the test of the links between nodes, " + what);
-    // Early pairs would measure while nodes still exchange messages of the previous round.
+    // Otherwise early pairs would measure while other nodes still exchange messages of the previous round.
     comm_.barrier();
   }
 
@@ -130,7 +129,7 @@ class Links {
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
-    // If there was no answer, the second rank reports, too, because the first rank may have died.
+    // Without an answer, the second rank reports, too: the first rank may have died.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
                        seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
@@ -158,7 +157,7 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 Watchdog& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
-  // A pair may be slow by chance, even several times. One call of retry() tries at most 32 pairs.
+  // A pair may be slow by chance, even several times. Each retry() tries at most 32 pairs.
   const int max_tries = 3 + comm.inter_size() / 32;
   for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();

@@ -11,10 +11,10 @@
 
 namespace mn::selftest {
 
-/// Collective over all ranks; only the first rank of each node measures. First all pairs of a round measure at the same
-/// time (the rounds are described in pairs.hpp). Afterwards the slow pairs measure again, one by one. A pair gives up
-/// if its partner does not answer within `patience`. `least_mb_s` is the bandwidth that every pair must reach, or 0 if
-/// it is unknown. On rank 0, the result has all links, each with the better figures of its measurements.
+/// Collective over all ranks; only the first rank of each node measures. First the pairs of each round (pairs.hpp)
+/// measure at the same time. Then the slow pairs measure again, one by one. A pair gives up if its partner does not
+/// answer within `patience`. `least_mb_s` is the bandwidth that every pair must reach; 0 if it is unknown. On rank 0,
+/// the result has all links, each with the best figures of its measurements.
 ///
 /// Cost: ceil(log2 n) rounds of 0.1 to 1 s for n nodes.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,

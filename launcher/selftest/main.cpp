@@ -24,7 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the findings, placement and hardware that mnlaunch left for its self test. Empty if there is no mnlaunch.
 json report_of_mnlaunch() {
   const auto file = environment_int("MN_DOCTOR_REPORT_FD");
   if (!file) return json::object();
@@ -67,8 +66,8 @@ int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::ch
   return status;
 }
 
-/// Ends this process because a test hangs. If the report is printed already, only MPI_Finalize hangs. Otherwise rank 0
-/// prints the results so far, and the launcher should end the other ranks within 5 s.
+/// Ends this process because a test hangs. If the report is already printed, only MPI_Finalize hangs. Otherwise rank 0
+/// prints the results so far; the launcher should then end the other ranks within 5 s.
 void give_up(Report& report, int rank, const std::string& part) {
   if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {

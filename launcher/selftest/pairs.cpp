@@ -14,7 +14,7 @@ namespace {
 
 std::string in_mb_s(double bandwidth) { return std::to_string(std::lround(bandwidth)) + " MB/s"; }
 
-/// Returns a bandwidth that a quarter of the pairs exceeds. 0 for a single pair, which has no other to compare with.
+/// Returns a bandwidth that a quarter of the pairs exceeds; 0 for a single pair, which has no comparison.
 double usual_bandwidth(const std::vector<Link>& links) {
   std::vector<double> sorted;
   for (const auto& link : links) {
@@ -99,7 +99,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
       if (is_good(node)) continue;
-      // The partner is the next good node after `node`, so that different slow nodes get different partners.
+      // The next good node after `node`: different slow nodes get different partners.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
         if (!is_good(other) || other == pair.first || other == pair.second) continue;

@@ -1,11 +1,10 @@
-/// Chooses the pairs of nodes for measuring links, and concludes from the figures which nodes and links are at fault.
-/// Pure functions.
+/// Pure functions that choose pairs of nodes for measuring links, and conclude which nodes and links are at fault.
 ///
-/// 1. In round k, the nodes i and i XOR 2^k are a pair. So n nodes need ceil(log2 n) rounds, and a node has at most one
-///    partner in each round. Every node has a partner in at least one round, and most nodes have one in each round.
-/// 2. A slow pair is tried again while no other pair sends. A node of the pair that was fast with no partner is also
-///    tried with a fast node. A pair that was slow only while other pairs sent is not at fault, because many networks
-///    cannot carry what all nodes together can send.
+/// 1. In round k, the nodes i and i XOR 2^k are a pair. So n nodes need ceil(log2 n) rounds, and in each round a node
+///    has at most one partner. Every node has a partner in at least one round, most nodes in every round.
+/// 2. A slow pair is tried again while no other pair sends. If a node of the pair was fast with no partner, it is also
+///    tried with a fast node. A pair that is slow only while other pairs send is not at fault: many networks cannot
+///    carry all that the nodes can send.
 /// 3. If exactly one node of a slow pair was fast with a third node, its partner in the slow pair is at fault. If both
 ///    nodes were fast with a third node, or neither was, the link between the two nodes is at fault.
 #pragma once
@@ -24,7 +23,6 @@ struct Pair {
   friend bool operator==(const Pair&, const Pair&) = default;
 };
 
-/// The figures that a pair of nodes has measured for the link between them.
 struct Link {
   Pair pair;
   bool answered = false;
@@ -34,14 +32,13 @@ struct Link {
   MN_FIELDS(pair, answered, latency_us, bandwidth_mb_s, at_once);
 };
 
-/// Returns the pairs of each round. No node is in two pairs of the same round.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// Returns one Link for each pair, with its better figures. Link::at_once: other pairs sent during all measurements.
+/// Returns one Link for each pair, with its best figures. Link::at_once: other pairs sent during all measurements.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
 /// Returns at most 32 pairs for a second try. Pairs not yet tried alone come first, then pairs with a node that was
-/// fast with no partner. `least_mb_s` is the bandwidth that every pair must reach, or 0 if unknown.
+/// fast with no partner. Every pair must reach `least_mb_s` (0: unknown).
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// A node or link that is slow or does not answer, or a network in which all pairs are slow.
@@ -49,7 +46,7 @@ struct LinkFault {
   std::string text;
   std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
 };
-/// Returns the faults of single nodes and links, or one fault of the whole network. `hosts` has the names of the nodes.
+/// Returns the faults of single nodes and links, or one fault of the whole network. `hosts` has the nodes' names.
 [[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                                  double least_mb_s);
 

@@ -104,7 +104,7 @@ std::string combine(const std::vector<std::string>& results, const std::vector<s
 std::vector<std::string> launcher_names(const json& placement, const std::vector<std::string>& hosts) {
   std::vector<std::string> names(hosts.size());
   for (const auto& row : placement) names.at(row.at("rank").get<std::size_t>()) = row.at("host").get<std::string>();
-  // The launcher's names must match MPI's one to one.
+  // The launcher's names must match MPI's names one to one.
   std::map<std::string, std::string> name_of;
   std::map<std::string, std::string> host_of;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -123,7 +123,6 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
-  // If all of several hosts failed, no single host is at fault.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }

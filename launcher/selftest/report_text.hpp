@@ -1,4 +1,4 @@
-/// Pure functions that combine the self test's results, compare them with earlier ones, and write the report's text.
+/// Pure functions that combine the self test's results, compare them with earlier results, and write the report's text.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@
 
 namespace mn::selftest {
 
-/// The word with which the result of a failed test begins.
+/// The first word in the result of a failed test.
 inline constexpr const char* kFailed = "FAILED";
 
-/// Combines the ranks' results: one text if they are equal, else a list with the hosts of each, failures first.
+/// Combines the ranks' results: one text if all are equal, else a list of texts with their hosts, failures first.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
 /// Returns the launcher's name for each rank's host, from `placement`; MPI's names if the two do not match one to one.
@@ -26,18 +26,18 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
-/// Returns "passed" if `sentences` is empty. Otherwise returns FAILED followed by the sentences.
+/// Returns "passed" if `sentences` is empty, else FAILED and the sentences.
 [[nodiscard]] std::string verdict_of(const std::vector<std::string>& sentences);
 
 /// Returns a sentence for each measured figure that is much worse in `report` than in `earlier`.
 [[nodiscard]] std::vector<std::string> changes_since(const nlohmann::json& earlier, const nlohmann::json& report);
 
-/// The end of the text about a GPU problem, if this build of mn is at fault and the hardware is not.
+/// The end of a text about a GPU problem whose cause is this build of mn, not the hardware.
 inline constexpr const char* kNotThisBuild = "the driver opens them, but not to this build of mn";
-/// Makes a finding about GPUs on `hosts` that NVML shows but CUDA does not see, because of `problem`.
+/// Makes a finding about GPUs on `hosts` that NVML shows but CUDA does not see (`problem`).
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);
 
-/// Makes a warning about known faults in the version of NCCL. `faults` is the text that nccl_faults() returns.
+/// Makes a warning about known faults in the version of NCCL. nccl_faults() returns `faults`.
 [[nodiscard]] nlohmann::json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts);
 
 /// Whether a check has found an error or a test has failed.
@@ -46,11 +46,11 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 /// For each host with broken hardware, the gravest advice of findings, kernel log and tests.
 [[nodiscard]] std::map<std::string, std::string> advice_of(const nlohmann::json& report);
 
-/// The report as text for people, with only the slowest pairs of nodes if there are many.
+/// The report for people. If there are many pairs of nodes, it has only the slowest.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
-/// Compares the ports' counters before and after the tests. Returns "passed", FAILED and the ports with losses or
-/// errors, or an empty text without ports.
+/// Compares the ports' counters before and after the tests. Returns "passed", or FAILED and the ports with losses or
+/// errors, or, without ports, an empty text.
 [[nodiscard]] std::string judge_ports(const std::vector<launcher::PortFacts>& before,
                                       const std::vector<launcher::PortFacts>& after);
 

@@ -1,5 +1,4 @@
-/// The figures that healthy hardware reaches, by GPU model, and the other thresholds of --doctor. A test fails if it
-/// measures a lower figure.
+/// The least figures of healthy hardware, by GPU model, and the other thresholds of --doctor.
 ///
 /// Source: the limits of Azure's node health checks for ND H100 v5, ND H200 v5 and NDm A100 v4 machines, 2025.
 #pragma once
@@ -21,14 +20,14 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
-/// The part of a card's rate that MPI reaches with one message at a time between host memories.
+/// The part of a network card's rate that MPI reaches with one message at a time between host memories.
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this fraction of the usual bandwidth, which a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;
 /// --against reports a figure as worse if it is below this fraction of the figure in the earlier report.
 inline constexpr double kChangedPart = 0.8;
 
-/// The figures of the GPU model `gpu`; null if the table does not have the model.
+/// Null if the table does not have the GPU model `gpu`.
 [[nodiscard]] constexpr const GpuFigures* figures_of(std::string_view gpu) {
   for (const auto& figures : kGpuFigures) {
     if (gpu == figures.name) return &figures;

@@ -20,7 +20,7 @@ void show_amd_gpus(Variables& variables, const std::string& list) {
   if (variables.has("CUDA_VISIBLE_DEVICES")) variables.set("CUDA_VISIBLE_DEVICES", numbers);
 }
 
-/// Sets the numbers of ranks and nodes. If `alone` is true, torch's variables say that the rank has a node for itself.
+/// Sets the numbers of ranks and nodes. If `alone`, torch's variables say that the rank has a node for itself.
 void add_numbers(Variables& variables, const Placement& here, bool alone) {
   set_number(variables, "RANK", here.rank);
   set_number(variables, "WORLD_SIZE", here.size);
@@ -44,7 +44,7 @@ void add_devices(Variables& variables, const Equipment& equipment) {
   const GpuView& gpus = equipment.gpus;
   const std::string device = gpus.is_amd ? "cpu" : gpus.device();  // mn itself does not compute on AMD GPUs
   variables.set("MN_DEVICE", device);
-  // mn counts GPUs in the order of their bus ids, but CUDA gives the fastest GPU the index 0 by default.
+  // mn counts GPUs by bus id; by default, CUDA gives the fastest GPU the index 0.
   if (device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   if (gpus.visible_devices && gpus.is_amd) {
     show_amd_gpus(variables, *gpus.visible_devices);

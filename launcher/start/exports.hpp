@@ -9,7 +9,6 @@
 
 namespace mn::launcher {
 
-/// The devices that a rank uses: GPUs, threads and network cards.
 struct Equipment {
   GpuView gpus;
   int threads = 1;
@@ -23,7 +22,7 @@ struct Equipment {
 /// `quota` CPUs (cpu_quota()).
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
-/// Adds the exported variables. Variables of OpenMP, UCX, NCCL or Gloo that are already set keep their values.
+/// Adds the exported variables. Does not change variables of OpenMP, UCX, NCCL or Gloo that are set.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

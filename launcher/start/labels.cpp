@@ -22,9 +22,9 @@
 namespace mn::launcher {
 namespace {
 
-// How signals reach the program. If a signal is sent to all processes of the rank, the signal reaches the program
-// directly. If a signal is sent to this process alone, the signal must be passed on to the program. To tell the two
-// cases apart, this process forks a child, the witness. The witness gets only signals to all processes of the rank.
+// How signals reach the program. A signal to all processes of the rank reaches the program directly; a signal to this
+// process alone must be passed on. To tell the two apart, this process forks a child, the witness, which gets only
+// signals to all processes of the rank.
 //
 //   this process's handler   writes a note, the number of the signal, to a pipe
 //   the witness's handler    writes the note with the mark kWitnessed to the pipe
@@ -42,7 +42,7 @@ std::array<struct sigaction, kPassedOn.size()> former_actions;
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // The program may get the signal twice, which is better than a lost signal.
+  // The program may get the signal twice: better than a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -54,7 +54,7 @@ void handle_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
-/// Waits for a note in the pipe, and returns it with all notes of the next half second.
+/// Waits for a note in the pipe. Returns it with all notes of the next half second.
 std::string notes_of_a_moment(int pipe) {
   std::string bytes(4096, '\0');
   while (read(pipe, bytes.data(), 1) < 0 && errno == EINTR) continue;
@@ -95,8 +95,8 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-/// Passes signals to this process alone on to `program`. Forks the witness, which blocks only `mask` and ends with this
-/// process; the caller has blocked all signals. If the fork fails, signals to all processes reach `program` twice.
+/// Passes signals to this process alone on to `program`. Forks the witness; it blocks only `mask` and ends with this
+/// process. The caller has blocked all signals. If the fork fails, signals to all processes reach `program` twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   const Pipe pipe = make_pipe();
   fcntl(pipe.write_end, F_SETFL, O_NONBLOCK);  // a signal handler must not wait
@@ -118,7 +118,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 
-/// Writes the whole text. Returns 0, or errno if a part is lost.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
@@ -140,7 +139,7 @@ class Stream {
   Stream(int from, int to, const std::string& label) : from_(from), to_(to), label_(label) {}
 
   [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: the stream has ended
-  /// Reads once, and writes the complete lines. At the end, writes the last line even without its line end.
+  /// Reads once, and writes the complete lines. At the end, also writes a last line without line end.
   void pump() {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
@@ -185,7 +184,7 @@ class Stream {
   int from_;
   int to_;
   const std::string& label_;
-  std::string rest_;  ///< text read since the last line end
+  std::string rest_;  ///< text after the last line end
   bool has_complained_ = false;
 };
 using Streams = std::array<Stream, 2>;
@@ -202,7 +201,7 @@ bool copy_for(int milliseconds, Streams& streams) {
   return true;
 }
 
-/// Copies output until the program has ended, then what is left in the pipes, for at most kMaxAfterEnd.
+/// Copies output until the program has ended; then copies the rest of the pipes, for at most kMaxAfterEnd.
 void copy_until_end(pid_t program, Streams& streams) {
   siginfo_t ended{};
   while (ended.si_pid == 0) {
@@ -212,7 +211,7 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// Forks a process that copies the output of processes that outlive the program, until they close the streams.
+/// For processes that outlive the program: forks a process that copies the output until the streams are closed.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();

@@ -39,16 +39,16 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// Locks the file for the program, which inherits the lock. Returns true if no process held a lock before, or if the
-/// file system has no locks, because the file may then be emptied.
+/// Locks the file for the program, which inherits the lock. Returns true if the file may be emptied: no other process
+/// holds a lock, or the file system has no locks.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
 }
 
-/// Whether the file was written since `begin`, the begin of the step, for example by a concurrent step. 2 s earlier
-/// count: ranks start at different times, and only whole seconds are compared.
+/// Whether the file was written since the step began (`begin`), for example by a concurrent step. 2 s earlier count,
+/// too: ranks start at different times, and only whole seconds are compared.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
@@ -56,7 +56,7 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // A file without a length, such as /dev/null, gives EINVAL.
+  // EINVAL: the file has no length, for example /dev/null.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
@@ -66,7 +66,7 @@ std::string step_of_job(const Variables& variables) { return variables.get("SLUR
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm's highest step numbers are steps without srun, such as the shell of salloc.
+  // Slurm gives its highest numbers to steps without srun, such as the shell of salloc.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);

@@ -45,7 +45,7 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
           .bind_threads = options.bind_threads,
           .nic = binding.nic,
           .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : "",
-          // Programs connect to rank 0 first, and round 2 has tested the address.
+          // Programs connect to rank 0 first, and round 2 has tested its address.
           .route = rank.here.inter_size > 1 ? interface_toward(outcome.master.address) : ""};
 }
 
@@ -59,14 +59,14 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
-/// Every rank reports the loss of ranks below it in the tree of the exchange. The loss of the root is reported by the
-/// leader of node 1, or by the second rank if the job has only one node.
+/// Whether this rank reports the loss of `peer`. Every rank reports lost ranks below it in the exchange's tree. If the
+/// root is lost, the leader of node 1 reports; in a job on one node, the second rank.
 bool reports(const Peer& peer, const Group& group) {
   if (peer.kind != Peer::Kind::kUp) return true;
   return group.nodes > 1 ? group.is_leader() && group.node == 1 : group.intra_rank == 1;
 }
 
-/// The self test would replace a device by a file, and would wait for the reader of a pipe.
+/// The self test would replace a device by a file, or wait for the reader of a pipe.
 void require_file(const std::string& option, const std::string& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
@@ -74,7 +74,7 @@ void require_file(const std::string& option, const std::string& path) {
   throw UsageError(option + ": " + path + " is not a file");
 }
 
-/// Returns the descriptor of a file in memory with `report`, which may be too long for an environment variable.
+/// Returns a descriptor of a file in memory with `report`, which may be too long for an environment variable.
 int file_with(const std::string& report) {
   const int file = memfd_create("mn-doctor-report", 0);
   if (file < 0) throw Error(with_errno("--doctor: cannot keep the report of the checks in memory", errno));
@@ -82,7 +82,7 @@ int file_with(const std::string& report) {
   return file;
 }
 
-/// Keeps the connections open across exec, and lists them in a variable for mn::Job, also behind a script.
+/// Keeps the connections open across exec, and lists them in a variable for mn::Job, which may start behind a script.
 void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   if (links.empty()) return;
   std::vector<StartLink> left;
@@ -92,7 +92,7 @@ void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   variables.set(kStartLinksVariable, start_links_text(left));
 }
 
-/// Replaces this process by `program`. `arguments` begin with the program's name. Throws ProgramError.
+/// Replaces this process by `program`. The first of `arguments` is the program's name. Throws ProgramError.
 [[noreturn]] void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                                   const Variables& environment) {
   // exec would drop the text in the buffers.
@@ -111,7 +111,7 @@ void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   throw ProgramError("cannot run " + program.string() + ": " + std::strerror(errno), kExitCannotRun);
 }
 
-/// Replaces this process by the self test, which adds the checks' `report` to its own. Throws Error.
+/// Replaces this process by the self test, and passes on the checks' `report`. Throws Error.
 [[noreturn]] void become_self_test(const ThisRank& rank, const std::string& report, Variables& variables) {
   const std::string path = path_of_self_test();
   const auto program = find_program(path, rank.surroundings.folder, executable_path().parent_path(), "");

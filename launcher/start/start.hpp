@@ -1,4 +1,4 @@
-/// The last steps of a start: prepare_start() before the last agreement of all ranks, and start() after it.
+/// The last steps of a start. prepare_start() comes before the last agreement of all ranks, start() after it.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct KeptLink {
   StartLink link;
 };
 
-/// What a rank has prepared for its start, and keeps from the last round until exec.
+/// What a rank has prepared in the last round, for use until exec.
 struct PreparedStart {
   std::optional<OutputFiles> output;
   std::vector<KeptLink> links;
@@ -31,20 +31,19 @@ struct PreparedStart {
 /// Binds the process to its CPUs and memory, and opens the output files. May fail on a single rank. Throws Error.
 [[nodiscard]] PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome);
 
-/// Exports variables, and replaces this process by the program or, with --doctor, by the self test. Throws Error.
+/// Exports variables, and replaces this process by the program (with --doctor by the self test). Throws Error.
 [[noreturn]] void start(const ThisRank& rank, const Outcome& outcome, const PreparedStart& prepared);
 
-/// Returns duplicates of all connections of this rank to other ranks.
 [[nodiscard]] std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster);
 
-/// The path of the program that --doctor starts (folder selftest/), which lies beside mnlaunch.
+/// The program that --doctor starts (folder selftest/). It lies beside mnlaunch.
 [[nodiscard]] std::string path_of_self_test();
 
 /// Throws UsageError if MN_DOCTOR_TIMEOUT is set to anything but a number of at least 1.
 void require_time_of_doctor(const Variables& variables);
 
 /// Throws UsageError unless --save and --history name files (not devices or pipes) and --against names a report. Only
-/// rank 0 reads and writes the files.
+/// rank 0 reads and writes them.
 void require_files_of_doctor(const Options& options);
 
 }  // namespace mn::launcher

@@ -21,7 +21,7 @@ std::size_t divided(std::size_t ranks, std::size_t hosts) {
                    " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
 }
 
-/// The hosts in the value of srun's option: a host list, or a file of host lists if the value has a slash.
+/// The hosts in the value of srun's option: a host list, or, if the value has a slash, a file of host lists.
 Words hosts_of(const std::string& option, const std::string& value) try {
   if (value.find('/') == std::string::npos) return expand_host_list(value);
   std::ifstream file(value);
@@ -73,8 +73,8 @@ StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(w
                    " hosts, more than there are: " + join(hosts_, ","));
 }
 
-/// Removes an option (-N 3, -N3, --nodes 3 or --nodes=3), and returns its last value. `names` has all spellings. No
-/// value if the command lacks the option.
+/// Removes an option (-N 3, -N3, --nodes 3 or --nodes=3), and returns its last value, or no value if the command lacks
+/// it. `names` has all spellings.
 std::optional<std::string> StepCommand::take(const Words& names) {
   std::optional<std::string> value;
   for (std::size_t i = 1; i < position_of_mnlaunch(words_);) {
@@ -107,7 +107,7 @@ void StepCommand::read_srun(const Lookup& lookup) {
   choose_hosts(*list);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
-  // As with srun, an option overrides the variable of the allocation.
+  // As with srun, an option overrides the allocation's variable.
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {
@@ -119,10 +119,10 @@ void StepCommand::read_srun(const Lookup& lookup) {
   }
 }
 
-/// Chooses the hosts that the command may use. With --nodelist, the hosts in the list come first, and further hosts
-/// follow only if -N asks for more. Hosts in --exclude are left out.
+/// Chooses the hosts for the command. Hosts of --nodelist come first; others follow only if -N asks for more. Hosts of
+/// --exclude are left out.
 void StepCommand::choose_hosts(const std::string& allocation) {
-  const auto file = take({"-F", "--nodefile"});  // means the same as --nodelist with a file
+  const auto file = take({"-F", "--nodefile"});  // --nodelist with a file
   auto chosen = take({"-w", "--nodelist"});
   if (!chosen && file) chosen = file->find('/') == std::string::npos ? "./" + *file : *file;
   if (const auto list = take({"-x", "--exclude"})) {
@@ -187,7 +187,7 @@ Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap)
   } else {
     Words items;
     for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
-    // The option -x passes MN_STATUS_FILE to a rank 0 on a remote host, because ssh passes no variables.
+    // ssh passes no variables, so -x passes MN_STATUS_FILE to a rank 0 on a remote host.
     command.insert(command.end(), {"-host", join(items, ","), "-n", ranks, "-x", "MN_STATUS_FILE"});
   }
   command.insert(command.end(), words_.begin() + 1, words_.end());

@@ -1,7 +1,7 @@
 /// The command that supervise starts, rewritten for the hosts that supervise chooses.
 ///
-/// The words of the command before `mnlaunch` belong to the launcher: srun [-N -n -w -x …], or Open MPI's mpiexec [-n,
-/// -host …]. Hosts and numbers of ranks are replaced; all other words stay.
+/// The words before `mnlaunch` belong to the launcher: srun [-N -n -w -x …], or Open MPI's mpiexec [-n, -host …]. Hosts
+/// and numbers of ranks are replaced; all other words stay.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace mn::launcher {
 
 using Words = std::vector<std::string>;
 
-/// Parses `text` as a number of at least `least`. Throws a UsageError that calls the number `what`.
+/// Throws a UsageError that calls the number `what` if `text` is not a number of at least `least`.
 [[nodiscard]] std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least);
 
 class StepCommand {
@@ -26,16 +26,15 @@ class StepCommand {
   StepCommand(Words words, const Lookup& lookup);
 
   [[nodiscard]] bool is_srun() const noexcept { return is_srun_; }
-  /// All hosts that the command may use: of the job or of srun's --nodelist, without those of --exclude, or of
-  /// mpiexec's -host.
+  /// All hosts for the command: with mpiexec of -host; with srun of --nodelist or the job, without --exclude.
   [[nodiscard]] const Words& hosts() const noexcept { return hosts_; }
-  /// The number of hosts for which the command asks. No value if the command asks for all hosts.
+  /// No value if the command asks for all hosts.
   [[nodiscard]] std::optional<std::size_t> wanted_hosts() const noexcept { return wanted_hosts_; }
-  /// False if the program is one of mn's jobs and the command has no option to resume.
+  /// False if the program is one of mn's jobs but the command has no option to resume.
   [[nodiscard]] bool resumes() const;
   [[nodiscard]] std::size_t ranks_per_host() const noexcept { return ranks_per_host_; }
-  /// Returns the command that starts the step on `hosts`, with a `name` for squeue. With `overlap`, the step may begin
-  /// while an earlier step still holds its cores.
+  /// Returns the command that starts the step on `hosts`, with a `name` for squeue. With `overlap`, it may begin while
+  /// an earlier step still holds its cores.
   [[nodiscard]] Words on(const Words& hosts, const std::string& name, bool overlap) const;
 
  private:

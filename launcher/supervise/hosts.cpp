@@ -20,7 +20,7 @@ constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
 constexpr int kPatienceFactor = 4;  // patience = this factor * the slowest answer so far
 
-/// Tests whether `host` can start a process. The program timeout ends the test even after supervise was killed.
+/// The command that tests whether `host` can start a process. timeout(1) ends the test even if supervise is killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};

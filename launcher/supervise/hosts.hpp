@@ -11,19 +11,18 @@
 
 namespace mn::launcher {
 
-/// Starts a process on all hosts at once, with srun or ssh. A host has four seconds to answer or, after the first
-/// answer, four times the time of the slowest answer, but at least two seconds.
+/// Starts a process on all hosts at once, with srun or ssh. A host has four seconds to answer. After the first answer,
+/// the limit is four times the time of the slowest answer so far, but at least two seconds.
 class HostProbes {
  public:
-  /// Starts the processes, one on each host.
   HostProbes(Words hosts, bool by_srun);
   ~HostProbes();
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes which hosts have answered. Call look() often, because the time limit depends on the time of the answers.
+  /// Notes which hosts have answered. Call look() often, because the time limit depends on when the answers come.
   void look();
-  /// Waits for answers until the time limit, and returns the hosts that have not answered.
+  /// Waits for answers until the time limit. Returns the hosts that have not answered.
   [[nodiscard]] Words lost();
 
  private:
@@ -41,7 +40,7 @@ class HostProbes {
   std::vector<Probe> probes_;
 };
 
-/// Cancels the step `name` of the Slurm job `job`, if squeue lists it. squeue and scancel may take five seconds each.
+/// Cancels the step `name` of the Slurm job `job` if squeue lists it. squeue and scancel may take five seconds each.
 void cancel_step(const std::string& job, const std::string& name);
 
 }  // namespace mn::launcher

@@ -36,7 +36,7 @@ std::string StatusFile::renew() {
   if (named_) path_ = *named_;
   remove();
   std::string path = named_.value_or((std::filesystem::current_path() / ".mn-supervise-XXXXXX").string());
-  // A file of a foreign user makes open() and mkostemp() fail, because it exists.
+  // O_EXCL and mkostemp() make a new file, so another user's file is never written.
   const Fd file(named_ ? open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                        : mkostemp(path.data(), O_CLOEXEC));
   if (!file) {
@@ -60,7 +60,7 @@ double StatusFile::silent_s() const {
 }
 
 std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
-  // In a shared folder, a foreign user may have replaced the file by a link or a pipe.
+  // In a shared folder, another user may have replaced the file by a link or a pipe.
   const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());

@@ -35,7 +35,7 @@ constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for example, sends 
 constexpr std::int64_t kFirstNotice_ms = 1000;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-// A handler's only argument is the signal, so its notes are global.
+// Global, because a handler gets only the signal.
 std::atomic<int> first_signal = 0;
 std::atomic<std::int64_t> first_at_ms = 0;
 std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
@@ -48,13 +48,13 @@ std::int64_t now_ms() noexcept {
 }
 
 /// Sends SIGUSR1 in the first second after the first signal, later `signal` itself. srun and Open MPI's mpiexec pass
-/// SIGUSR1 to the ranks, which save a checkpoint and end. Other signals would make them end the ranks, or be ignored.
+/// SIGUSR1 to the ranks, which save a checkpoint and end. Other signals are ignored, or end the ranks.
 void send_to_step(int signal) {
   const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
   if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
 }
 
-/// A signal handler, with lock-free atomics, clock_gettime(2) and kill(2) only.
+/// A signal handler: calls only lock-free atomics, clock_gettime(2) and kill(2).
 void pass_on(int signal) {
   const int saved_errno = errno;
   const std::int64_t now = now_ms();
@@ -81,18 +81,17 @@ void install_handlers() {
   }
 }
 
-/// Whether `line` is the last line of a rank (mn::Speaker::line). A label may stand before the text.
+/// Whether `line` is the last line of a rank (mn::Speaker::line), perhaps after a label.
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
 }
 
-/// Whether `line` asks for a requeue of the job (Trainer::run()).
 bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
-/// Returns the exit status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3".
+/// Returns 3 for srun's line "srun: error: vn1: tasks 2-3: Exited with exit code 3".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // A rank may have printed text without a line end before.
+  // srun's line may follow a rank's text without line end.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
@@ -114,7 +113,7 @@ std::optional<int> status_of_ranks(std::string_view line) {
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // the step must end even if supervise is killed
-  // Reading from the terminal would stop the launcher, which is not in the terminal's foreground process group.
+  // The launcher is not in the terminal's foreground process group, so a read would stop it.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
@@ -151,9 +150,9 @@ class Step {
     while (waitpid(process_, &status, WNOHANG) != process_) {
       pollfd readable{stderr_.get(), POLLIN, 0};
       poll(&readable, 1, kLookMs);
-      // poll() above returns at once if the step has closed its standard error.
+      // The step has closed its standard error, and poll() above returns at once.
       if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
-      // Later lines are consequences.
+      // Only the first line gives the reason; later lines are consequences.
       const bool was_well = end.reason.empty();
       read_lines(end);
       if (was_well && !end.reason.empty()) on_failure();
@@ -188,7 +187,7 @@ class Step {
         end.reason = line.substr(line.find("mn: rank ") + 4);
         end.failed_at = Clock::now();
       }
-      // A program may print long text without line ends, such as progress bars.
+      // Without line ends, for example a progress bar, the text might grow forever.
       if (rest_.size() > 1 << 16) rest_.clear();
     }
   }
@@ -208,7 +207,7 @@ class Step {
 
   pid_t process_ = -1;
   Fd stderr_;
-  std::string rest_;  // text after the last line end
+  std::string rest_;  // after the last line end
   int pressed_ = 0;   // 1: the launcher got SIGTERM; 2: also SIGKILL
 };
 

@@ -40,7 +40,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Whether the next start would end with the same exit status `status`.
+/// Whether the next start would end with `status`, too.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
@@ -52,7 +52,7 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Sets MN_LAUNCH_KEY, which srun passes on, to a random key, by which ranks recognize each other without munge.
+/// Sets MN_LAUNCH_KEY to a random key, for ranks to recognize each other without munge. srun passes the variable on.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
   if (!environment(kLaunchKey)) setenv(kLaunchKey, to_hex(random_key()).c_str(), 1);
@@ -80,12 +80,12 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // Invariant 4: after srun -K has ended the remaining ranks, srun's own status is 143.
+      // Invariant 4 (supervise.hpp): after srun -K has ended the remaining ranks, srun's own status is 143.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // The signal may have come between two steps.
+      // A signal came between two steps.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -115,7 +115,7 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// After a failure, reports how long the new start took, once its first iteration is complete.
+  /// After a failure, reports how long the recovery took, once the first iteration is complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();
@@ -132,12 +132,12 @@ class Supervisor {
         recovery_.text());
   }
 
-  /// Prepares another start of the step. Returns the reason if the step must not be started again, else an empty text.
+  /// Prepares another start of the step. Returns why the step must not be started again, or an empty text.
   std::string why_not_again(const StepEnd& end) {
     const auto progress = status_.read();
     const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // When a rank announces its end, the test of the hosts starts at that moment.
+    // If a rank announced its end, the test of the hosts began then.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -149,7 +149,7 @@ class Supervisor {
     }
     const auto now = Clock::now();
     failures_.push_back(now);
-    // A job that runs for weeks may fail several times.
+    // Old failures do not count: a job that runs for weeks may fail several times.
     while (now - failures_.front() > kWindow) failures_.pop_front();
     if (failures_.size() > options_.restarts) {
       return counted(failures_.size(), "failure") + " within an hour, and --restarts is " +
@@ -164,7 +164,7 @@ class Supervisor {
   }
 
   /// Whether the job has failed twice at the same iteration, give or take one: rank 0 may end before it has written the
-  /// iteration at which the failed rank ended.
+  /// failed rank's iteration.
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
@@ -173,7 +173,7 @@ class Supervisor {
     return here && before && std::abs(*here - *before) <= 1;
   }
 
-  /// Replaces lost hosts by spare hosts. Returns the reason if too few hosts are left, else an empty text.
+  /// Replaces lost hosts by spare hosts. Returns why this is impossible, or an empty text.
   std::string replace(const Words& lost) {
     lost_.insert(lost_.end(), lost.begin(), lost.end());
     std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
@@ -184,7 +184,6 @@ class Supervisor {
     if (active_.size() < std::max<std::size_t>(options_.min_hosts, 1)) {
       return counted(active_.size(), "host") + " left, and --min-nodes is " + std::to_string(options_.min_hosts);
     }
-    // Invariant 1: no lost host is among the hosts of the next start.
     assert(
         std::ranges::none_of(active_, [&](const auto& host) { return std::ranges::find(lost, host) != lost.end(); }));
     say("starts again on " + compress_host_list(active_) + ", " +
@@ -194,7 +193,7 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // Open MPI's mpiexec returns a status of its own if it was told to end the ranks.
+    // After a signal, Open MPI's mpiexec returns a status of its own.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -226,7 +225,7 @@ class Supervisor {
   std::size_t attempts_ = 0;
   std::deque<Clock::time_point> failures_;
   std::optional<std::int64_t> failed_at_;  // iteration of the last failure, if no host was lost
-  std::optional<std::int64_t> saved_;      // newest iteration that an attempt has saved; no value: none
+  std::optional<std::int64_t> saved_;      // newest iteration that an attempt has saved
   Recovery recovery_;
   bool reported_ = false;
   double started_at_ = 0;

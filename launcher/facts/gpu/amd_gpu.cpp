@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAmd = "0x1002";
 constexpr std::int64_t kBusyPercent = 10;  // an idle GPU shows a few percent now and then
 
-/// A control group can forbid this process to open a GPU that sysfs still lists.
+/// False if a control group forbids this process to open the GPU, although sysfs lists it.
 bool may_open(const fs::path& device, const fs::path& root) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(device / "drm", error)) {

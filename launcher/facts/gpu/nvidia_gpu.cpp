@@ -30,7 +30,7 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// Calls NVML's function `name`. Returns kFunctionNotFound if this version of NVML lacks the function.
+  /// Returns kFunctionNotFound if this version of NVML lacks the function.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -38,19 +38,19 @@ class Nvml {
     return function == nullptr ? kFunctionNotFound : function(arguments...);
   }
 
-  /// Returns the value that the function stores through its last argument; no value if the function fails.
+  /// Returns the value that the function writes to its last argument; no value if the function fails.
   template <typename Value, typename... Arguments>
   [[nodiscard]] std::optional<Value> value(const char* name, Arguments... arguments) const {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Returns the two values that the function stores through its last arguments, as the present and the next mode.
+  /// Returns the present and the next mode: the function writes both to the last two arguments.
   template <typename Value>
   [[nodiscard]] std::optional<std::pair<Value, Value>> pair(const char* name, Device device) const {
     std::pair<Value, Value> result;
     return call(name, device, &result.first, &result.second) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// Returns the text that the function writes to the buffer, whose address and size are its last arguments.
+  /// Returns the text that the function writes to a buffer. The last arguments are the buffer's address and size.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -95,7 +95,7 @@ void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
   }
 }
 
-/// No value if NVML does not know of an NVSwitch at the GPU.
+/// No value if NVML knows of no NVSwitch at the GPU.
 std::optional<bool> is_in_fabric(const Nvml& nvml, Device device) {
   constexpr unsigned char kNotSupported = 0;
   constexpr unsigned char kCompleted = 3;
@@ -125,7 +125,7 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
 }
 
 constexpr unsigned kMigEnabled = 1;
-// Reasons for slow clocks that mean a fault: the hardware, its heat, its power brake, or the driver's heat limit.
+// Reasons for slow clocks that are faults: the hardware, its heat, its power brake, or the driver's heat limit.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
@@ -148,7 +148,7 @@ std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
 }
 
 std::optional<int> process_count(const Nvml& nvml, Device device) {
-  constexpr Status kInsufficientSize = 7;  // there are processes, and the list has no room for them
+  constexpr Status kInsufficientSize = 7;  // there are processes, but the list has no room
   constexpr void* kNoList = nullptr;
   unsigned count = 0;
   const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, kNoList);
@@ -181,7 +181,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   read_remapped_rows(nvml, device, gpu);
 }
 
-/// The devices that the GPU offers to programs: the GPU itself or, in MIG mode, its instances.
+/// The GPU itself or, in MIG mode, its instances.
 std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
   if (gpu.mig != true) return {{gpu.uuid, gpu.bus_id}};
   std::vector<VisibleGpu> instances;
@@ -195,7 +195,7 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
                                                      : std::vector<VisibleGpu>();
 }
 
-/// Returns the devices of the GPU or instance whose UUID begins with `entry`; empty if there are none or several.
+/// The devices of the GPU or instance whose UUID begins with `entry`; empty if there are none or several.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
@@ -217,7 +217,7 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   driver.cuda_version = nvml.value<int>("nvmlSystemGetCudaDriverVersion_v2");
   const unsigned count = nvml.value<unsigned>("nvmlDeviceGetCount_v2").value_or(0);
   for (unsigned i = 0; i < count; ++i) {
-    // A GPU that a control group forbids to this process has no handle, and is left out.
+    // A GPU that a control group forbids to this process has no handle.
     const auto device = nvml.value<Device>("nvmlDeviceGetHandleByIndex_v2", i);
     if (!device) continue;
     driver.gpus.push_back(identify(nvml, *device));

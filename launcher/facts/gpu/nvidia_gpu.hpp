@@ -1,4 +1,4 @@
-/// The GPUs of the node, as NVIDIA's management library NVML describes them, and the GPUs that CUDA shows to a process.
+/// The node's NVIDIA GPUs, as the management library NVML describes them, and the GPUs that CUDA shows to a process.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mn::launcher {
 
-/// The state of a GPU's links, memory and clocks. A fact that NVML or the GPU does not tell has no value.
+/// A GPU's links, memory and clocks. A fact without a value is unknown to NVML or the GPU.
 struct GpuHealth {
   std::optional<int> links;                       ///< NVLinks that are up
   std::optional<std::uint64_t> link_recoveries;   ///< recoveries of all NVLinks since the driver was loaded
@@ -26,7 +26,7 @@ struct GpuHealth {
             application_clock_mhz);
 };
 
-/// A GPU of the node. A fact that NVML does not tell has no value.
+/// A GPU of the node. A fact without a value is unknown to NVML.
 struct Gpu {
   std::string uuid;    ///< GPU-…
   std::string bus_id;  ///< as normal_bus_id() writes it
@@ -42,7 +42,7 @@ struct Gpu {
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< number of processes that compute on the GPU
   GpuHealth health;
-  // The member `slices` is not sent to other nodes, because no other node needs the names of the GPU's instances.
+  // `slices` is not sent: no other node needs the names of the GPU's instances.
   MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
             processes, health);
 };
@@ -59,15 +59,15 @@ enum class GpuDetail {
   kAll,       ///< all members; takes hundreds of requests to NVML
 };
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
-/// Describes the driver and the node's GPUs. No value if NVML cannot be loaded or started, as without a driver.
+/// The driver and the node's GPUs. No value if NVML cannot be loaded or started, for example without a driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
                                                  GpuDetail detail = GpuDetail::kAll);
 
-/// The GPUs that a process sees if CUDA_VISIBLE_DEVICES has the value `visible_devices` (no value: the variable is
-/// unset). Entries of the list are indices, or UUIDs of GPUs or of GPU instances. A UUID may be shortened, and an entry
-/// may have blanks around it. The list ends at the first entry that is wrong or ambiguous. If a GPU is named twice, the
-/// result is empty. For a GPU in MIG mode, the result has all its instances, although CUDA shows a process only one
-/// (see view_gpus()). Sources: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
+/// The GPUs that a process sees if CUDA_VISIBLE_DEVICES is `visible_devices` (no value: unset). The list has indices,
+/// or UUIDs of GPUs or of GPU instances. A UUID may be shortened, and an entry may have blanks around it. The list ends
+/// at the first entry that is wrong or ambiguous. If a GPU is named twice, the result is empty. A GPU in MIG mode gives
+/// all its instances, although CUDA shows a process only one (see view_gpus()). Sources: CUDA C++ Programming Guide,
+/// environment variables; MIG User Guide, Device Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 
