@@ -10,7 +10,7 @@
 namespace mn {
 
 bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
-  // The minimum of the complement is the complement of the maximum.
+  // With the complement, one reduction by maximum also finds the minimum.
   const auto number = static_cast<std::int64_t>(value);
   std::int64_t extremes[] = {number, ~number};
   comm.allreduce(extremes, ReduceOp::kMin);

@@ -5,21 +5,20 @@
 //    second communicator with the same ranks and backend. Every result is bit by bit the result of the blocking call.
 // 2. On a device, blocking and nonblocking calls are enqueued on a single stream, so NCCL gets the calls in program
 //    order.
-// 3. When a call starts on a device, its place on the stream is marked (DeviceMark), so wait() does not wait for later
-//    calls.
+// 3. When a call starts on a device, its position on the stream is marked (DeviceMark). Therefore wait() does not wait
+//    for later calls.
 // 4. After an error of one call, some ranks may have made more calls than others. Therefore the thread makes no later
 //    call, and the wait() of each later call throws the error. An error that debug mode finds is different: every rank
 //    throws it, so the thread still makes the later calls.
-// 5. A rank that starts a call waits for no other rank. The thread makes its communicator in the first call, and the
-//    call's time-out also limits the wait for the remaining ranks' threads. The MPI communicators that the thread needs
-//    were made earlier, together with the program's communicator. If the first call made them, the ranks could
-//    deadlock, because Open MPI makes one communicator at a time in a process. The program may just be making a
-//    different communicator, together with ranks that wait until the calling rank starts the first call.
+// 5. A rank that starts a call waits for no other rank: the thread makes its communicator during the first call, and
+//    this call's time-out also limits the wait for the other ranks' threads. The MPI communicators that the thread
+//    needs are made earlier, together with the program's communicator. Otherwise ranks could deadlock, because Open MPI
+//    makes one communicator at a time in a process: the program may be making another communicator, whose ranks wait
+//    until this rank starts the first call.
 // 6. If a rank gives up the program's communicator, every wait() for a call with a time-out ends, and the thread's
-//    communicator is given up, too. The thread's communicator cannot be given up while it is being made. During that
-//    time only the call's time-out ends the wait.
-// 7. If a nonblocking call gives up, the program's communicator is given up, too, because afterwards ranks may make
-//    different calls.
+//    communicator is given up, too. While the thread's communicator is being made, it cannot be given up, and only the
+//    call's time-out ends the wait.
+// 7. If a nonblocking call gives up, the program's communicator is given up, too: ranks may now make different calls.
 //
 // Cost of a call: two thread switches if the background thread makes the call, or one mark on the stream on a device.
 #include <chrono>
@@ -81,7 +80,7 @@ class BackgroundCall final : public Request::Impl {
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
       : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
-    // A task is a std::function, which must be copyable. If the thread drops the task, done_.get() throws future_error.
+    // std::function must be copyable; std::promise is not. If the thread drops the task, done_.get() throws.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
@@ -90,7 +89,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // invariant 4: every rank throws it
+        done->set_exception(std::current_exception());  // invariant 4: every rank throws this error
       }
     });
   }
@@ -160,10 +159,10 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
   if (!background_) background_ = make_background();
-  // The program may call set_timeout() before the thread makes the call.
+  // Taken now: the program may call set_timeout() before the thread makes the call.
   const auto timeout = this->timeout();
   const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
-    require_in_use(calls->timeouts());  // invariant 6: the program's communicator may have been given up before
+    require_in_use(calls->timeouts());  // invariant 6: may have been given up before
     const CallTimeout limit(comm, timeout);
     comm.calls_->stand_for(name);
     make_call(calls->timeouts(), comm, call);

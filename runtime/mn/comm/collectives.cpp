@@ -18,7 +18,7 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
-/// In a barrier with a time-out, MPI_Ibarrier would end the process if another rank made a different collective call.
+/// With a time-out this is an MPI_Ibarrier. It would end the process if another rank made a different call.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
   if (timed_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
@@ -36,7 +36,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root only reads from the buffer, and all other ranks only write to it.
+  // The root only sends, and all other ranks only receive.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
@@ -75,7 +75,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype);
-    // MPI requires that all ranks pass MPI_IN_PLACE, or none. Parts of some ranks may already lie at their places.
+    // MPI requires MPI_IN_PLACE on all ranks or on none, but only some ranks' parts may lie in place.
     bool in_place = is_in_place(out, in, rank());
     if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
@@ -102,7 +102,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const bool in_place = is_in_place(recv, send, 0);
   on_host(in_place ? host_copies_->after(send, recv) : host_copies_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
-            // No rank passes MPI_IN_PLACE, because MPI requires that all ranks pass it, or none.
+            // MPI requires MPI_IN_PLACE on all ranks or on none, so no rank passes it.
             const KeptForMpi<std::vector<std::byte>> copy({});
             if (in_place && in.data == out.data) {
               copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
@@ -159,7 +159,7 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   const auto call =
       calls_->collective("reduce", send, checks, [&] { return described(send) + by(op) + from_root(root); });
   if (rank() != root) recv = {};
-  // All ranks must make the same choice, and only the root has a `recv`.
+  // Only `send` decides: all ranks must make the same choice, and only the root has a `recv`.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
   calls_->match("reduce", send, root, op);
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {

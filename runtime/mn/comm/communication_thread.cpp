@@ -62,7 +62,6 @@ CommunicationThread::~CommunicationThread() {
     std::erase(running_threads().threads, shared_);
   }
   if (!shared_->error || reported_) return;
-  // A destructor must not throw.
   try {
     std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {
@@ -83,7 +82,6 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // After an error some ranks may have made more calls than others.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -113,7 +111,6 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
-    // Other ranks' threads run their tasks, too.
     if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
@@ -121,13 +118,13 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // Some ranks may come late, so the lock is not held.
+  // Without the lock: the call waits for other ranks.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
 }
 
-/// Runs the next task. The lock is not held while the task runs or while its memory is freed.
+/// Runs the next task. Does not hold the lock while the task runs and while its memory is freed.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
   assert(!shared.tasks.empty() && !shared.busy);
   Task task = std::move(shared.tasks.front());
@@ -141,7 +138,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // The task may own GPU memory, and freeing GPU memory waits for the GPU.
+  // Without the lock: the task may own GPU memory, and freeing it waits for the GPU.
   task = nullptr;
   lock.lock();
   shared.busy = false;

@@ -6,11 +6,11 @@
 ///    CommunicationThread object.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
 /// 3. While an exception unwinds the stack, the destructor waits for no rank, because some ranks may never make the
-///    running call. Instead it detaches the thread. The thread, its tasks and its communicator may then last as long as
+///    running call. Instead it detaches the thread; the thread, its tasks and its communicator may then last as long as
 ///    the process.
-/// 4. MPI_Finalize must not run while a thread is in an MPI call, so mn::Job calls wait_for_all() first.
+/// 4. MPI_Finalize must not run while a thread is in an MPI call. Therefore mn::Job calls wait_for_all() first.
 /// 5. wait() does not hold the mutex when it throws. If nobody catches the exception, mn::Job's handler runs before the
-///    stack unwinds, and would find a mutex held by wait() still locked.
+///    stack unwinds, and must not find the mutex locked.
 ///
 /// Cost: one MPI communicator, one thread, and two thread switches for each task.
 #pragma once
@@ -36,28 +36,25 @@ class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
 
-  /// True if the thread can be made, which requires that the program has started MPI with MPI_THREAD_MULTIPLE.
+  /// True if the program has started MPI with MPI_THREAD_MULTIPLE, which the thread needs.
   [[nodiscard]] static bool is_possible();
   /// Collective: makes the thread and its communicator. Throws UsageError unless is_possible().
   explicit CommunicationThread(const Communicator& comm);
-  /// Not collective, because the constructor only starts the thread. Before its first task the thread calls `make`,
-  /// which makes the communicator and is collective over the threads of all ranks. Throws UsageError unless
-  /// is_possible().
+  /// Not collective: the constructor only starts the thread. Before its first task the thread calls `make`, which makes
+  /// the communicator and is collective over the threads of all ranks. Throws UsageError unless is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
   /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, the
-  /// destructor does not wait: the detached thread finishes the tasks, and a task owns all memory that it uses.
+  /// destructor does not wait; the detached thread finishes the tasks. Therefore a task must own all memory that it
+  /// uses.
   ~CommunicationThread();
 
-  /// The thread's communicator. The program may use it while no task is submitted, for instance to allocate shared
-  /// memory.
+  /// The thread's communicator. The program may use it while no task is submitted.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
-  /// True if the thread's communicator was made. Any thread may call the function.
   [[nodiscard]] bool has_communicator() const;
   /// Calls Communicator::abort() of the thread's communicator. Any thread may call the function.
   void abort(const std::string& reason);
   void submit(Task task);
-  /// Returns when all tasks have run and are destroyed. If a task has thrown an error, every wait() throws the first
-  /// error.
+  /// Returns when all tasks have run and are destroyed. Once a task has thrown, every wait() throws the first error.
   void wait();
   /// Waits, at most for `patience`, until all CommunicationThreads of the process, including detached ones, have run
   /// their tasks. False if a thread still waits for other ranks; MPI must not be finalized then.
@@ -65,7 +62,7 @@ class CommunicationThread {
 
  private:
   struct Shared {
-    std::function<std::shared_ptr<Communicator>()> make;  // the thread calls it once; then empty
+    std::function<std::shared_ptr<Communicator>()> make;  // called once by the thread; then empty
     std::shared_ptr<Communicator> comm;
     std::mutex mutex;
     std::condition_variable changed;
@@ -75,8 +72,7 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// The shared states of all CommunicationThreads of the process that still run, including detached ones. The register
-  /// lives as long as the process.
+  /// The shared states of all CommunicationThreads of the process that still run. Lives as long as the process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;
@@ -90,7 +86,7 @@ class CommunicationThread {
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;
-  bool reported_ = false;  // wait() has thrown the error
+  bool reported_ = false;
 };
 
 }  // namespace mn

@@ -50,7 +50,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // A Request may outlive this object. Without a time-out, wait() needs no MPI communicator.
+  // A Request may outlive this object. Without a time-out, its wait() needs no MPI communicator.
   calls_->timeouts().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -69,14 +69,13 @@ void Communicator::finalize() {
   static_cast<void>(has_given_up());  // if a different rank has given up, collective() below throws
   {
     const auto call = calls_->collective("finalize");
-    // The members' destructors call MPI or NCCL.
     background_.reset();
     recorded_.reset();
     do_finalize();
   }
   host_copies_.reset();
   reducer_.reset();
-  // MPI_Comm_free is collective, so the order is equal on all ranks.
+  // MPI_Comm_free is collective, so all ranks use this order.
   background_comm_.reset();
   internal_comm_.reset();
   comm_.reset();
@@ -113,9 +112,9 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/, const N
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), Nothing(),
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // In do_allocate() only the ranks of one node meet.
+  // do_allocate() does not compare: only the ranks of one node meet there.
   calls_->match("allocate", of_bytes(bytes));
-  // All ranks of a node get shared memory, or none.
+  // Within a node, all ranks get shared memory or none.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

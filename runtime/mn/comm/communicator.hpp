@@ -46,10 +46,10 @@ struct Reduction;
 ///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device. Counts are numbers of
 /// elements and may exceed INT_MAX. If one rank passes a device buffer, all ranks must. NCCL moves device buffers if
-/// the backend has NCCL. Otherwise MPI moves them, directly if MPI takes device memory, and through host copies if not.
-/// A call begins after the work that is enqueued on its buffers' streams. (The stream of a tensor is torch's current
-/// stream; the stream of a view is BufferView::stream.) The call blocks until any stream may use the result and the
-/// buffers may be freed. Calls of device_collectives() only enqueue the work.
+/// the backend has NCCL. Otherwise MPI moves them: directly if MPI takes device memory, else through host copies. A
+/// call begins after the work that is enqueued on its buffers' streams. (For a tensor this is torch's current stream,
+/// for a view BufferView::stream.) The call blocks until any stream may use the result and the buffers may be freed.
+/// Calls of device_collectives() only enqueue the work.
 ///
 /// All ranks must make a collective call with equal count, dtype, op and root. Creation and destruction are collective.
 /// One thread at a time may call a communicator. A wrong argument throws ArgumentError before anything is sent. If MPI,
@@ -84,8 +84,8 @@ class Communicator : public PlacedRank {
   /// The MPI communicator of send() and recv(), with MPI_ERRORS_RETURN. Collective calls use a second MPI communicator.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: frees all MPI resources. Later calls throw ArgumentError, except calls of finalize(), abort(), and
-  /// functions that get or set a value. Memory from allocate() remains valid.
+  /// Collective: frees all MPI resources. Later calls throw ArgumentError, except finalize(), abort(), and functions
+  /// that get or set a value. Memory from allocate() remains valid.
   void finalize();
 
   /// Collective: makes a communicator of the same backend for the ranks with equal `color`, ordered by `key`, then by
@@ -93,17 +93,17 @@ class Communicator : public PlacedRank {
   /// and must be equal on all ranks. They have no effect unless the backend uses NCCL 2.18 or newer.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key, const NcclLimits& limits = {}) const;
 
-  /// Sets the time-out of the calling rank's later calls; 0 means none. Before a collective call, either all ranks or
-  /// no rank must have a time-out.
+  /// Sets the time-out of this rank's later calls; 0 means none. In a collective call, either all ranks or no rank must
+  /// have a time-out.
   void set_timeout(std::chrono::milliseconds timeout);
   /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
   /// True if a call has given up. The communicator can then only be destroyed, and its destructor leaks memory that MPI
   /// may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Ends the communicator on all ranks. Each waiting call that has a time-out, and each later call of the calling
-  /// rank, throws a CommError with the first 200 bytes of `reason`. Any rank may call abort(), on any thread that is in
-  /// no other call.
+  /// Ends the communicator on all ranks. Each waiting call that has a time-out, and each later call of this rank,
+  /// throws a CommError with the first 200 bytes of `reason`. Any rank may call abort(), on any thread that is in no
+  /// other call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
@@ -126,8 +126,8 @@ class Communicator : public PlacedRank {
   /// `source` may both be rank().
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
-  // The buffers of one call must not overlap, with one exception: a rank's own part may lie at its place in the larger
-  // buffer.
+  // The buffers of one call must not overlap, with one exception: a rank's own part may already lie at its offset in
+  // the larger buffer.
 
   /// Copies the elements of `root` to the buffer of every rank. `name` appears in the messages of debug mode, and must
   /// be equal on all ranks.
@@ -163,11 +163,11 @@ class Communicator : public PlacedRank {
   void monitored_barrier(std::chrono::milliseconds timeout);
 
   // Nonblocking calls return a Request, whose wait() returns when the call is done. Several calls may be under way at
-  // once, blocking calls may be made before wait(), and the requests may be waited for in any order. All ranks must
-  // start all collective calls in the same order. With NCCL, calls on device buffers are enqueued behind the work on
-  // the buffers' streams. Otherwise a background thread makes the call on a second communicator, and the result has the
-  // same bits as from the blocking call. The thread needs MPI_THREAD_MULTIPLE; without it these functions throw
-  // UsageError. In debug mode wait() throws the errors of a call that the thread makes.
+  // once, blocking calls may be made before wait(), and wait() may be called in any order. All ranks must start all
+  // collective calls in the same order. With NCCL, calls on device buffers are enqueued behind the work on the buffers'
+  // streams. Otherwise a background thread makes the call on a second communicator, and the result has the same bits as
+  // from the blocking call. The thread needs MPI_THREAD_MULTIPLE; without it these functions throw UsageError. If the
+  // thread makes a call in debug mode, wait() throws the call's errors.
 
   /// The nonblocking forms of bcast(), allgather(), allreduce() and reduce_scatter().
   /// @{
@@ -178,9 +178,9 @@ class Communicator : public PlacedRank {
   /// @}
 
   // The following calls move parts of different lengths. Parts lie in rank order, without gaps, and a part may be
-  // empty. In gatherv, scatterv and allgatherv, `counts` has the length of each rank's part and must be equal on every
-  // rank. `send` and `recv` must not overlap. An empty buffer must lie on the device if the remaining ranks' buffers
-  // lie on their devices. The root's two buffers must both lie on the host, or both on the device.
+  // empty. In gatherv, scatterv and allgatherv, `counts` has the length of each rank's part and must be equal on all
+  // ranks. `send` and `recv` must not overlap. If the other ranks' buffers lie on their devices, an empty buffer must,
+  // too. The root's two buffers must both lie on the host, or both on the device.
 
   /// On `root`, `recv` gets all parts. On all ranks except the root `recv` is ignored. `send` has counts[rank()]
   /// elements.
@@ -225,7 +225,7 @@ class Communicator : public PlacedRank {
   /// All other values must be equal on all ranks. (ChainerMN joins lists instead.) Throws ArgumentError on every rank
   /// if documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// With these overloads a string literal is sent as a string. Without them it might become a JSON document.
+  /// Without these overloads, a string literal might become a JSON document.
   /// @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
@@ -235,13 +235,13 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective: allocates zeroed host memory, aligned to 64 bytes. The memory is shared within a node if possible,
-  /// otherwise page-locked if the device is a GPU. Its release is not collective, and may happen on any thread, also
-  /// after finalize().
+  /// Collective: allocates zeroed host memory, aligned to 64 bytes. If possible, the ranks of a node share the memory.
+  /// Otherwise the memory is page-locked if the device is a GPU. The release is not collective, and may happen on any
+  /// thread, also after finalize().
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Collective: makes a reducer that can reduce the first of the `buffers` while slower ranks still write to later
-  /// ones. Null unless there are several ranks and all of them share memory. All buffers must lie in one block of
+  /// buffers. Null unless there are several ranks and all of them share memory. All buffers must lie in one block of
   /// allocate(), at equal offsets on every rank, and must outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
@@ -260,8 +260,7 @@ class Communicator : public PlacedRank {
   void broadcast_data(Model&& model, int root = 0) {
     broadcast_tensors(*this, model, root);
   }
-  /// Replaces each gradient by its mean over ranks. If a gradient is not defined on some ranks, it counts as zero on
-  /// these ranks.
+  /// Replaces each gradient by its mean over ranks. On a rank where a gradient is not defined, it counts as zero.
   template <class Model>
   void allreduce_grad(Model&& model) {
     average_gradients(*this, model);
@@ -273,20 +272,17 @@ class Communicator : public PlacedRank {
   /// The MPI communicator of all calls except send() and recv(). The two kinds of calls must not share an MPI
   /// communicator, because a recv() with kAnyTag would take messages of collective calls.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
-  /// The reducer that uses MPI messages and reduces each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// The dtype in which gradients travel between ranks. If it has no value, each gradient travels in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
-  /// Returns the backend's collectives for device buffers, or null if the backend has none.
   virtual DeviceCollectives* do_device_collectives() noexcept;
-  // Backends override the functions below. Before Communicator calls them, it has checked the arguments and made host
-  // copies of device buffers. Counts may exceed INT_MAX.
+  // Backends override the functions below. Communicator has already checked the arguments and made host copies of
+  // device buffers. Counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
   virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
-  /// Sums gradients that all lie on the device. False if the backend needs host copies; the gradients then keep their
-  /// values.
+  /// Sums gradients that all lie on the device. Returns false, and changes nothing, if the backend needs host copies.
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
@@ -297,8 +293,7 @@ class Communicator : public PlacedRank {
   /// negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key, const NcclLimits& limits) const;
 
-  /// Passes the device's collectives to `call` if all buffers lie on the device. False if a buffer does not lie there;
-  /// `call` is then not called.
+  /// Passes the device's collectives to `call` if all buffers lie on the device. Otherwise returns false.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
@@ -309,8 +304,8 @@ class Communicator : public PlacedRank {
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// Exchanges parts between ranks. If all buffers lie on the device, the device's collectives exchange the parts.
-  /// Otherwise `match` compares the call between ranks, and then messages carry the parts.
+  /// Exchanges parts between ranks: by the device's collectives if all buffers lie on the device. Otherwise `match`
+  /// compares the call between ranks, and then messages carry the parts.
   template <class Cut, class Match>
   void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
                       const Cut& cut, const Match& match);
@@ -321,13 +316,13 @@ class Communicator : public PlacedRank {
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
-  Mpi background_comm_;  // for the thread of background_; empty if MPI takes one thread only
+  Mpi background_comm_;  // for background_; empty without MPI_THREAD_MULTIPLE
   Device device_;
   std::optional<DType> allreduce_grad_dtype_;
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;
   std::unique_ptr<CallHostCopies> host_copies_;
-  std::unique_ptr<DeviceCollectives> recorded_;      // records the calls of do_device_collectives()
+  std::unique_ptr<DeviceCollectives> recorded_;      // records device calls
   std::shared_ptr<CommunicationThread> background_;  // made by the first call that needs it
 };
 

@@ -15,7 +15,7 @@ namespace mn {
 class Communicator;
 class Nccl;
 
-/// Made by create_communicator() and Communicator::split(). All ranks hold equal values, except for `device`.
+/// The arguments of make_backend(). All ranks hold equal values, except for `device`.
 struct CommunicatorSetup {
   std::string name;                                ///< name of the backend
   Mpi comm;                                        ///< MPI communicator of the ranks

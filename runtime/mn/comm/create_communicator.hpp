@@ -31,9 +31,9 @@ struct CommunicatorOptions {
   std::optional<DType> allreduce_grad_dtype = {};
 };
 
-/// Collective over `comm`: makes a communicator of the ranks of `comm`. It uses a duplicate, so the caller still owns
-/// `comm`. `name` is one of communicator_names(), or "auto". For "auto" the function chooses a backend, and rank 0 logs
-/// the choice and its reason. Throws a UsageError that lists all names if `name` is unknown.
+/// Collective over `comm`: makes a communicator of the ranks of `comm`. Uses a duplicate, so the caller still owns
+/// `comm`. `name` is one of communicator_names(), or "auto": the function then chooses a backend, and rank 0 logs the
+/// choice and its reason. Throws a UsageError that lists all names if `name` is unknown.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
@@ -47,7 +47,7 @@ struct CommunicatorOptions {
 
 /// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). The error's
 /// text is "the ranks differ in WHAT", and then the first key whose value differs between rank 0 and the first rank
-/// with a different object. If the objects are equal, the cost is one same_on_all_ranks().
+/// with a different object. Cost for equal objects: one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
 /// While a CallTimeout lives, the calling rank's calls on `comm` have the given time-out; the destructor restores the

@@ -67,11 +67,11 @@ void Communicator::sum_gradients(std::span<const BufferView> gradients, double s
     calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // All ranks must make the same calls, even if only one gradient lies on the host.
+  // All ranks must make the same calls, even if only some gradients lie on a device.
   if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
-  // One block of host memory needs one wait before the reduction, and one after the results are copied back.
+  // All host copies lie in one block, with one wait before the reduction and one after the results are copied back.
   copies.reserve(bytes, gradients.size());
   std::vector<BufferView> host_gradients;
   for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));

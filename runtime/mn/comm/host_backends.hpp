@@ -33,16 +33,15 @@ struct HostBackend {
 
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
 
-/// Unless all ranks are on one node, throws a UsageError that recommends the communicators named in `instead`.
+/// Throws a UsageError that recommends the communicators named in `instead`, unless all ranks are on one node.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// The communicator of a backend in host_backends(). Backends for GPUs derive from this class; therefore they reduce
+/// The communicator of a backend in host_backends(). Backends for GPUs derive from this class, and thus reduce
 /// gradients on the host like the backend flat.
 class HostCommunicator : public Communicator {
  public:
-  /// Makes a communicator of the backend "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// `comms` has the MPI communicators of the rank's node; if it is empty, the constructor makes them.
+  /// `comms` has the MPI communicators of the rank's node; if empty, the constructor makes them.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
 

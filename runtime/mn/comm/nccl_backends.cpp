@@ -1,20 +1,19 @@
 // ChainerMN's backends on GPUs, and their table.
 //
-// The backend pure_nccl reduces gradients by one NCCL allreduce over all ranks, and makes every other call with buffers
-// on the GPU by NCCL, too. The backend single_node is pure_nccl for ranks of one node. The backends hierarchical,
-// non_cuda_aware and two_dimensional sum gradients by NCCL within a node, and by MPI between nodes (GpuNodeSum);
-// non_cuda_aware always uses host copies. Each rank of a node exchanges its slice of the sum with other nodes. If nodes
-// have different numbers of ranks, the first rank of each node exchanges the whole sum.
+// pure_nccl reduces gradients by one NCCL allreduce over all ranks, and makes every other call with buffers on the GPU
+// by NCCL, too. single_node is pure_nccl for ranks of one node. hierarchical, non_cuda_aware and two_dimensional sum
+// gradients by NCCL within a node, and by MPI between nodes (GpuNodeSum); non_cuda_aware always uses host copies. Each
+// rank of a node exchanges its slice of the sum with other nodes. If nodes have different numbers of ranks, the first
+// rank of each node exchanges the whole sum.
 //
 // Invariants:
-// 1. Streams, packed gradients and page-locked memory are destroyed after the NCCL communicator whose calls use them.
-//    CUDA frees memory only when the whole device is idle; therefore it waits also for a collective that other ranks
-//    may never join. Only the abort of the communicator ends such a collective.
-// 2. All work of a communicator is enqueued on one stream; therefore packing, reduction and unpacking run in this
-//    order.
-// 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. join() makes a different stream
-//    wait for the work. Then Nccl::watch() watches the work, because the program may wait for the other stream without
-//    Nccl::wait().
+// 1. Streams, packed gradients and page-locked memory are destroyed after the NCCL communicator that uses them. CUDA
+//    frees memory only when the whole device is idle, so it would also wait for a collective that other ranks never
+//    join. Only the abort of the communicator ends such a collective.
+// 2. All work of a communicator is enqueued on one stream, so packing, reduction and unpacking run in this order.
+// 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. join() makes a stream of the
+//    program wait for the work. The program may wait for that stream without Nccl::wait(), so Nccl::watch() watches the
+//    work.
 //
 // Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; for the other backends see GpuNodeSum. Source: T.
 // Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017, arXiv:1710.11351.
@@ -46,7 +45,6 @@ void warn_of_known_faults(const Topology& topology) {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  /// If `part` is null, makes a new NCCL communicator of the ranks of `comm`.
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire, std::shared_ptr<Nccl> part)
       : device_(device.index),
         stream_(device.index),
@@ -99,8 +97,8 @@ class NcclCollectives final : public DeviceCollectives {
   void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
  private:
-  /// A mark is a stream that waits for the work enqueued so far. A mark may outlive its NcclCollectives, because a
-  /// Request holds it. New marks reuse the streams of destroyed marks.
+  /// A mark is a stream that waits for the work enqueued so far. A Request holds a mark, so it may outlive its
+  /// NcclCollectives. New marks reuse the streams of destroyed marks.
   class Mark final : public DeviceMark {
    public:
     explicit Mark(NcclCollectives& owner) : owner_(owner.self_) {
@@ -126,16 +124,16 @@ class NcclCollectives final : public DeviceCollectives {
     std::unique_ptr<CudaStream> stream_;
   };
 
-  // Marks find this object here. The pointer becomes null when the object is destroyed.
+  // For marks: null once this object is destroyed.
   std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);
   int device_;
   CudaStream stream_;
   std::vector<std::unique_ptr<CudaStream>> free_marks_;
-  std::size_t marks_ = 0;  // number of streams created for marks
+  std::size_t marks_ = 0;  // streams created for marks
   DevicePacker packer_;
   NcclReductions reductions_;
   DeviceScratch scratch_;
-  std::shared_ptr<Nccl> nccl_;  // declared after all that its calls use: destroyed first (invariant 1)
+  std::shared_ptr<Nccl> nccl_;  // after the members that its calls use, so destroyed first (invariant 1)
   RegisteredMemory memory_;     // closes its windows while nccl_ lives
 };
 
@@ -177,7 +175,7 @@ class NodeNccl final : public HostCommunicator {
 
 std::shared_ptr<Communicator> make_node_nccl(CommunicatorSetup setup, GpuNodeSum::Route route) {
   // ChainerMN reduces to the node's first GPU. With slices, all GPUs of a node exchange data with other nodes at once,
-  // and NCCL moves no more bytes; but nodes must have equally many ranks.
+  // and NCCL moves no more bytes. But slices need nodes with equally many ranks.
   const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
   return std::make_shared<NodeNccl>(std::move(setup), form, route);
 }

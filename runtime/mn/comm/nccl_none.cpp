@@ -1,4 +1,4 @@
-// A build without NCCL knows the names of backends that need NCCL, to reject the names with the reason.
+// A build without NCCL also knows the backends that need NCCL, to say why it rejects them.
 #include <mn/comm/registry.hpp>
 
 namespace mn {

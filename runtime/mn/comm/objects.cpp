@@ -33,7 +33,7 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   return documents;
 }
 
-// All ranks add all documents of allreduce_obj, so all ranks compute an equal sum, or throw an equal ArgumentError.
+// All ranks add the documents of all ranks, so all compute an equal sum, or throw an equal ArgumentError.
 
 __extension__ typedef __int128 WideInteger;  // wide enough for a sum of 64-bit integers over all ranks
 using Documents = std::vector<const json*>;  // [r] the document of rank r
@@ -134,7 +134,7 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object));
   calls_->match("allgather_obj", {});
-  // A time-out cannot end allgather_texts(), but match() has waited until all ranks are here.
+  // A time-out cannot end allgather_texts(), but match() has already waited for all ranks.
   return allgather_texts(internal_comm(), object);
 }
 
@@ -156,7 +156,7 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   return objects[static_cast<std::size_t>(root)];
 }
 
-// If the call gives up at its time-out, MPI may still read the packed document.
+// After a time-out MPI may still read the packed document, so KeptForMpi owns it.
 
 void Communicator::send_obj(const json& object, int dest, int tag) {
   const KeptForMpi text(packed(object));

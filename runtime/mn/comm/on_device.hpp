@@ -10,8 +10,8 @@
 
 namespace mn {
 
-/// True if all buffers lie on the device and its collectives can take them. False for 16-bit integers, because NCCL
-/// does not have them; such buffers go through the host.
+/// True if all buffers lie on the device and its collectives can take them. NCCL has no 16-bit integers, so such
+/// buffers go through the host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
   return std::ranges::all_of(buffers, [](const ConstBufferView& each) {
@@ -21,7 +21,7 @@ template <class Buffers = std::initializer_list<ConstBufferView>>
 
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
-  DeviceCollectives* const device = do_device_collectives();  // not `recorded_`, because the call is recorded already
+  DeviceCollectives* const device = do_device_collectives();  // not `recorded_`: the call is already recorded
   if (device == nullptr || !takes_device(buffers)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);

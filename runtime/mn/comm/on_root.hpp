@@ -1,4 +1,4 @@
-/// Runs work of rank 0 for all ranks, such as reading a file. If it fails on rank 0, every rank throws.
+/// Runs work of rank 0 for all ranks, for example the reading of a file.
 #pragma once
 
 #include <exception>

@@ -8,8 +8,7 @@
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
 // 4. In debug mode a send of any size completes only after the receiver has begun to receive.
 //
-// Cost: the header of 16 bytes for each message. A device buffer goes through a host copy if MPI does not take device
-// memory.
+// Cost: the header of 16 bytes for each message. If MPI does not take device memory, host copies.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -28,7 +27,7 @@ namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
-/// Receives a header. If an exception ends the wait, cancels the receive, so MPI does not write to `header` any more.
+/// Receives a header. If an exception ends the wait, cancels the receive, because `header` is about to be destroyed.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
   const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -122,7 +121,7 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
   const bool to_itself = dest == rank() && source == dest;
   if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before sending
   check_buffer("sendrecv", "recv", recv, device_);
-  if (to_itself) {  // this happens in a ring of one rank
+  if (to_itself) {  // for example, in a ring of one rank
     check_buffer("sendrecv", "send", send, device_);
     const CallScope call = calls_->message("sendrecv", send, dest);
     MessageHeader::of(send).check(sizeof(MessageHeader), recv, describe_recv(source));

@@ -40,10 +40,9 @@ void check_name(std::string_view name) {
 struct Choice {
   std::string name;
   std::string reason;
-  bool is_slow = false;  ///< true: logged as a warning, because the user can set up something quicker
+  bool is_slow = false;  ///< logged as a warning: the user can set up something quicker
 };
 
-/// Collective: chooses the backend if the program asks for "auto".
 Choice choose(const CommunicatorSetup& setup) {
   if (!holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
@@ -70,7 +69,7 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// The last owner of the result destroys `comm`, unless a call has given up: MPI may then still use its memory.
+/// The last owner of the result destroys `comm`. If a call has given up, `comm` stays: MPI may use its memory.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -78,7 +77,7 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// Records the creation of a communicator. If it has all ranks of the job, this is a numbered call of the group with
+/// Records the creation of a communicator. A communicator of all ranks of the job is a numbered call of the group with
 /// leader 0 and ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
@@ -130,7 +129,7 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (name == "auto") {
     const Choice choice = choose(setup);
     setup.name = choice.name;
-    static std::once_flag said;  // logged once per process, because programs make several communicators
+    static std::once_flag said;  // logged once per process: programs make several communicators
     if (setup.topology.rank == 0) {
       std::call_once(said, [&] {
         log(choice.is_slow ? Severity::kWarning : Severity::kInfo,

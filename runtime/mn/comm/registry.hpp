@@ -1,5 +1,5 @@
-/// Finds a backend by its name. One table has the backends for CPUs (host_backends.hpp), and a second table has the
-/// backends for jobs in which every rank has a GPU (nccl_backends.cpp).
+/// Finds a backend by its name, in two tables: the backends for CPUs (host_backends.hpp), and the backends for jobs in
+/// which every rank has a GPU (nccl_backends.cpp).
 #pragma once
 
 #include <memory>
@@ -10,14 +10,13 @@
 
 namespace mn {
 
-/// A backend for GPUs, as a row of nccl_backends().
 struct NcclBackend {
   std::string_view name;
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// The table of the backends with NCCL. Two of them, pure_nccl and non_cuda_aware, have no version for CPUs. In a build
-/// without NCCL the table has only these two, with a null `make`.
+/// The backends with NCCL. Two of them, pure_nccl and non_cuda_aware, have no version for CPUs. In a build without NCCL
+/// the table has only these two, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 }  // namespace mn

@@ -1,9 +1,9 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Each of these calls exchanges parts between ranks. Some parts may be empty. If the buffers lie on the device, the
-// device's own collectives exchange the parts. Otherwise messages carry the parts, with host copies of device buffers.
-// Sender and receiver know each part's length. Between two ranks there is at most one message in each direction;
-// therefore all messages can have equal tags.
+// Each of these calls exchanges parts between ranks; some may be empty. If the buffers lie on the device, the device's
+// collectives exchange the parts. Otherwise messages carry them, with host copies of device buffers. Sender and
+// receiver know each part's length. Between two ranks there is at most one message in each direction, so all messages
+// can have equal tags.
 //
 // Cost: one message for each part that goes to a different rank, and one copy of the part that a rank sends to itself.
 #include <cassert>
@@ -47,7 +47,7 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                         std::to_string(count));
 }
 
-/// The part of a rank for itself is copied without MPI, so MPI cannot compare its two counts.
+/// A rank's part for itself is copied without MPI, so MPI cannot compare its two counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -84,13 +84,13 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// Has no memory, but the count and dtype that match() compares between ranks.
+/// A buffer without memory, for match() to compare its count and dtype between ranks.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// Collective: throws CallMismatch unless each receive count equals the sender's. Open MPI might otherwise write a
-/// longer message beyond the end of the buffer.
+/// Collective: throws CallMismatch unless each receive count equals the sender's count. Otherwise Open MPI might write
+/// a longer message beyond the end of the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -110,7 +110,7 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
-/// Checks gatherv and scatterv. Only the root has the buffer for the parts of all ranks (called "whole").
+/// Checks gatherv and scatterv. Only the root has the buffer for all parts ("whole").
 void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                   const ConstBufferView& recv, Counts counts, int root) {
   const bool gathers = operation == "gatherv";
@@ -141,7 +141,7 @@ std::vector<View> parts_of(const View& whole, Counts counts) {
   return parts;
 }
 
-/// Returns a list of `ranks` parts, which are empty except that of rank `rank`.
+/// Returns `ranks` parts, all empty except the part of rank `rank`.
 template <class View>
 std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   std::vector<View> parts(ranks);
@@ -149,14 +149,13 @@ std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   return parts;
 }
 
-/// The parts of an exchange: sent[r] goes to rank r, and received[r] comes from rank r.
 struct Parts {
   std::vector<ConstBufferView> sent;
   std::vector<BufferView> received;
 };
 
 void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts) {
-  // All ranks must keep the same number of messages in flight, and none knows the lengths of all messages.
+  // All ranks must keep the same number of messages in flight, but no rank knows the lengths of all messages.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
   const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
     const BufferView& in = parts.received[source];

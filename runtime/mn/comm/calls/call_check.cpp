@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kCommunicator[] = "communicator ";
 constexpr char kSameOrder[] = ": all ranks must call communicators with NCCL in the same order";
-constexpr char kSeparator = '\0';  // between the text of a rank's rejected argument and the text of its call
+constexpr char kSeparator = '\0';  // between a rank's error and its call
 
 thread_local std::uint64_t thread_calls = 0;
 
@@ -33,7 +33,7 @@ std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
-/// Returns the first line in which the texts `a` and `b` of two calls differ, of `a` and of `b`.
+/// Returns the first pair of lines in which the texts `a` and `b` of two calls differ.
 std::pair<std::string, std::string> difference(std::string_view a, std::string_view b) {
   auto left = split(a, '\n');
   auto right = split(b, '\n');
@@ -43,8 +43,7 @@ std::pair<std::string, std::string> difference(std::string_view a, std::string_v
   return {std::string(*x), std::string(*y)};
 }
 
-/// What all ranks of a new group must hold alike: the maximum over their values. Only rank 0 knows the group's name;
-/// all other ranks pass -1.
+/// The ranks of a new group agree on the maximum of each value. Only rank 0 knows the name; the others pass -1.
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
@@ -85,7 +84,7 @@ void CallCheck::count_call() noexcept {
 }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // Only some ranks run the code, and a collective call would wait forever for the others.
+  // Only some ranks run this code, and a collective call would wait forever for the others.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = timeouts_->failure(); !failure.empty()) {
@@ -100,10 +99,9 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   log_debug(number + first_line_of(text));
   const MPI_Comm comm = comparisons_ ? comparisons_->get() : comm_;
   if (comparisons_) text = kCommunicator + std::to_string(group_.ordinal) + "\n" + text;  // inv. 3: names itself
-  // A time-out cannot end allgather_texts(), but a barrier.
+  // A time-out cannot end allgather_texts(), but it can end a barrier.
   if (timed_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm);
-  // Invariant 2: the first message of the call. A rank sends why it rejects an argument (or an empty text), and its
-  // call.
+  // Invariant 2: the first message of the call. A rank sends its argument error (or an empty text) and its call.
   const bool begins = rejection.starts_with(call.operation);  // the rejection of an ibcast begins with "bcast: "
   const auto ranks = allgather_texts(
       comm, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
@@ -111,7 +109,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // A rejected argument would otherwise be reported as a difference between the calls.
+  // A rank that rejects an argument has a different text, so errors are reported before differences.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
@@ -119,7 +117,7 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   // Invariant 1: all ranks compare the same texts, and find an equal `r`.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
-    const auto at = hosts();  // all ranks make this collective call, because `r` is equal on all ranks
+    const auto at = hosts();
     const auto [first, other] = difference(std::string_view(ranks[0]).substr(1), std::string_view(ranks[r]).substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"" +
@@ -133,7 +131,6 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (timed_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // MPI may still write to the memory if the call gives up at its time-out.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);
@@ -212,7 +209,7 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 }
 
 bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own) {
-  if (whole.count == 0 || part.count == 0) return false;  // an empty part has no place
+  if (whole.count == 0 || part.count == 0) return false;  // an empty part has no offset
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
 }
 

@@ -1,17 +1,15 @@
 /// The steps that every call of a communicator takes before it sends data. CallCheck checks the arguments, records the
-/// call, starts its time-out and, in debug mode, compares the call between ranks. Communicator's public members call
-/// CallCheck first.
+/// call, starts its time-out and, in debug mode, compares the call between ranks. Communicator calls it first.
 ///
 /// Invariants of debug mode:
 /// 1. Either all ranks throw an equal ArgumentError or no rank throws, because each rank gets the texts of all ranks
 ///    and decides by them.
-/// 2. The comparison is the first message of every collective call, so ranks that make different calls meet in the
-///    comparison.
-/// 3. NCCL needs one order of calls for all communicators of a GPU. Communicators that share an MPI communicator for
-///    comparisons therefore also compare the order of calls. If ranks call different communicators of this set, the
+/// 2. The comparison is the first message of every collective call, so ranks with different calls meet in it.
+/// 3. On one GPU, NCCL needs one order of calls over all communicators. Communicators can therefore share an MPI
+///    communicator for comparisons (share_comparisons()). If ranks call different communicators of such a set, the
 ///    comparison finds a mismatch.
-/// 4. A collective call has the same number on all ranks, with and without debug mode. Without debug mode, a rank that
-///    rejects an argument does not count the call. In debug mode all ranks count the call, and all ranks throw.
+/// 4. A collective call has the same number on all ranks. Without debug mode, a rank that rejects an argument does not
+///    count the call. In debug mode all ranks count the call, and all ranks throw.
 ///
 /// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small calls of
 /// MPI_Allgather, and two more before it throws an error. match() sends a message to the next rank (call_match.hpp), or
@@ -38,17 +36,17 @@
 
 namespace mn {
 
-/// A call of a communicator, from the construction of the object to its destruction. CallCheck makes the object.
+/// Marks one call of a communicator: begun by the constructor, ended by the destructor. CallCheck makes the object.
 class CallScope {
  public:
   CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call) : record_(group, call) {
     if (timeouts.timeout().count() > 0) timed_.emplace(timeouts, call);
   }
-  /// Begins a blocking call. `compare()` is the first step in which the call may wait for other ranks.
+  /// Begins a blocking call. `compare()` is the first step that may wait for other ranks.
   template <class Compare>
   CallScope(CallTimeouts& timeouts, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(timeouts, group, call) {
-    if (timed_) timed_->check();  // a different rank may have given up already
+    if (timed_) timed_->check();
     compare();
   }
 
@@ -75,8 +73,9 @@ class CallCheck {
   /// Collective over `comm`. The caller keeps `comm` and frees it. `comparisons` is null, or the result of
   /// share_comparisons() of a different communicator of the same ranks.
   CallCheck(MPI_Comm comm, const Modes& modes, std::shared_ptr<const Mpi> comparisons = {});
-  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls from now on;
-  /// null without debug mode. The calls of a communicator that uses it, too, are compared in one order (invariant 3).
+  /// Collective. Returns the MPI communicator over which debug mode compares this communicator's calls; null without
+  /// debug mode. If another communicator compares over it, too, the calls of both are compared in one order (invariant
+  /// 3).
   [[nodiscard]] std::shared_ptr<const Mpi> share_comparisons();
 
   /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the number
@@ -103,7 +102,7 @@ class CallCheck {
             }};
   }
   /// Begins a nonblocking collective call. If `by_thread` is true, a background thread makes the call, and in debug
-  /// mode this thread also checks and compares the call.
+  /// mode that thread also checks and compares the call.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -112,16 +111,14 @@ class CallCheck {
     count_call();
     return {*timeouts_, group_, next_call(operation, what)};
   }
-  /// Begins a reduction of buffers of Communicator::share(), which has compared them between ranks.
+  /// Begins a reduction of buffers that Communicator::share() has already compared between ranks.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*timeouts_, group_, next_call("allreduce_grad", what)};
   }
-  /// Collective: compares a call between ranks that do not compare it otherwise. Throws CallMismatch unless all ranks
-  /// make the call with equal count, dtype, root (-1: none) and op. If the call has a time-out, all ranks have reached
-  /// it when match() returns.
+  /// Collective: compares a call between ranks outside of debug mode. Throws CallMismatch unless all ranks make the
+  /// call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks have then made the call.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
-  /// Calls `call()`. If `call()` throws CallMismatch, the communicator is given up.
   template <class Call>
   void give_up_on_mismatch(const Call& call) {
     try {
@@ -135,9 +132,8 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*timeouts_, group_, message_name(operation, what, peer)};
   }
-  // The next three functions are for DeviceCollectives. They only record: they check nothing, and start no time-out.
+  // For DeviceCollectives: the next three functions only record. They check nothing and start no time-out.
 
-  /// Records a collective call that is enqueued on the device. The record ends before the call's work is done.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
     CallName call = next_call(operation, what);
     call.on_device = true;
@@ -148,10 +144,9 @@ class CallCheck {
   }
   /// Records that the rank waits until the device has finished collective call number `number` and all calls before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
-  /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// For a background thread's communicator: its next collective call is recorded with `call`'s name and number.
+  /// For a background thread's communicator: records its next collective call under the name and number of `call`.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), and CommError after a call that gave up.
   void require_open(std::string_view operation) const;
@@ -183,7 +178,7 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// The names of a call: `operation` for comparisons between ranks, and `name` for records (see stand_for()).
+  /// `operation` names the call in comparisons between ranks, and `name` in records (see stand_for()).
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;
@@ -202,9 +197,8 @@ class CallCheck {
   std::optional<CallName> stands_for_;
 };
 
-// The check_ functions throw ArgumentError; `operation` names the call in its text, and `role` the wrong argument.
+// The check_ functions throw ArgumentError. `operation` names the call in its text, and `role` the wrong argument.
 
-/// Throws ArgumentError: the call `operation` does not accept `what`.
 [[noreturn]] void reject(std::string_view operation, const std::string& what);
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
 /// Throws unless `peer` is a rank of the communicator and is not the calling rank.
@@ -217,26 +211,25 @@ void check_same_memory(std::string_view operation, const ConstBufferView& send, 
 /// Throws unless the buffer is empty or has memory on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
-/// Calls check_buffer() for both buffers, and check_same_dtype().
 void check_buffers(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv, Device device);
 /// Throws unless `whole` holds parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// True if `part` already lies in `whole` as its part number `own`. False if either buffer is empty.
+/// True if `part` is part number `own` of `whole`, at the same address. False if either buffer is empty.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
 /// Throws if `part` and `whole` overlap, unless `part` is exactly part number `own` of `whole` (an in-place call).
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// Describes all buffers of a call as one, for its record: all elements, and the dtype of the last buffer.
+/// Describes all buffers of a call as one for its record: the sum of their counts, and the dtype of the last buffer.
 [[nodiscard]] ConstBufferView counted(std::span<const BufferView> buffers);
-/// How the name of a call describes a buffer, for instance " of 7 float32" or " of 7 float32 on a GPU".
+/// The text for a buffer in the name of a call, for instance " of 7 float32" or " of 7 float32 on a GPU".
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
-/// How the name of a call describes its second buffer: ", recv on a GPU", or nothing for a buffer on the host.
+/// The text for the second buffer in the name of a call: ", recv on a GPU", or empty for a buffer on the host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
-/// How the name of a call tells its root, for instance ", root 3".
+/// The text for the root in the name of a call, for instance ", root 3".
 [[nodiscard]] std::string from_root(int root);
 
-/// Names the first element of a host buffer that is not finite, as "nan at element 3"; empty if there is none.
+/// Names the first element that is not finite in a host buffer, as "nan at element 3"; empty if all are finite.
 [[nodiscard]] std::string first_non_finite(const ConstBufferView& buffer);
 
 }  // namespace mn

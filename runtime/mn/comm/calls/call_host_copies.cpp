@@ -22,7 +22,7 @@ HostCopies* CallHostCopies::after(const ConstBufferView& first, const ConstBuffe
 
 HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
   HostCopies* const copies = after(first, second);
-  // Open MPI's nonblocking collectives, which a call with a time-out uses, do not take device buffers.
+  // In a call with a time-out, Open MPI's nonblocking collectives do not take device buffers.
   if (copies == nullptr || !mpi_takes_device_buffers_ || timed_call() != nullptr) return copies;
   copies->wait();  // MPI does not wait for streams
   return nullptr;
@@ -30,7 +30,7 @@ HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBuf
 
 HostCopyPool* CallHostCopies::for_request(const ConstBufferView& buffer) {
   if (!lies_on_device(buffer) || mpi_takes_device_buffers_) {
-    static_cast<void>(for_mpi(buffer));  // waits for the work on the buffer's stream
+    static_cast<void>(for_mpi(buffer));
     return nullptr;
   }
   if (!requests_) requests_ = std::make_shared<HostCopyPool>(device_);

@@ -14,15 +14,14 @@ class CallHostCopies {
   /// The constructor allocates nothing. `device` is the index of the GPU; communicators on the CPU ignore it.
   explicit CallHostCopies(int device);
 
-  /// The memory for host copies of blocking calls.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Makes host copies of `first` and `second`, after the work on their streams. Null if both lie on the host.
+  /// Makes host copies of `first` and `second` once the work on their streams is done. Null if both lie on the host.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Like after(first, second), but also returns null if MPI takes device memory and the call has no time-out, because
-  /// MPI can then take the buffers themselves. In this case the function waits for the work on the buffers' streams.
+  /// Like after(), but if MPI takes device memory and the call has no time-out, returns null and waits for the work on
+  /// the buffers' streams: MPI then takes the buffers themselves.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Returns the pool from which a nonblocking message takes memory for the host copy of this buffer. If the buffer
-  /// needs no host copy, waits for the work on the buffer's stream and returns null.
+  /// Returns the pool for the host copy of a nonblocking message's buffer. If the buffer needs no copy, waits for the
+  /// work on its stream and returns null.
   [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:

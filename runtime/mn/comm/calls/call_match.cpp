@@ -8,14 +8,14 @@
 namespace mn {
 namespace {
 
-/// Converts a rank of `comm` to its rank in MPI_COMM_WORLD, if it has one.
+/// Converts a rank of `comm` to its rank in MPI_COMM_WORLD, if the rank has one there.
 int rank_in_job(MPI_Comm comm, int rank) {
   const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
   return found < 0 ? rank : found;
 }
 
-/// Describes `call`. The text has the op and the scale only if those of `other` differ, and a count of 0 only if two
-/// equal operations differ in count or dtype.
+/// Describes `call`. Names the op and the scale only if they differ from those of `other`, and a count of 0 only if the
+/// operations are equal but count or dtype differ.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

@@ -1,12 +1,12 @@
 /// Checks, outside debug mode, whether the ranks of a group make equal collective calls. With unequal counts, ranks
-/// would read beyond their memory or compute nonsense. Reductions compare the shapes of calls (CallShape) without a
-/// message of their own if small messages or shared memory carry the shape beside the data.
+/// would read beyond their memory or compute wrong results. If a reduction uses small messages or shared memory, they
+/// carry the call's shape (CallShape) beside the data, so no extra message is needed.
 ///
 /// Invariants:
-/// 1. If a rank's call differs from the call of the rank before it, the rank sends no data to any rank, because Open
-///    MPI may write a message that is longer than expected beyond the receiver's buffer. If several neighboring ranks
-///    make the same wrong call, only the first of them notices. The remaining ranks get an error later (MessageSteps,
-///    mpi_check()) if MPI notices the wrong length of a message.
+/// 1. If a rank's call differs from the call of the rank before it, the rank sends no data, because Open MPI may write
+///    a longer message beyond the receiver's buffer. If several neighboring ranks make the same wrong call, only the
+///    first of them notices. The others get an error later (MessageSteps, mpi_check()) if MPI notices the wrong length
+///    of a message.
 /// 2. If one rank makes a different call, that rank and the next rank throw. If the call has a time-out or the ranks
 ///    share memory, every rank throws. Otherwise the remaining ranks may wait until the job ends.
 ///
@@ -24,23 +24,21 @@
 
 namespace mn {
 
-/// The arguments of a reduction that must be equal on all ranks.
 struct CallShape {
   std::uint64_t count = 0;
   float scale = 1;
-  std::uint16_t call = 0;  ///< number of the call, counted by its reducer, modulo 65536
+  std::uint16_t call = 0;  ///< number of the call modulo 65536, counted by its reducer
   DType dtype = DType::kUInt8;
   ReduceOp op = ReduceOp::kSum;
 
   CallShape() = default;
   CallShape(std::uint64_t n, const Reduction& reduction, std::uint16_t call_ = 0)
       : count(n), scale(static_cast<float>(reduction.scale)), call(call_), dtype(reduction.dtype), op(reduction.op) {}
-  /// True if the shapes are equal bit by bit. Operator == would not do, because a scale may be NaN.
+  /// True if the shapes are equal bit by bit. Not operator ==, because a scale may be NaN.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);
 
-/// The arguments of a collective call that ranks compare.
 struct CallSignature {
   CallShape shape;
   std::int32_t root = -1;  ///< -1: none
@@ -57,11 +55,11 @@ struct CallSignature {
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own);
 
 /// Collective: compares the calling rank's call with the call of the rank before it. The constructor begins to send the
-/// call to the next rank, and finish() waits for the call of the rank before.
+/// call to the next rank.
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Waits for the call of the rank before, and throws CallMismatch if it differs. Call this once, before data is sent.
+  /// Waits for the call of the rank before. Throws CallMismatch if the calls differ. Call it once, before data is sent.
   void finish();
 
  private:

@@ -11,8 +11,8 @@ namespace {
 using Clock = TimedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
-constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // the shortest time that ranks get to answer a question
-constexpr auto kSpinTime = std::chrono::milliseconds(20);    // after this time a wait sleeps instead of spinning
+constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // the shortest time for answers
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // then a wait sleeps instead of spinning
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local TimedCall* current = nullptr;
@@ -23,12 +23,12 @@ std::string described(const CallName& call) {
   return text;
 }
 
-/// The number of a call as ", call 12 of this communicator,"; empty if it has none.
+/// Returns ", call 12 of this communicator,", or an empty text if the call has no number.
 std::string numbered(const CallName& call) {
   return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
 }
 
-/// Writes "rank 2" or "ranks 2, 5 and 7". A long list names ten ranks and the number of the others.
+/// Returns "rank 2" or "ranks 2, 5 and 7". Of a long list, names ten ranks and counts the others.
 std::string listed(const std::vector<int>& ranks) {
   constexpr std::size_t kMaxListed = 10;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -49,7 +49,7 @@ std::string in_seconds(std::chrono::milliseconds time) {
   return text + " s";
 }
 
-/// A wait makes a pause after each look at the condition. Early pauses only yield the CPU; later pauses sleep.
+/// The pauses of a loop that polls a condition. Early pauses only yield the CPU; later pauses sleep.
 class Pauses {
  public:
   void operator()() const {
@@ -70,13 +70,12 @@ void CallTimeouts::abort(const std::string& reason) {
 
 void CallTimeouts::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // Later reasons are consequences.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallTimeouts::has_failed() {
-  // Questions and answers stay until the calling rank waits in a call.
+  // Takes only kGaveUp notices: questions and answers stay until this rank waits in a call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -116,7 +115,7 @@ void TimedCall::look(Clock::time_point now) {
   for (Notice notice; timeouts_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // A long time-out in nanoseconds would exceed the range of its integer type.
+  // In milliseconds, because a long time-out in nanoseconds would overflow.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++timeouts_.questions_;
@@ -124,7 +123,7 @@ void TimedCall::look(Clock::time_point now) {
     asked_ = now;
     timeouts_.notices_.send_all({Notice::Kind::kQuestion, timeouts_.group_.rank, question_, call_, {}});
   }
-  // A rank whose answer came in time must not count as missing, so arrived notices are taken first.
+  // Arrived notices were taken first: a rank that answered in time must not count as missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -136,7 +135,7 @@ void TimedCall::take(const Notice& notice) {
       return timeouts_.notices_.send(notice.rank,
                                      {Notice::Kind::kAnswer, timeouts_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
-      if (notice.question != question_) return;  // invariant 2: an answer to an earlier call's question
+      if (notice.question != question_) return;
       answers_[static_cast<std::size_t>(notice.rank)] = notice;
   }
 }
@@ -186,7 +185,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall would wait beyond the time-out.
+  // Not MPI_Waitall, which would wait beyond the time-out.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

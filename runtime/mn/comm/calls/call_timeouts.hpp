@@ -1,8 +1,8 @@
-/// Ends a call of a communicator before it completes, when its time-out is over or a different rank has given up.
+/// Ends a call of a communicator early, when its time-out is over or a different rank has given up.
 ///
 /// CallCheck makes a CallTimeouts for a communicator, and a TimedCall for each call with a time-out. A wait within the
-/// call polls its condition, and calls check_timeout() each time. (Each of these times is a "look".) To find out which
-/// ranks are missing, ranks send each other small messages, called notices (notices.hpp).
+/// call polls its condition, and calls check_timeout() in each round. To find out which ranks are missing, ranks send
+/// each other small messages, called notices (notices.hpp).
 ///
 /// Invariants:
 /// 1. If a collective call takes longer than half of its time-out, the rank asks all remaining ranks for the names of
@@ -10,14 +10,13 @@
 ///    have had time to arrive, the rank tells all other ranks that it gives up, and why. Waiting ranks then throw a
 ///    CommError with this reason at once.
 /// 2. A rank that does not answer counts as missing, because it is in no call with a time-out. Questions are numbered,
-///    and an answer carries the number of its question. Therefore a rank can ignore answers to questions of earlier
-///    calls.
+///    and an answer carries the number of its question. Therefore late answers are ignored.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
 ///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
-/// Cost without a time-out: each look reads a thread-local pointer, which is null. With a time-out, MPI's nonblocking
-/// collectives are used, and each look reads the clock and, at most once per millisecond, probes for notices. If n
-/// ranks give up, they send 3 n (n - 1) notices of 328 bytes.
+/// Cost without a time-out: each round of a wait reads a thread-local pointer. With a time-out, MPI's nonblocking
+/// collectives are used; each round reads the clock and, at most once per millisecond, probes for notices. If n ranks
+/// give up, they send 3 n (n - 1) notices of 328 bytes.
 #pragma once
 
 #include <atomic>
@@ -55,9 +54,8 @@ class CallTimeouts {
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
-  /// Takes the notices of ranks that gave up, then returns failed().
   [[nodiscard]] bool has_failed();
-  /// Why the communicator cannot be used any more. Empty if it can be used. Any thread may call failure().
+  /// Why the communicator cannot be used any more; empty if it can. Any thread may call failure().
   [[nodiscard]] std::string failure() const;
   /// Gives up the communicator: tells all ranks, and ends this rank's timed call. Any thread may call abort().
   void abort(const std::string& reason);
@@ -72,11 +70,11 @@ class CallTimeouts {
   mutable std::mutex mutex_;  // guards failure_
   std::string failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t questions_ = 0;  // how many questions this rank has asked
+  std::uint64_t questions_ = 0;
 };
 
-/// A call with a time-out. The call lasts from the construction of the object to the destruction, on a single thread.
-/// Until the destruction, every wait on this thread checks the time-out of the call.
+/// A call with a time-out, from the constructor to the destructor, on one thread. Meanwhile every wait on this thread
+/// checks the time-out.
 class TimedCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -93,9 +91,8 @@ class TimedCall {
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;
 
-  /// Throws CommError if the time-out is over, or if a different rank has given up.
   void check();
-  /// True if a rank has given up. For functions that do not wait for a call, for example Request::is_done().
+  /// True if a rank has given up. For functions that must not block, for example Request::is_done().
   [[nodiscard]] static bool is_given_up(CallTimeouts& timeouts, const CallName& call);
 
  private:
@@ -113,8 +110,8 @@ class TimedCall {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point next_look_ = begin_;
   Clock::time_point asked_;
-  std::uint64_t question_ = 0;                  // number of the question that this call has sent; 0: none yet
-  std::vector<std::optional<Notice>> answers_;  // [rank] the rank's answer; no value: none yet
+  std::uint64_t question_ = 0;                  // number of this call's question; 0: none was sent
+  std::vector<std::optional<Notice>> answers_;  // [rank]; no value: no answer yet
 };
 
 /// The calling thread's call that has a time-out; null if there is none.
@@ -132,8 +129,7 @@ class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // Invariant 3: the memory stays, because the exception may come from a call that gave up, and MPI may still use the
-    // memory.
+    // Invariant 3: the exception may come from a call that gave up, and MPI may still use the memory.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
@@ -143,7 +139,7 @@ class KeptForMpi {
 
  private:
   std::unique_ptr<T> value_;
-  int exceptions_ = std::uncaught_exceptions();  // number of exceptions that were unwinding the stack at construction
+  int exceptions_ = std::uncaught_exceptions();  // exceptions that were unwinding the stack at construction
 };
 
 /// Names a call of MPI in error messages: a text, and the line in the source.
@@ -158,11 +154,11 @@ struct Operation {
 /// Waits for the requests, and then sets each of them to MPI_REQUEST_NULL. In a call with a time-out the wait polls the
 /// requests; otherwise it blocks in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
-/// Like mpi_wait() above, for one request. MPI writes its status to `status`.
+/// Like mpi_wait() above, for one request; MPI writes its status to `status`.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// Makes a call of MPI in its nonblocking form if the calling thread is in a call with a time-out, otherwise in its
-/// blocking form. All ranks must come to the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
+/// Makes a call of MPI: in its nonblocking form if the calling thread is in a call with a time-out, otherwise in its
+/// blocking form. All ranks must use the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

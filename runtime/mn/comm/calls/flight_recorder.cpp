@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// The record of one call. `entry` is 4 × (the number of the record) + (its State). Other threads read the fields.
+/// The record of one call. `entry` is 4 × (number of the record) + (its State).
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> entry;
   std::atomic<const char*> operation;
@@ -34,7 +34,7 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// A signal handler gets no arguments for data, so the ring is global. A slot of zeros is a call that has returned.
+// Global, because a signal handler gets no data. A slot of zeros counts as a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 
@@ -54,7 +54,7 @@ class Text {
   std::atomic<std::size_t> current_{0};
 };
 constinit Text<4096> folder_path;
-constinit Text<4096> file_path;  // empty: no file (then stderr if folder_path is not empty)
+constinit Text<4096> file_path;  // empty: no file, but stderr unless folder_path is empty
 constinit Text<512> writer;      // for instance "rank":3,"size":4,"host":"n1","pid":812
 constinit std::atomic<int> writer_rank{0};
 constinit std::atomic_flag is_writing;
@@ -137,7 +137,7 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
-/// Reads the call in a slot. No value if the call's state is not `state`, or if the slot changes while it is read.
+/// Reads the call in a slot. No value if its state is not `state`, or if the slot changes during the reading.
 std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   if (entry / kStates == 0 || entry % kStates != state) return {};
@@ -151,7 +151,7 @@ std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
                     .seconds = static_cast<double>(now_ns() - get(slot.started_ns)) * 1e-9,
                     .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // invariant 3: the slot has changed
+  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};
   return call;
 }
 
@@ -190,7 +190,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
     record = last_record.fetch_add(1, std::memory_order_relaxed) + 1;
     Slot& slot = ring[record % kCalls];
     std::uint64_t entry = slot.entry.load(std::memory_order_relaxed);
-    if (entry % kStates >= kWriting) continue;  // invariant 2: the call in the slot has not ended
+    if (entry % kStates >= kWriting) continue;  // invariant 2: this slot's call has not ended
     if (slot.entry.compare_exchange_strong(entry, record * kStates + kWriting, std::memory_order_acq_rel)) {
       slot_ = &slot;
     }
@@ -239,7 +239,6 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
-  // A signal handler must not change errno.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

@@ -6,14 +6,13 @@
 /// Invariants:
 /// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, and one atomic
 ///    compare-and-exchange takes the slot.
-/// 2. A call keeps its slot until it has ended. Therefore the ring holds every call under way, and the last calls that
-///    have ended.
+/// 2. A call keeps its slot until it has ended. Therefore the ring holds every call under way and the last ended calls.
 /// 3. A writer changes a slot's `entry` before and after it changes the slot's other fields. If a reader finds an equal
 ///    `entry` before and after reading, the reader has read a whole call.
 /// 4. write_calls() calls only async-signal-safe functions, and allocates nothing.
 /// 5. All ranks give a group of ranks the same name, and give the group's collective calls the same numbers. The name
-///    consists of two numbers: the first rank's number in MPI_COMM_WORLD (leader), and the number of groups that the
-///    leader had made (ordinal).
+///    consists of two numbers: the rank of the group's first rank in MPI_COMM_WORLD (leader), and the number of the
+///    group among those that this rank leads (ordinal).
 ///
 /// Cost of a call: two readings of the clock and two atomic operations, some 75 ns. Memory: 32 KiB per process. Source:
 /// sequence locks, as in H.-J. Boehm, "Can seqlocks get along with programming language memory models?", 2012.
@@ -44,8 +43,8 @@ struct CallName {
   std::uint64_t number = 0;    ///< number of the collective call in the group, from 1; 0: a message between two ranks
   std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
-  int peer = -1;           ///< the other rank of a message; -1: none, or any
-  int world_peer = -1;     ///< `peer` in MPI_COMM_WORLD
+  int peer = -1;  ///< the other rank of a message; -1: no rank, or any rank
+  int world_peer = -1;
   bool on_device = false;  ///< the record ends when the call's work is enqueued on the device
 };
 
@@ -59,15 +58,14 @@ class RecordedCall {
 
  private:
   struct Slot* slot_;  // null if 256 calls were under way, so the call has no record
-  int exceptions_;     // number of exceptions that were unwinding the stack at construction
+  int exceptions_;     // exceptions that were unwinding the stack at construction
 };
 
 /// While a BackgroundWait lives, the main thread waits for a call that a different thread makes.
 using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
-/// While one lives, a message of isend() or irecv() is under way, whose wait() the program has not called yet.
+/// While one lives, a message of isend() or irecv() is under way, and the program has not called its wait() yet.
 using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
-/// A call that has not ended.
 struct CallUnderWay {
   std::uint64_t record = 0;  ///< number of the call's record; older calls have smaller numbers
   std::string operation;
@@ -83,19 +81,18 @@ struct CallUnderWay {
 };
 /// Returns all calls under way in the process. Any thread may call the function.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// Returns the main thread's call under way, or else the oldest one of a different thread, or else the last call if it
-/// was enqueued on the device. Any thread may call the function.
+/// Returns the main thread's call under way. Without such a call, returns the oldest call of a different thread.
+/// Without any, returns the last call if it was enqueued on the device. Any thread may call the function.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
 
-/// Names the process, for the first line of write_calls(). Call it before or after set_calls_folder().
 void name_calls_writer(int rank, int size, const std::string& host);
 /// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3), or to stderr if `folder` is "stderr". If `folder`
 /// is empty, write_calls() writes nothing.
 void set_calls_folder(const std::string& folder);
-/// Writes `reason` and the recorded calls to the file that set_calls_folder() has chosen, and replaces its old content.
-/// Any thread and any signal handler may call write_calls(). Errors are ignored.
+/// Replaces the file chosen by set_calls_folder() with `reason` and the recorded calls. Safe on any thread and in
+/// signal handlers. Errors are ignored.
 void write_calls(std::string_view reason) noexcept;
 
 }  // namespace mn

@@ -7,14 +7,13 @@
 
 namespace mn {
 
-/// Thrown by a call of a communicator that is made while a ForbiddenCalls lives.
+/// Thrown by a communicator call while a ForbiddenCalls lives.
 class ForbiddenCall : public Error {
  public:
   using Error::Error;
 };
 
-/// While a ForbiddenCalls lives, communicator calls on the thread that constructed the object throw ForbiddenCall
-/// before they send. Objects may nest.
+/// While an object of this class lives, communicator calls on its thread throw ForbiddenCall. Objects may nest.
 class ForbiddenCalls {
  public:
   ForbiddenCalls() noexcept { ++scopes_; }
@@ -22,7 +21,6 @@ class ForbiddenCalls {
   ForbiddenCalls(const ForbiddenCalls&) = delete;
   ForbiddenCalls& operator=(const ForbiddenCalls&) = delete;
 
-  /// True if a ForbiddenCalls of the calling thread lives.
   [[nodiscard]] static bool any() noexcept { return scopes_ > 0; }
 
  private:

@@ -18,7 +18,7 @@ struct Entry {
 
 struct Entries {
   std::mutex mutex;
-  std::deque<Entry> all;  // the oldest first
+  std::deque<Entry> all;
 };
 
 Entries& entries() {

@@ -1,9 +1,8 @@
 /// Counts the collective calls that the calling process makes in each group of ranks. CallCheck counts each call. If a
-/// job hangs, mn::Job's survey (job/hang_report.hpp) compares the counts between ranks and so finds the rank that has
-/// not made a call.
+/// job hangs, mn::Job's survey (job/hang_report.hpp) compares the counts and so finds the rank without the call.
 ///
 /// Invariants:
-/// 1. All ranks give a group the same name and number its calls alike (flight_recorder.hpp). Therefore a rank whose
+/// 1. All ranks give a group the same name and its calls the same numbers (flight_recorder.hpp). Therefore a rank whose
 ///    count is below a call's number has not made this call.
 /// 2. The count of a destroyed group stays for a while, because a rank that leaves main early destroys communicators on
 ///    which the remaining ranks still wait in calls.
@@ -20,11 +19,11 @@ namespace mn {
 
 struct GroupCalls {
   int leader = 0;
-  int ordinal = 0;           ///< number of the group (GroupName); 0: creations of communicators over all ranks
-  std::uint64_t number = 0;  ///< number of the process's last call
+  int ordinal = 0;  ///< number of the group (GroupName); 0: creations of communicators over all ranks
+  std::uint64_t number = 0;
 };
 
-/// The number of calls in one group. group_calls() leaves out groups of one rank, and groups without a leader.
+/// Counts the calls in one group. group_calls() leaves out groups of one rank, and groups without a leader.
 class GroupCount {
  public:
   explicit GroupCount(const GroupName& group);

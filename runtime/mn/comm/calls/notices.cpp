@@ -33,8 +33,8 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // The duplication waits for all ranks, and another rank may join it only after a second thread of this process,
-    // which may need the lock, has gone on.
+    // Without the lock: the duplication waits for all ranks, and another rank may wait for a second thread of this
+    // process that needs the lock.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));
@@ -59,7 +59,7 @@ class NoticeChannel {
     if (!mpi_is_up()) return;
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&kept, sizeof kept, MPI_BYTE, rank, kTag, comm_.get(), &request) != MPI_SUCCESS) return;
-    static_cast<void>(MPI_Request_free(&request));  // nobody waits for the send, because the receiver may be gone
+    static_cast<void>(MPI_Request_free(&request));  // no wait: the receiver may be gone
   }
   bool take(Notices& group, Notice& notice, std::optional<Notice::Kind> kind) {
     const std::lock_guard lock(mutex_);
@@ -92,8 +92,8 @@ class NoticeChannel {
   Mpi comm_;
   std::mutex mutex_;
   std::map<std::int64_t, Notices*> groups_;  // by ordinal
-  std::int64_t newest_ = 0;                  // grows: one rank, the first of every group, counts them
-  std::vector<Notice> early_;                // notices for groups that the rank has not made yet
+  std::int64_t newest_ = 0;                  // the groups' first rank counts them, so it grows
+  std::vector<Notice> early_;                // for groups that this rank has not made yet
 };
 
 Notice::Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)
@@ -110,7 +110,7 @@ Notices::~Notices() { channel_.remove(*this); }
 
 void Notices::send(int rank, const Notice& notice) {
   static_assert(std::is_trivially_copyable_v<Notice>);
-  auto* const kept = new Notice(notice);  // invariant 3: kept for the life of the process
+  auto* const kept = new Notice(notice);
   kept->group = group_.ordinal;
   channel_.send(rank, *kept);
 }

@@ -3,10 +3,10 @@
 ///
 /// Invariants:
 /// 1. Notices travel on an MPI communicator that carries nothing else. All groups with the same ranks in the same order
-///    share this communicator. The MPI communicator is never freed, because MPI would then give the number to the next
-///    communicator, and late notices would arrive there.
-/// 2. A rank may receive a notice while it is in a call of another group. The rank keeps the notice for the group that
-///    the notice names, even if the rank has not made this group yet. Notices of ended groups are dropped.
+///    share it. It is never freed, because MPI would reuse its context id, and late notices would arrive in a new
+///    communicator.
+/// 2. A rank may receive a notice while it is in a call of another group. The rank then keeps the notice for the group
+///    that the notice names, even if the rank has not made this group yet. Notices of ended groups are dropped.
 /// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes and cannot be cancelled,
 ///    so its memory cannot be freed.
 ///
@@ -35,7 +35,7 @@ struct Notice {
   Kind kind;
   std::int32_t rank;
   std::int64_t group = 0;  // ordinal of the group
-  std::uint64_t question;  // number of the question among the questions of the rank that asked
+  std::uint64_t question;  // counted by the rank that asked
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
@@ -47,14 +47,14 @@ class NoticeChannel;
 
 class Notices {
  public:
-  /// Collective over `comm` if these ranks had no group yet. The caller keeps `comm` and frees it. No other group may
-  /// have the name `group`.
+  /// Collective over `comm` if these ranks had no group yet. The caller keeps and frees `comm`. No other group may have
+  /// the name `group`.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // send() and send_all() wait for no rank, and ignore errors: the calling rank already has an error to report.
+  // send() and send_all() wait for no rank, and ignore errors: this rank already has an error to report.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);

@@ -11,7 +11,7 @@ class RecordedMark final : public DeviceMark {
   RecordedMark(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls)
       : mark_(std::move(mark)), calls_(std::move(calls)), number_(calls_->number()) {}
   void wait() override {
-    const RecordedCall call = calls_->device_wait(number_);  // invariant 2: `number_` is the last call before the mark
+    const RecordedCall call = calls_->device_wait(number_);  // invariant 2: the last call before the mark
     mark_->wait();
   }
   [[nodiscard]] bool is_done() override { return mark_->is_done(); }
@@ -30,7 +30,7 @@ class RecordedCollectives final : public DeviceCollectives {
   void after(void* stream) override { device_.after(stream); }
   void join(void* stream) override { device_.join(stream); }
   void wait() override {
-    const RecordedCall call = calls_->device_wait(calls_->number());  // invariant 2: number() is the last enqueued call
+    const RecordedCall call = calls_->device_wait(calls_->number());  // invariant 2: the last enqueued call
     device_.wait();
   }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return recorded(device_.mark(), calls_); }
@@ -51,7 +51,7 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.alltoall(send, recv);
   }
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
-    // In alltoallv the number of elements differs from rank to rank.
+    // Without a count, because the number of elements differs from rank to rank.
     const RecordedCall call = calls_->enqueued("alltoallv", {});
     device_.exchange(sent, received);
   }

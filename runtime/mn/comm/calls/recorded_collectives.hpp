@@ -5,8 +5,8 @@
 /// Invariants:
 /// 1. Enqueued calls count among the group's collective calls, so a call has the same number on all ranks.
 /// 2. The record of a call ends once the call is enqueued. The record of a wait has the number of the last call
-///    enqueued before the wait. Therefore the record shows for which call a rank waits. A rank with a smaller count of
-///    calls has not enqueued this call.
+///    enqueued before the wait, so it shows for which call the rank waits. A rank with a smaller count of calls has not
+///    enqueued that call.
 ///
 /// Cost: a record for each enqueued call and each wait. Calls that a CUDA graph repeats are not recorded.
 #pragma once
@@ -18,10 +18,9 @@
 
 namespace mn {
 
-/// Returns a mark whose wait() calls mark->wait(), and which adds each wait() to the flight recorder. `calls` is the
-/// communicator's CallCheck.
+/// Returns a mark that calls mark->wait() and records each wait().
 [[nodiscard]] std::unique_ptr<DeviceMark> recorded(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls);
-/// Returns collectives that call those of `device`, which must outlive them, and record each call.
+/// Returns collectives that call those of `device` and record each call. `device` must outlive them.
 [[nodiscard]] std::unique_ptr<DeviceCollectives> recorded(DeviceCollectives& device, std::shared_ptr<CallCheck> calls);
 
 }  // namespace mn

@@ -15,15 +15,15 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// Clears an error, which cudaGetLastError() would still report after a later kernel launch.
+/// True if `code` is no error. Otherwise clears the error, so that a later kernel launch does not report it.
 bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
   return false;
 }
 
-/// CUDA waits until the whole device is idle before it frees memory. While an exception unwinds the stack, the device
-/// may be in a collective that other ranks never join, so a detached thread frees the memory.
+/// Frees on a detached thread while an exception unwinds the stack: before CUDA frees memory, it waits for an idle
+/// device, and the device may be in a collective that other ranks never join.
 void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
   const auto run = [=] {
     if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
@@ -129,7 +129,7 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
 
 void CudaStream::put_in_order(void* first, void* second) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  // A stream that still waits for the event waits for the record at the time of its cudaStreamWaitEvent().
+  // A stream that already waits for an earlier record of the event keeps waiting for that record.
   cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(first)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(second), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }

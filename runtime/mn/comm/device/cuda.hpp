@@ -21,15 +21,15 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory. The destructor waits for an idle device, except while an exception unwinds the stack.
+/// Page-locked host memory. Its destructor waits for an idle device, except while an exception unwinds the stack.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Owns device memory, aligned to 256 bytes and not initialized. The destructor waits like that of HostPinned.
-/// cuda_allocate() allocates on the calling thread's device.
+/// Device memory, aligned to 256 bytes and not initialized. Its destructor waits as HostPinned's does. cuda_allocate()
+/// allocates on the calling thread's device.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -41,8 +41,8 @@ using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
 [[nodiscard]] CudaEvent cuda_create_event();
 
 /// A stream of one device, with the highest priority. Its work runs concurrently with the work of all other streams,
-/// including the legacy default stream, unless wait_for() or go_before() puts two streams in order. The argument
-/// `other` of these functions is a cudaStream_t, passed as void*.
+/// including the legacy default stream. wait_for() and go_before() put two streams in order. `other` is a cudaStream_t,
+/// passed as void*.
 class CudaStream {
  public:
   explicit CudaStream(int device);
@@ -50,7 +50,6 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  /// Each of these two functions enqueues a copy of `bytes` bytes on the stream.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
@@ -61,7 +60,7 @@ class CudaStream {
   /// True if the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
   [[nodiscard]] bool is_done() const;
-  /// Blocks until all enqueued work is done. Meanwhile lets MPI move the messages of pending requests.
+  /// Blocks until all enqueued work is done. Meanwhile MPI can move the messages of pending requests.
   void synchronize();
 
   [[nodiscard]] void* handle() const noexcept { return stream_; }
@@ -71,7 +70,7 @@ class CudaStream {
 
   int device_;
   void* stream_ = nullptr;
-  CudaEvent event_;  // lets one stream wait for another; recorded again each time
+  CudaEvent event_;  // recorded again each time
 };
 
 }  // namespace mn

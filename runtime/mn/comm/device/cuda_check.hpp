@@ -1,4 +1,4 @@
-/// Checks the results of calls of the CUDA runtime. Only builds with CUDA compile files that include this header.
+/// Checks the results of calls of the CUDA runtime, in builds with CUDA.
 #pragma once
 
 #include <cstddef>

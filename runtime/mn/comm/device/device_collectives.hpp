@@ -1,4 +1,4 @@
-/// Collectives that are enqueued on a GPU's stream; therefore the host does not wait for them.
+/// Collectives that are enqueued on a GPU's stream, without a wait on the host.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// Remembers which work a DeviceCollectives had enqueued when mark() was called.
+/// A point in the work that a DeviceCollectives has enqueued; mark() returns it.
 class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
@@ -28,11 +28,11 @@ class DeviceMark {
 };
 
 /// The calls of a Communicator for buffers that all lie on its device. Their work is enqueued on the communicator's own
-/// stream, and the host goes on at once. after() and join() put this work in order with the work of a stream of the
-/// program. Between after() and join(), the program's stream may be capturing a CUDA graph. Every rank must then
-/// capture, and must have made the same calls once before, with the same buffers. The caller must check the arguments.
-/// Only one thread at a time may call an object. Each `stream` is a cudaStream_t, passed as void*; null is the legacy
-/// default stream.
+/// stream, and the host goes on at once. after() and join() order this work and the work of a stream of the program.
+/// Between after() and join(), the program's stream may be capturing a CUDA graph. Every rank must then capture, and
+/// must have made the same calls once before, with the same buffers. The caller must check the arguments. Only one
+/// thread at a time may call an object. Each `stream` is a cudaStream_t, passed as void*; null is the legacy default
+/// stream.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -58,8 +58,8 @@ class DeviceCollectives {
   virtual void bcast(BufferView buffer, int root) = 0;
   /// Writes the elements of all ranks' `send` to `recv`, in rank order; `recv` has send.count elements for each rank.
   virtual void allgather(ConstBufferView send, BufferView recv) = 0;
-  /// Part i of `send` goes to rank i, and part j of `recv` comes from rank j. `recv` and `send` may be the same buffer;
-  /// the device then first copies the elements.
+  /// Part i of `send` goes to rank i, and part j of `recv` comes from rank j. If `recv` and `send` are the same buffer,
+  /// the device first copies the elements.
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
   /// sent[r] goes to rank r, and received[r] comes from rank r. For each of these parts, sender and receiver must pass
   /// the same number of elements. An empty part is not sent. The buffers of `sent` and `received` must not overlap.
@@ -82,9 +82,9 @@ class DeviceCollectives {
   virtual void send(ConstBufferView buffer, int dest) = 0;
   /// Receives the buffer's elements from rank `source`.
   virtual void recv(BufferView buffer, int source) = 0;
-  /// Returns the counter of the messages that this rank has sent to `peer`, or if `sent` is false received from `peer`.
-  /// The caller increases it. Messages have no tags: a receiver that learns the sender's counter notices if it would
-  /// take the elements of a wrong message.
+  /// Returns the counter of the messages that this rank has sent to `peer` or, if `sent` is false, received from
+  /// `peer`. The caller increases it. Messages have no tags; a receiver that learns the sender's counter notices a
+  /// wrong message.
   [[nodiscard]] std::int64_t& messages(bool sent, int peer) { return messages_[{sent, peer}]; }
 
  protected:

@@ -27,7 +27,7 @@ std::string device_conflict(std::span<const std::string> devices) {
 std::string find_device_conflict(MPI_Comm comm, Device device) {
   std::string mine = device.str();
   if (device.type == DeviceType::kCuda) {
-    // GPUs of different hosts may have the same bus address.
+    // The bus address alone is not unique among hosts.
     mine = environment("NCCL_HOSTID").value_or(host_name()) + ' ' + cuda_bus_id(device.index);
   }
   return device_conflict(allgather_texts(comm, mine));

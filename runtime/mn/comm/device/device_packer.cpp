@@ -6,8 +6,8 @@ namespace {
 
 constexpr std::size_t kPieceAlignment = 16;  // bytes; lets the kernel load 16 bytes at a time
 
-/// Number of elements from one packed gradient to the next. Gradients sent in their own dtype have no gaps (invariant
-/// 1); converted gradients begin at multiples of 16 bytes (invariant 2).
+/// Number of elements from one packed gradient to the next. Without a conversion there are no gaps (invariant 1).
+/// Converted gradients begin at multiples of 16 bytes (invariant 2).
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
@@ -19,14 +19,11 @@ DType DevicePacker::wire_for(DType gradient) const {
   return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
 }
 
-/// Decides whether the elements are multiplied by the mean's factor 1/n before or after the sum over n ranks. The
-/// factor itself is never rounded to 16 bits, because this rounding would change all elements in the same direction.
-/// NCCL never applies the factor (Nccl::allreduce()).
-/// In bfloat16 the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
-/// rounded once less than with a factor before the sum.
-/// In float32, float64 and float16 the factor is applied before the sum, as in PyTorch's DDP, because a sum of n
-/// elements can overflow even if the mean does not. In float16, elements below n × 2^-25 then become 0. Therefore
-/// gradients are sent in float16 only if the program asks for it.
+/// Decides whether the factor 1/n of a mean is applied before or after the sum over n ranks. In bfloat16 after the sum,
+/// as in Horovod: sums do not overflow, and elements are rounded once less. In float32, float64 and float16 before the
+/// sum, as in PyTorch's DDP: a sum of n elements can overflow even if the mean does not. In float16, elements below n ×
+/// 2^-25 then become 0, so gradients are sent in float16 only on request. The factor itself is never rounded to 16
+/// bits, because this would change all elements in one direction. NCCL never applies it (Nccl::allreduce()).
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kBFloat16) return {.after = scale};
   return {.before = scale};

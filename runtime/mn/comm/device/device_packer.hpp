@@ -3,15 +3,15 @@
 /// Invariants:
 /// 1. Gradients are grouped by dtype, and groups are ordered by the first appearance of their dtypes. Therefore all
 ///    ranks reduce the groups in the same order. Gradients that are sent in their own dtype are packed without gaps.
-///    Therefore a rank on which the gradients already lie without gaps can reduce them unpacked, with the same number
-///    of elements.
+///    Therefore a rank whose gradients already lie without gaps can reduce them unpacked, with the same number of
+///    elements.
 /// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes. Therefore
 ///    the kernel can load 16 bytes at a time.
 /// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
 ///
-/// Cost: contiguous gradients that are sent in their own dtype take a scaling kernel, or no kernel if the scale is 1.
-/// All other gradients take two kernels for each kPackPieces gradients, which also scale, and device memory of the size
-/// of the largest group.
+/// Cost: contiguous gradients without a conversion take a scaling kernel, or no kernel if the scale is 1. Other
+/// gradients take two kernels for each kPackPieces gradients, which also scale, and device memory of the size of the
+/// largest group.
 #pragma once
 
 #include <optional>
@@ -26,12 +26,11 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire` is the dtype in which gradients are sent. Without it, they are sent as they are, but float16 as float32.
+  /// `wire` is the dtype in which gradients are sent. Without `wire`: their own dtype, but float16 as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
   /// Calls `reduce(whole)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of `whole`
-  /// over ranks. Gradients with gaps in between, or with a different dtype for sending, are packed before `reduce` and
-  /// unpacked afterwards.
+  /// over ranks. Gradients with gaps, or with a dtype other than `wire`, are packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {
@@ -51,7 +50,7 @@ class DevicePacker {
   }
 
  private:
-  /// The scale as two factors: kernels apply `before` before the sum over ranks, and `after` after the sum.
+  /// The scale as two factors, which kernels apply before and after the sum over ranks.
   struct Scales {
     double before = 1;
     double after = 1;

@@ -1,4 +1,4 @@
-/// Device memory for the operands of collective calls. The memory grows on demand.
+/// Device memory for the operands of collective calls.
 #pragma once
 
 #include <string>
@@ -9,19 +9,20 @@
 
 namespace mn {
 
-/// Scratch memory of one stream, kept until the destructor because a CUDA graph may have captured its address.
+/// Scratch device memory of one stream. It grows on demand, and is kept until the destructor because a CUDA graph may
+/// have captured its address.
 class DeviceScratch {
  public:
   /// Returns at least `bytes` bytes of memory on the calling thread's device, valid until the next call. Throws
   /// CommError if it would have to allocate while `stream` captures a CUDA graph.
   [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream) {
     if (bytes > capacity_) {
-      // An allocation would end the capture of the graph; therefore the need for an allocation is an error here.
+      // An allocation would end the capture of the graph.
       if (stream.is_captured()) {
         throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                         " bytes have no device memory to be packed into: make the same call once before the capture");
       }
-      // Older blocks are not freed, because a captured graph, or work on the stream, may still use them.
+      // Older blocks stay: a captured graph, or work on the stream, may still use them.
       blocks_.push_back(cuda_allocate(bytes));
       capacity_ = bytes;
     }
@@ -29,8 +30,8 @@ class DeviceScratch {
   }
 
  private:
-  std::vector<CudaMemory> blocks_;  // the last block is in use
-  std::size_t capacity_ = 0;        // bytes of the last block
+  std::vector<CudaMemory> blocks_;
+  std::size_t capacity_ = 0;  // bytes of the last block, which is in use
 };
 
 }  // namespace mn

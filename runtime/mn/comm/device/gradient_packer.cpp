@@ -9,7 +9,7 @@ namespace mn {
 std::vector<GradientPacker::Group> GradientPacker::group_by_dtype(std::span<const BufferView> gradients) {
   std::vector<Group> groups;
   for (const BufferView& gradient : gradients) {
-    // The address of an empty gradient may be null, which would make a gap.
+    // An empty gradient may have a null address, which would look like a gap.
     if (gradient.count == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return each.front().dtype == gradient.dtype; });
@@ -35,7 +35,7 @@ BufferView GradientPacker::joined(const Group& group) {
 
 BufferView GradientPacker::pack(const Group& group) {
   BufferView whole = joined(group);
-  // The next training step packs the same gradients. The alignment of doubles suits every dtype.
+  // Never shrinks: the next training step packs the same gradients. The alignment of doubles suits every dtype.
   scratch_.resize(std::max(scratch_.size(), (whole.bytes() + sizeof(double) - 1) / sizeof(double)));
   whole.data = scratch_.data();
   auto* to = reinterpret_cast<std::byte*>(scratch_.data());

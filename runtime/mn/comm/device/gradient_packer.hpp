@@ -2,9 +2,9 @@
 ///
 /// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes; therefore all ranks
 ///    reduce the groups in the same order.
-/// 2. Each rank may decide by itself whether to copy a group, because the reduction gets the same number of elements
-///    with and without a copy. Cost: nothing if the gradients of a dtype lie one after another; otherwise two copies,
-///    and scratch memory of the size of the largest group.
+/// 2. Each rank decides by itself whether to copy a group: the reduction gets the same number of elements with and
+///    without a copy. Cost: nothing if the gradients of a dtype lie one after another; otherwise two copies, and
+///    scratch memory of the size of the largest group.
 #pragma once
 
 #include <span>
@@ -16,10 +16,10 @@ namespace mn {
 
 class GradientPacker {
  public:
-  using Group = std::vector<BufferView>;  ///< buffers of one dtype
+  using Group = std::vector<BufferView>;
 
   /// For each dtype, calls `reduce` with one host buffer that holds all gradients of the dtype. If there are gaps
-  /// between the gradients, they are packed before the call of `reduce` and unpacked afterwards.
+  /// between the gradients, packs them before `reduce` and unpacks them afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -30,17 +30,15 @@ class GradientPacker {
     }
   }
 
-  /// Groups the gradients by dtype. Leaves out empty gradients.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
   [[nodiscard]] static bool is_contiguous(const Group& group);
-  /// Returns the contiguous gradients of a group as one buffer.
   [[nodiscard]] static BufferView joined(const Group& group);
 
  private:
   [[nodiscard]] BufferView pack(const Group& group);
   void unpack(const Group& group) const;
 
-  std::vector<double> scratch_;  // of doubles, whose alignment suits every dtype
+  std::vector<double> scratch_;  // doubles, whose alignment suits every dtype
 };
 
 }  // namespace mn

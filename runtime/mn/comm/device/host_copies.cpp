@@ -8,7 +8,7 @@ void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each buffer except the first may need padding
   if (bytes <= capacity_) return;
-  // There are few blocks, because the size at least doubles.
+  // At least doubles, so there are few blocks.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
@@ -44,7 +44,7 @@ HostCopyPool::Borrowed HostCopyPool::borrow(std::size_t bytes) {
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
   auto picked = std::ranges::find_if(free_, holds);
-  // The largest object grows, so that there is only one large object.
+  // If no free object is large enough, the largest grows. Then there is only one large object.
   if (picked == free_.end() && !free_.empty()) --picked;
   if (picked == free_.end()) {
     // PutBack returns objects to free_ in destructors, where an allocation must not fail.

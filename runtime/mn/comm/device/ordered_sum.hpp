@@ -1,10 +1,9 @@
-/// Sums elements of several ranks on a GPU, after MPI has received the elements into device memory.
+/// Sums elements of several ranks that MPI has received into a GPU's memory.
 ///
 /// Invariants:
 /// 1. Elements are added in rank order. 16-bit floats are added in float32, and the sum is rounded once. The result has
 ///    the same bits as the result of reduce_in_order().
-/// 2. The work of a GPU thread is a plain constexpr function, as in pack.hpp; therefore tests can run the same code on
-///    the host.
+/// 2. The work of a GPU thread is a plain constexpr function (as in pack.hpp), so tests can run it on the host.
 ///
 /// Cost: one kernel, which reads every element once and writes every sum once.
 #pragma once
@@ -16,8 +15,8 @@
 
 namespace mn {
 
-/// The operands of a sum. `own` holds the elements of the calling rank, whose number is `rank`. `received` holds the
-/// elements of all remaining ranks; those of rank r begin at index r × count.
+/// The operands of a sum. `own` holds the elements of the calling rank, `rank`. `received` holds the elements of all
+/// other ranks; those of rank r begin at index r × count.
 struct OrderedSum {
   const void* own = nullptr;
   const void* received = nullptr;
@@ -30,7 +29,6 @@ struct OrderedSum {
 /// Enqueues the sum on `stream` (a cudaStream_t). Throws ArgumentError unless `dtype` is a float dtype.
 void sum_on_device(const OrderedSum& sum, DType dtype, void* stream);
 
-/// Does the work of GPU thread number `thread` of `threads`.
 template <class T>
 constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
   const auto* const own = static_cast<const T*>(sum.own);

@@ -3,11 +3,10 @@
 /// time if source and destination are aligned to 16 bytes.
 ///
 /// Invariants:
-/// 1. The table of pieces is the kernel's argument. Therefore no memory is allocated for the table, and a CUDA graph
-///    can capture the kernel.
-/// 2. Each element is read and written once, by one thread; therefore a piece may be converted in place.
-/// 3. The work of a GPU thread is a plain constexpr function; therefore tests can run the same code on the host. With
-///    the option --expt-relaxed-constexpr, nvcc lets kernels call such functions.
+/// 1. The table of pieces is the kernel's argument. It needs no memory, so a CUDA graph can capture the kernel.
+/// 2. Each element is read and written once, by one thread, so a piece may be converted in place.
+/// 3. The work of a GPU thread is a plain constexpr function, so tests can run the same code on the host. With the
+///    option --expt-relaxed-constexpr, nvcc lets kernels call such functions.
 ///
 /// Cost: one kernel for each group of kPackPieces pieces; every byte is read once and written once.
 /// limit_norm_on_device() reads and writes nothing if the norm is within the limit. Source: the table of pieces is
@@ -27,15 +26,15 @@
 
 namespace mn {
 
-/// A tensor of `count` elements, which the kernel moves from a source to a destination. Source and destination must not
-/// overlap, unless both have the same address and the same dtype.
+/// A tensor of `count` elements, and where the kernel writes them. Source and destination must not overlap, unless both
+/// have the same address and the same dtype.
 struct PackPiece {
   const void* from = nullptr;
   void* to = nullptr;
   std::size_t count = 0;
 };
 
-inline constexpr std::size_t kPackPieces = 166;  ///< most pieces of one kernel
+inline constexpr std::size_t kPackPieces = 166;  ///< largest number of pieces of one kernel
 
 /// Enqueues on `stream` (a cudaStream_t) a kernel that computes to[i] = from[i] × scale for every element of every
 /// piece. The product is computed in float32, or in float64 if `from` or `to` is float64, and rounded to nearest even.
@@ -47,25 +46,24 @@ void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, dou
 void limit_norm_on_device(std::span<const PackPiece> pieces, DType dtype, const double* norm, double max_norm,
                           void* stream);
 
-/// The integer key of a float32 or of a 16-bit float. Keys have the same order as the numbers, and the keys of NaNs are
-/// above all other keys.
+/// The integer key of a float32 or of a 16-bit float. Keys have the order of the numbers; NaNs have the largest keys.
 struct FloatKey {
   std::int32_t value;
 };
-/// The integer key of a float64. Its order is that of FloatKey.
+/// The integer key of a float64, in the same order as FloatKey.
 struct DoubleKey {
   std::int64_t value;
 };
-/// Enqueues on `stream` a kernel that computes the key of `sign` times each element of the piece's source, and writes
-/// the keys to its destination. `dtype` must be a float dtype.
+/// Enqueues on `stream` a kernel that writes to the piece's destination the key of `sign` times each element of its
+/// source. `dtype` must be a float dtype.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// Enqueues the inverse of keys_on_device() on `stream`: writes `sign` times the number of each key.
+/// Enqueues the inverse of keys_on_device(): writes `sign` times the number of each key.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
-// The functions below do the work of each thread of the kernels.
+// The work of each thread of the kernels.
 
-/// Maps the bits of a float to its key, and a key back to the bits. Only negative floats are changed, because their
-/// order is the reverse of the order of their bits.
+/// Maps the bits of a float to its key, and a key back to the bits. Changes only negative floats, because the order of
+/// their bits is reversed.
 template <class Bits>
 constexpr Bits reorder(Bits bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
@@ -76,33 +74,30 @@ constexpr FloatKey key_of(float value) {
 constexpr DoubleKey key_of(double value) {
   return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
 }
-/// Returns the float whose key is `key`.
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// The factor by which gradients of the norm `norm` get the norm `max_norm`; 1 if `norm` is less or not finite.
+/// The factor that limits gradients of the norm `norm` to `max_norm`; 1 if `norm` is less or not finite.
 constexpr double norm_factor(double norm, double max_norm) {
   const double factor = max_norm / norm;
   return factor < 1 && factor > 0 ? factor : 1;
 }
 
-/// Number of elements of a chunk. One block of threads moves a chunk.
+/// Number of elements of a chunk, which one block of threads moves.
 inline constexpr std::size_t kPackChunk = 4096;
-/// The most bytes that a thread loads or stores at once.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: a table of pieces that are cut into numbered chunks. CUDA limits arguments to 4 KiB;
-/// therefore numbers of elements have only 32 bits here.
+/// The kernel's argument: a table of pieces, cut into numbered chunks. CUDA limits arguments to 4 KiB, so numbers of
+/// elements have only 32 bits.
 struct PackTable {
-  const double* norm;  // not null: the factor is norm_factor(), and the scale is the limit of this norm
+  const double* norm;  // if not null, the factor is norm_factor() with the scale as max_norm
   const void* from[kPackPieces];
   void* to[kPackPieces];
   std::uint32_t elements[kPackPieces];
-  std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; the entry at `count` is the number of chunks
+  std::uint32_t first_chunk[kPackPieces + 1];  // [piece]; the entry at `count` is the number of chunks
   std::uint32_t count;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
-  /// Returns the number of the piece that holds chunk number `chunk`.
   [[nodiscard]] constexpr std::uint32_t piece_of(std::uint32_t chunk) const {
     std::uint32_t low = 0;
     for (std::uint32_t high = count; high - low > 1;) {
@@ -114,10 +109,9 @@ struct PackTable {
 };
 static_assert(sizeof(PackTable) <= 4000);
 
-/// The largest number of elements that one piece in a PackTable may have.
 inline constexpr std::size_t kPackElements = std::size_t{1} << 31;
 
-/// Makes the kernel's argument of 1 to kPackPieces pieces, none of them empty or larger than kPackElements.
+/// The kernel's argument for 1 to kPackPieces pieces, none of them empty or larger than kPackElements.
 [[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces, const double* norm = nullptr) {
   assert(pieces.size() <= kPackPieces);
   PackTable table{};
@@ -154,7 +148,7 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return round_to<To>(static_cast<Real<To>>(wide * scale));
 }
 
-/// The number of elements that a thread loads and stores at once. So many elements of the narrower type fill 16 bytes.
+/// Number of elements that a thread loads and stores at once: those of the narrower type fill 16 bytes.
 template <class From, class To>
 inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 
@@ -163,7 +157,7 @@ struct alignas(kPackVectorBytes) PackVector {
   T values[N];
 };
 
-/// Does the work of GPU thread number `thread` of its block's `threads`, on a chunk of `count` elements.
+/// The work of GPU thread `thread` of `threads`, on a chunk of `count` elements.
 template <class From, class To>
 constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<From, To> scale, unsigned thread,
                           unsigned threads) {
@@ -182,7 +176,7 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
   }
 }
 
-/// Does the work of GPU thread `thread` of `threads`, in block `block` of `blocks`, which take chunks in turn.
+/// The work of GPU thread `thread` of `threads`, in block `block` of `blocks`. The blocks take chunks in turn.
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {

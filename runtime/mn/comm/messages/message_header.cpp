@@ -17,7 +17,7 @@ std::string elements_text(std::uint64_t count, DType dtype) {
   return std::to_string(count) + " " + std::string(name_of(dtype));
 }
 
-constexpr auto kSendPatience = std::chrono::seconds(3);           // a send in debug mode logs a line after this time
+constexpr auto kSendPatience = std::chrono::seconds(3);           // then a send in debug mode logs a line
 constexpr auto kBetweenTests = std::chrono::microseconds(50);     // between two tests of a waiting send
 constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // at first a waiting send does not sleep
 

@@ -32,9 +32,9 @@ static_assert(sizeof(MessageHeader) == 16);
 /// The name of a receive in errors: "recv from rank 1", or "recv from any rank" if `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
 
-/// Sends a message in debug mode. Waits for the receiver whatever the size of the message: MPI buffers small messages,
-/// and a program that relies on the buffers would hang with larger messages. Logs a line if the receiver is late;
-/// `what` names the send in this line.
+/// Sends a message in debug mode. Waits for the receiver whatever the size of the message: a program that relies on
+/// MPI's buffers for small messages would hang with larger ones. Logs a line that names the send as `what` if the
+/// receiver is late.
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what);
 

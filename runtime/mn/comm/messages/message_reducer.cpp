@@ -12,8 +12,8 @@
 namespace mn {
 namespace {
 
-/// Every rank gathers the buffers of all ranks if these have kGatherBytes in all or, with very many ranks,
-/// kGatherBytesOfRank each: a CPU reduces so few bytes in little time.
+/// Every rank gathers all buffers if these have kGatherBytes together or, with very many ranks, kGatherBytesOfRank
+/// each. A CPU reduces so few bytes in little time.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -61,7 +61,7 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // The measurement of the costs takes time, and all ranks must take part.
+  // A measurement of the costs takes time, and all ranks must take part in it.
   if (size_ < 3 || count > mpi_count_limit() || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -71,8 +71,7 @@ void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
   const bool gathers = may_gather(count, element_bytes);
-  // If ranks pass different counts, MPI_Allgather (without a time-out) reports an error, but MPI_Iallgather (with a
-  // time-out) would end the process.
+  // For different counts MPI_Allgather reports an error; with a time-out, MPI_Iallgather would end the process.
   if (gathers && timed_call() == nullptr) return allreduce_gathered(data, count, reduction);
   NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // invariant 5: before any slice is sent
   if (gathers) return allreduce_gathered(data, count, reduction);
@@ -130,7 +129,6 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
-    // The ranks exchange the slices of one piece while they reduce the previous piece.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -146,10 +144,10 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // Invariant 5: each rank sends its CallShape before its elements. The size of a CallShape keeps the elements aligned.
+  // Invariant 5: the CallShape comes before the elements. Its size keeps the elements aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // Invariant 5: Open MPI may write a longer message of a different rank before the error is found.
+  // Invariant 5: room for longer messages. Open MPI may write them before the error is found.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
@@ -166,13 +164,13 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-/// The exchange of J. Bruck. The slice from rank r to rank r + i takes one hop for each 1 in the binary form of i. Then
-/// each rank reduces its slices in rank order, and an MPI_Allgather sends the results to all ranks.
+/// J. Bruck's exchange. The slice from rank r to rank r + i takes one hop for each 1 in the binary form of i. Then each
+/// rank reduces its slices in rank order, and an MPI_Allgather sends the results to all ranks.
 void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
-  // J. Bruck's exchange needs blocks of equal length, but the last slices may be shorter.
+  // The exchange needs blocks of equal length, but the last slices may be shorter.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // bytes of the longest slice
   std::byte* const blocks = scratch(2 * ranks * block);             // block i first holds the slice for rank + i
@@ -182,12 +180,11 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
     std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
   }
   for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
-  // After the exchange, block i is from rank - i: the slice of that rank's buffer that the calling rank reduces.
+  // After the exchange, block i is from rank - i: that rank's elements of the slice that this rank reduces.
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // reduce_in_order() has written the rank's result to its place in `packed`.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -197,14 +194,14 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
 
 void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<std::size_t> moved;  // numbers of the blocks that take this hop; `hop` is a power of two
+  std::vector<std::size_t> moved;  // blocks that take this hop; `hop` is a power of two
   for (std::size_t i = hop; i < ranks; ++i) {
     if ((i & hop) != 0) moved.push_back(i);
   }
   for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
   const std::size_t bytes = moved.size() * block;
   const int step = static_cast<int>(hop);
-  std::byte* const came = packed + bytes;  // there is room, because about half of the blocks move
+  std::byte* const came = packed + bytes;  // there is room: about half of the blocks move
   std::array<MPI_Request, 2> requests;
   mpi_check(MPI_Irecv(came, static_cast<int>(bytes), MPI_BYTE, (rank_ + size_ - step) % size_, kInternalTag, comm_,
                       &requests[0]),

@@ -3,10 +3,10 @@
 ///
 /// If buffers are small, every rank gathers the buffers of all ranks, and reduces them. A larger buffer is cut into
 /// slices, one for each rank. A rank receives its slice of every other rank's buffer, reduces these slices, and sends
-/// the result to all ranks. If a logarithmic exchange is quicker, according to the network's costs (NetworkCosts),
-/// slices travel by way of other ranks. Otherwise slices travel directly, and a large buffer is first cut into pieces;
-/// each piece is then cut into slices. Three pieces are under way at a time: of the first the ranks spread results, the
-/// second they reduce, and of the third they exchange slices.
+/// the result to all ranks. If a logarithmic exchange is quicker (NetworkCosts), slices travel by way of other ranks.
+/// Otherwise they travel directly, and a large buffer is first cut into pieces, each of them with slices. Three pieces
+/// are under way at a time: the ranks exchange the slices of the newest, reduce the second, and send the results of the
+/// oldest.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
@@ -14,8 +14,8 @@
 /// 2. In step s rank r sends to rank r + s, so no two ranks send to one rank in a step. A few steps are in flight at a
 ///    time (MessageSteps), to hide latency on large networks.
 /// 3. All ranks post their messages in equal order with the same tag, so each message matches the right receive.
-/// 4. A piece is received into scratch memory that the previous piece does not use. The piece before the previous one
-///    may have used it, but is already reduced.
+/// 4. A piece is received into scratch memory that the previous piece does not use. The memory of the piece before the
+///    previous is free again, because that piece is already reduced.
 /// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find the difference before they
 ///    send slices or use gathered elements (call_match.hpp).
 ///
@@ -45,8 +45,8 @@
 
 namespace mn {
 
-/// Runs `actions` as the stages of a pipeline over `pieces` pieces: in round t the first works on piece t, the second
-/// on piece t - 1, and so on. Messages begun for one piece travel while its neighbors are reduced.
+/// Runs `actions` as the stages of a pipeline over `pieces` pieces: in round t the first action works on piece t, the
+/// second on piece t - 1, and so on. Messages of one piece travel while its neighbors are reduced.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -63,7 +63,6 @@ void in_pipeline(std::size_t pieces, const Actions&... actions) {
 struct DeviceSum {
   /// Returns device memory of at least `bytes`, valid until the next call of reserve().
   std::function<std::byte*(std::size_t bytes)> reserve;
-  /// Blocks until the sum is in `operands.out`.
   std::function<void(const OrderedSum& operands, DType dtype)> sum;
 };
 
@@ -71,21 +70,21 @@ class MessageReducer {
  public:
   /// Size of a slice: large enough to hide a message's latency, and small enough that a few slices fit the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
-  /// Largest size of all ranks' slices together; with very many ranks a slice is smaller than kSliceBytes.
+  /// Largest size of all ranks' slices together. With very many ranks a slice is therefore smaller than kSliceBytes.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// The caller frees `comm`. If `costs` is empty, the first reduction that has to choose an algorithm measures them.
+  /// The caller frees `comm`. If `costs` is empty, the first reduction that chooses an algorithm measures the costs.
   explicit MessageReducer(MPI_Comm comm, std::optional<NetworkCosts> costs = {});
-  /// Makes a reducer for buffers in device memory. MPI must be able to send device memory. Only begin(), reduce(Piece&)
-  /// and finish() may be called, and they apply no scale.
+  /// Makes a reducer for buffers in device memory, which MPI must be able to send. Only begin(), reduce(Piece&) and
+  /// finish() may be called. They apply no scale.
   MessageReducer(MPI_Comm comm, DeviceSum device);
 
   /// Collective: replaces the `count` elements at `data` by their reduction over ranks.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective: `recv` on `root` gets the reduction, and may be `send`. On all other ranks it is ignored.
+  /// Collective: `recv` on `root` gets the reduction, and may be `send`. On all other ranks `recv` is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
-  /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets the calling rank's part of
-  /// the result, and may be the calling rank's part of `send`.
+  /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets this rank's part of the
+  /// result, and may be this rank's part of `send`.
   void reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction);
 
   struct Slice {
@@ -94,20 +93,18 @@ class MessageReducer {
   };
   using Slices = std::vector<Slice>;  ///< [r] the slice that rank r reduces
 
-  /// A piece of a buffer while the ranks reduce it. in_pipeline() keeps three pieces under way.
   struct Piece {
     std::byte* data = nullptr;
-    Slices slices;                  ///< the slices of the piece, one for each rank
+    Slices slices;                  ///< one for each rank
     std::byte* received = nullptr;  ///< this rank's slice of every other rank's buffer
     MessageSteps exchanging;
     MessageSteps spreading;
   };
-  /// Collective: begins to exchange the slices of piece number `number`, the `count` elements at `data`. `most`, the
-  /// size of the buffer's largest piece, may be at most most_elements().
+  /// Collective: begins to exchange the slices of piece number `number`, the `count` elements at `data`. The buffer's
+  /// largest piece has `most` elements, at most most_elements().
   [[nodiscard]] Piece begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most, DType dtype);
   /// Collective: reduces the rank's own slice, and begins to send the result to all ranks.
   void reduce(Piece& piece, const Reduction& reduction) const;
-  /// Collective: returns when the piece holds the result.
   static void finish(Piece& piece) { piece.spreading.finish(); }
   /// Largest number of elements that a piece may have in begin() if its group has `ranks` ranks.
   [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes);

@@ -1,4 +1,4 @@
-/// Messages between every two ranks of a group, a few of them in flight at a time.
+/// Messages between every two ranks of a group, several of them in flight at a time.
 ///
 /// In step s rank r sends to rank r + s and receives from rank r - s, so no two ranks send to one rank in a step.
 ///
@@ -20,19 +20,17 @@
 
 namespace mn {
 
-/// The steps 1 to size - 1. Each step is a receive and a send.
 class MessageSteps {
  public:
-  /// The two messages of a step. An empty message is not sent, and its receiver does not wait for it.
+  /// The messages of a step, one each way. An empty message is not sent, and its receiver does not wait for it.
   struct Step {
     std::span<std::byte> in;
     std::span<const std::byte> out;
   };
-  /// Finds the buffers of the step in which the calling rank receives from rank `source` and sends to rank `dest`.
+  /// Returns the buffers of the step in which this rank receives from rank `source` and sends to rank `dest`.
   using Find = std::function<Step(std::size_t source, std::size_t dest)>;
 
   MessageSteps() = default;
-  /// Each message has at most `bytes` bytes.
   MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find);
   void finish();
 

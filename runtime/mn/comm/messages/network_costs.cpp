@@ -22,7 +22,7 @@ namespace {
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // room for the value of MN_NETWORK
 constexpr std::size_t kShortBytes = 8;
-constexpr std::size_t kTrialBytes = 64 * 1024;  // bytes from a rank to all others together, like kLongBytes
+constexpr std::size_t kTrialBytes = 64 * 1024;  // from a rank to all others together, like kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 
@@ -37,16 +37,15 @@ double shortest(const Call& call) {
   return best;
 }
 
-/// The group of ranks whose messages are timed. In its functions `memory` has room for `bytes` bytes of each rank.
+/// The ranks whose messages are timed. `memory` has room for `bytes` bytes of each rank.
 struct Peers {
-  /// Every rank sends `bytes` to every other rank.
   void exchange_all(std::size_t bytes, std::span<std::byte> memory) const {
     const auto step = [&](std::size_t source, std::size_t /*dest*/) -> MessageSteps::Step {
       return {memory.subspan(source * bytes, bytes), memory.subspan(static_cast<std::size_t>(rank) * bytes, bytes)};
     };
     MessageSteps(comm, bytes, "measuring the network", step).finish();
   }
-  /// Returns the time, in seconds, of the slowest rank, from which all ranks compute an equal message size.
+  /// Returns the time, in seconds, of the slowest rank. All ranks compute an equal message size from this time.
   [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
     const double begin = MPI_Wtime();
     exchange_all(bytes, memory);
@@ -139,8 +138,8 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // The messages of k pieces take k × messages_s, and the work on the first and the last piece transfer_s / k. The sum
-  // is least at k = sqrt(transfer_s / messages_s).
+  // The messages of k pieces take k × messages_s. The work on the first and the last piece takes transfer_s / k. The
+  // sum is least at k = sqrt(transfer_s / messages_s).
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

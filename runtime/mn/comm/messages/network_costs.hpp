@@ -1,6 +1,6 @@
-/// Measures how much time messages between ranks take. By the costs, a reduction chooses how to exchange data, and in
-/// how many pieces. SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer
-/// measures them in its first reduction of more than a few bytes.
+/// Measures how much time messages between ranks take. From these costs a reduction chooses how to exchange data, and
+/// in how many pieces. SliceExchange measures when a communicator over several nodes is made, MessageReducer in its
+/// first reduction of more than a few bytes.
 ///
 /// Invariants:
 /// 1. All ranks hold equal numbers, and so make equal choices.
@@ -20,7 +20,7 @@
 
 namespace mn {
 
-/// Three constants that tell how long messages take. The defaults describe a network of 50 Gbit/s.
+/// Three constants that describe the time of messages. The defaults describe a network of 50 Gbit/s.
 struct NetworkCosts {
   double latency_s = 5e-6;   ///< time until a single message has arrived
   double message_s = 1e-6;   ///< time that each of many messages in flight adds
@@ -32,24 +32,21 @@ struct NetworkCosts {
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 
-/// How the ranks of an allreduce exchange data: each slice goes to the rank that reduces it, and each result to all
-/// ranks.
+/// How the slices of an allreduce travel to the ranks that reduce them, and the results to all ranks.
 enum class ExchangeKind {
   kLogarithmic,  ///< by way of other ranks: 2 log n messages in a row, (log n) / 2 + 1 times the buffer's bytes
   kPairwise,     ///< directly: 2 (n - 1) messages, 2 (n - 1) / n times the buffer's bytes
 };
 
 /// Returns the message size for the second measurement, after a first exchange of `bytes` per rank took `seconds`. An
-/// exchange of the returned size, at most 1 MiB, takes a few milliseconds.
+/// exchange of the returned size (at most 1 MiB) takes a few milliseconds.
 [[nodiscard]] std::size_t bytes_to_measure(double seconds, std::size_t bytes);
 
-/// The quicker kind of exchange if each of `ranks` ranks has a buffer of `bytes`.
 [[nodiscard]] ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
-/// The best number of pieces into which the buffers are cut if each of `ranks` ranks has a buffer of `bytes`. The model
-/// assumes that the work on a piece before and after its exchange takes as long as the exchange, and overlaps the
-/// exchanges of the neighboring pieces. Few pieces make large messages. Many pieces shorten the work on the first and
-/// the last piece, which overlaps no exchange.
+/// The best number of pieces into which `ranks` ranks cut buffers of `bytes`. Few pieces make large messages. Many
+/// pieces shorten the work on the first and the last piece, which overlaps no exchange. The model assumes that the work
+/// on a piece takes as long as its exchange, and overlaps the exchanges of the neighboring pieces.
 [[nodiscard]] std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
 }  // namespace mn

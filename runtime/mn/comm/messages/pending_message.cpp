@@ -21,7 +21,7 @@ void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // Invariant 1: no other message with this tag goes to `dest` in between.
+  // Invariant 1: no other message with this tag goes to `dest` between header and elements.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -52,7 +52,7 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // The wait for the header reports a wrong count in mn's words, the wait for the elements in MPI's.
+    // The header comes first: a wrong count is then reported in mn's words, not in MPI's.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -63,8 +63,8 @@ void PendingMessage::wait_for_elements() {
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
     if (is_in_use()) throw;  // the communicator was given up, so the elements may never arrive
-    // Invariant 2: the caller may free the buffer. Elements that follow the header are received, because their sender
-    // waits.
+    // Invariant 2: after the throw the caller may free the buffer, so MPI must not write to it any more. If elements
+    // follow, their sender waits, so this rank receives them.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
     throw;
@@ -74,20 +74,20 @@ void PendingMessage::wait_for_elements() {
 bool PendingMessage::is_done() {
   CallTimeouts& timeouts = calls_->timeouts();
   const CallName call{receives_ ? "wait for irecv" : "wait for isend", 0, buffer_.count, buffer_.dtype, peer_};
-  if (timeouts.timeout().count() > 0 && TimedCall::is_given_up(timeouts, call)) return true;  // so wait() throws
+  if (timeouts.timeout().count() > 0 && TimedCall::is_given_up(timeouts, call)) return true;  // wait() then throws
   int done = 0;
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
   if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // No further message arrives, and wait() returns or throws at once.
+  // A receive whose header announces no elements, or is wrong, is done: wait() returns or throws at once.
   if (receives_ && !header_.announces_elements(header_bytes_)) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }
 
 void PendingMessage::abandon() noexcept {
-  // After MPI_Cancel, MPI_Wait returns at once, unless a message has matched the receive.
+  // Cancels a receive that no message has matched. MPI ignores the cancellation if a message has.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
   }

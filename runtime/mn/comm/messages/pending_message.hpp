@@ -26,10 +26,10 @@
 
 namespace mn {
 
-/// A message under way. Its header and its elements are two requests of MPI.
+/// A message under way: one request of MPI for the header, and one for the elements.
 class PendingMessage final : public Request::Impl {
  public:
-  /// The texts of errors begin with `what`. `pool` is null if the buffer needs no host copy.
+  /// `what` begins the texts of errors. `pool` is null if the buffer needs no host copy.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
   // The caller calls either send() or receive(), once.
@@ -54,7 +54,7 @@ class PendingMessage final : public Request::Impl {
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // no value once the program has called wait()
   MessageHeader header_;
-  int header_bytes_ = 0;  // number of received bytes of the header
+  int header_bytes_ = 0;  // received bytes of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;

@@ -14,16 +14,16 @@ Request::Request(Request&& other) noexcept = default;
 
 Request& Request::operator=(Request&& other) noexcept {
   Request finished(std::move(other));
-  std::swap(impl_, finished.impl_);  // the destructor of `finished` waits for this object's former call
+  std::swap(impl_, finished.impl_);
   return *this;
 }
 
 Request::~Request() {
   if (!impl_) return;
   if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
-    // Other ranks may never send the message or make the call.
+    // wait() might block forever: other ranks may never send the message, or never make the collective call.
     impl_->abandon();
-    static_cast<void>(impl_.release());  // MPI, or a thread, may still write to it
+    static_cast<void>(impl_.release());
     return;
   }
   try {
@@ -35,7 +35,6 @@ Request::~Request() {
 
 void Request::wait() {
   if (!impl_) return;
-  // A second wait() after an error does nothing.
   auto impl = std::exchange(impl_, nullptr);
   try {
     impl->wait();

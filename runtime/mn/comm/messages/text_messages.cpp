@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// Returns a text of `length` bytes that move(text) has filled. After an exception MPI may still write to the text.
+/// Returns a text of `length` bytes that move(text) has filled. If move() throws, MPI may still write to the text.
 template <class Move>
 std::string received(std::uint64_t length, const Move& move) {
   const KeptForMpi text(std::string(length, '\0'));

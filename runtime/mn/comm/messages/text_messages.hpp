@@ -24,9 +24,8 @@ enum class SendMode {
 void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, SendMode mode);
 /// Receives a text. `source` and `tag` may be MPI_ANY_SOURCE and MPI_ANY_TAG. `sender`, unless null, gets the source.
 [[nodiscard]] std::string recv_text(MPI_Comm comm, int source, int tag, int* sender = nullptr);
-/// Collective: returns the text of rank `root` on every rank.
 [[nodiscard]] std::string bcast_text(MPI_Comm comm, const std::string& own, int root);
-/// Collective: on `root`, returns the texts in rank order; on other ranks returns an empty vector.
+/// Collective: on `root`, returns the texts in rank order; on other ranks, an empty vector.
 [[nodiscard]] std::vector<std::string> gather_texts(MPI_Comm comm, const std::string& own, int root);
 
 }  // namespace mn

@@ -41,7 +41,7 @@ MPI_Datatype contiguous(std::size_t count, MPI_Datatype base) {
   return type;
 }
 
-/// Makes a derived type, one element of which spans `count` elements: blocks of `limit` elements, then the remainder.
+/// Makes a derived type that spans `count` elements: blocks of `limit` elements, then the remainder.
 MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MPI_Datatype base = mpi_type(dtype);
   const std::size_t full = count / limit;
@@ -49,13 +49,12 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
   const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
-  // MPI takes counts as int, which hold each of these counts.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
   mpi_check(MPI_Type_create_struct(2, lengths, offsets, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
-  // In a gather the next rank's part begins at the end of an element, so the type must have no padding.
+  // In a gather, each part begins where the previous element of this type ends: the type must have no padding.
   mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
@@ -68,7 +67,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  // Without MPI's text, this function still reports the error.
+  // If this call fails, the error is reported without MPI's text.
   MPI_Error_string(code, text, &length);
   std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
@@ -94,7 +93,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-// MPI allows both queries even before MPI_Init and after MPI_Finalize.
+// MPI allows these two queries even before MPI_Init and after MPI_Finalize.
 bool mpi_is_up() noexcept {
   int up = 0;
   int down = 0;
@@ -184,7 +183,7 @@ std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text)
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
-  // The types in the order of DType. 16-bit floats travel as MPI_UINT16_T.
+  // In the order of DType. 16-bit floats travel as MPI_UINT16_T.
   const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T,  MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T,
                                 MPI_FLOAT,   MPI_DOUBLE,   MPI_UINT8_T, MPI_INT8_T,   MPI_UINT64_T,
                                 MPI_INT16_T, MPI_UINT16_T, MPI_UINT32_T};

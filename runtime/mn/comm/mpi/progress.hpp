@@ -1,7 +1,6 @@
-/// Keeps MPI's messages moving during waits that do not call MPI. MPI moves messages only inside its calls. If a rank
-/// waited in shared memory or for a GPU without calling MPI, its nonblocking messages would stop, and ranks that wait
-/// for these messages would wait, too. Blocking calls of MPI need no help. Cost: one relaxed load while no request is
-/// pending.
+/// Keeps MPI's messages moving during waits that do not call MPI, because MPI moves messages only inside its calls. If
+/// a rank waited in shared memory or for a GPU, its nonblocking messages would stop, and the ranks that wait for them
+/// would wait longer. Cost: one relaxed load while no request is pending.
 #pragma once
 
 #include <atomic>
@@ -14,8 +13,7 @@ namespace mn {
 template <class Tag>
 class LiveCount {
  public:
-  // Relaxed order is enough in this class, because the count orders no accesses to other memory, and a wait that misses
-  // a change reads the count again.
+  // Relaxed order is enough: the count orders no accesses to other memory, and a wait that misses a change reads again.
   LiveCount() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   ~LiveCount() { count_.fetch_sub(1, std::memory_order_relaxed); }
   LiveCount(const LiveCount&) = delete;
@@ -27,19 +25,18 @@ class LiveCount {
   static inline std::atomic<int> count_{0};
 };
 
-/// While a PendingRequest lives, mn has a nonblocking message under way.
 using PendingRequest = LiveCount<struct PendingRequestTag>;
 
 /// Lets MPI move the messages of all communicators. Long waits call it even if mn has no message under way, because the
-/// program may have MPI requests of its own.
+/// program may have MPI requests.
 inline void progress_mpi() noexcept {
   if (!mpi_is_up()) return;
   int found = 0;
-  // Any call of MPI moves the messages of all communicators, and no rank sends on MPI_COMM_SELF.
+  // Any call of MPI moves the messages of all communicators; on MPI_COMM_SELF there is nothing to receive.
   static_cast<void>(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE));
 }
 
-/// Lets MPI move messages if a PendingRequest lives. Every wait calls this each time it polls its condition.
+/// Lets MPI move messages if a PendingRequest lives. Every wait that polls calls this function in each round.
 inline void progress_pending_requests() noexcept {
   if (PendingRequest::any()) progress_mpi();
 }

@@ -8,8 +8,8 @@
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 
-// A single binary must use the widest vectors of every CPU: the compiler makes several versions of a function, and the
-// dynamic linker picks one. CMake defines MN_TARGET_CLONES if the compiler can do this.
+// One binary for all CPUs: the compiler makes several versions of a function, and the dynamic linker picks the version
+// with the widest vectors that the CPU has. CMake defines MN_TARGET_CLONES if the compiler can do this.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -19,10 +19,10 @@
 namespace mn {
 namespace {
 
-/// The results of so many elements stay in the first-level cache.
+/// Results of one block stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-/// Integers wrap around as unsigned integers, because the overflow of signed integers is undefined.
+/// Integers are computed as unsigned integers and wrap around, because signed overflow is undefined.
 template <class T, bool = std::is_integral_v<T>>
 struct Arithmetic {
   using Type = std::make_unsigned_t<T>;
@@ -53,7 +53,7 @@ bool is_nan(T value) {
   else
     return false;
 }
-// The minimum of a NaN is NaN: is_nan() finds `b`, and every comparison with a NaN `a` is false.
+// If either operand is NaN, the result is NaN: is_nan() finds `b`, and every comparison with a NaN `a` is false.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -90,7 +90,7 @@ MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::s
   for (std::size_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }
 
-/// The results during the computation, as float32 for 16-bit floats.
+/// The results during the computation; 16-bit floats are held as float32.
 template <class T>
 struct Accumulator {
   using Type = T;
@@ -148,8 +148,8 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
-    // An output is often an input, whose cache lines are loaded. With stores that bypass the cache, sums of 1 to 64 MiB
-    // took 1.3 to 1.5 times as long.
+    // Ordinary stores: an output is often an input, so its cache lines are loaded. Stores that bypass the cache made
+    // sums of 1 to 64 MiB take 1.3 to 1.5 times as long.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }
@@ -171,7 +171,7 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
   }
 }
 
-/// The functions for the element types, in the order of DType.
+/// In the order of DType.
 constexpr decltype(&reduce_as<float>) kReduce[] = {
     reduce_as<std::uint8_t>, reduce_as<std::int32_t>,  reduce_as<std::int64_t>, reduce_as<Float16>,
     reduce_as<BFloat16>,     reduce_as<float>,         reduce_as<double>,       nullptr,

@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// What a reduction computes: the operation, the dtype of the elements, and a factor. Results of float dtypes are
-/// multiplied by `scale`; for integers `scale` has no effect. An average is a sum with the scale 1 / ranks.
+/// What a reduction computes. Results of float dtypes are multiplied by `scale`; integers ignore it. An average is a
+/// sum with the scale 1 / ranks.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;

@@ -14,8 +14,8 @@
 namespace mn {
 namespace {
 
-/// Processes with equal texts can share memory. MPI_Comm_split_type is not used, because Open MPI 4 asks PMIx, whose
-/// store "hash" may name ranks of a different node.
+/// Returns a text that is equal for processes that can share memory. Not MPI_Comm_split_type: Open MPI 4 asks PMIx,
+/// whose store "hash" may name ranks of a different node.
 std::string physical_node(const std::string& host) {
   const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id").value_or("");
   struct stat shm {};
@@ -65,7 +65,7 @@ Topology find_topology(MPI_Comm comm) {
   const auto hosts = allgather_texts(all.get(), host);
   auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
-  // A rank without a name would not be placed with the named ranks of its node.
+  // If a rank has no name, names are not used at all, because this rank would be on no node with the named ranks.
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }

@@ -9,14 +9,15 @@
 namespace mn {
 namespace {
 
-/// The color for MPI_Comm_split: equal for ranks with one slice on different nodes, -1 for a rank without a slice.
+/// Returns the color for MPI_Comm_split: equal for ranks with the same slice, -1 for a rank without a slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
 
 }  // namespace
 
-/// The pieces of one buffer. Each piece is cut into equal slices; the node's last rank also takes the remainder.
+/// The pieces of one buffer. Each piece is cut into equal slices, one for each rank of the node; the last rank also
+/// takes the remainder.
 class GpuNodeSum::Pieces final : public HostPieces::Device {
  public:
   Pieces(GpuNodeSum& node, BufferView all, std::size_t step) : node_(node), all_(all), step_(step) {}
@@ -64,7 +65,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   [[nodiscard]] BufferView piece(std::size_t k) const {
     return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
   }
-  /// Returns the elements of a piece that the node's ranks can share evenly, that is, all but the remainder.
+  /// The elements that the node's ranks can share evenly: all but the remainder.
   [[nodiscard]] BufferView even_part(const BufferView& whole) const {
     return whole.slice(0, whole.count / node_.slices() * node_.slices());
   }
@@ -72,7 +73,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     const std::size_t part = even.count / node_.slices();
     return even.slice(rank() * part, part);
   }
-  /// Returns the elements of piece k that this rank exchanges with other nodes.
+  /// The elements of piece k that this rank exchanges with other nodes.
   [[nodiscard]] BufferView own(std::size_t k) const {
     const BufferView whole = piece(k);
     if (!node_.between_nodes_) return whole.slice(0, 0);
@@ -130,8 +131,8 @@ void GpuNodeSum::allreduce(BufferView all) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most =
       std::min(HostPieces::kBytes / element_bytes, MessageReducer::most_elements(topology_.inter_size, element_bytes));
-  // The node's last rank also takes a remainder of fewer than slices() elements. A part and a remainder together have
-  // at most `most` elements.
+  // The node's last rank also takes a remainder of less than slices() elements. Its part and the remainder together
+  // have at most `most` elements.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step);

@@ -1,8 +1,8 @@
 /// The schedule by which GPUs of several nodes sum a large buffer, with NCCL within a node and messages between nodes.
-/// GpuNodeSum runs the schedule on all ranks at once. Simulations of clusters run it with times instead of GPUs.
+/// GpuNodeSum runs the schedule; simulations of clusters run it with times instead of GPUs.
 ///
-/// 1. All ranks cut a buffer into the same pieces, and call collect() and spread() in the same order. NCCL needs this
-///    order, because these two functions enqueue calls of NCCL.
+/// 1. All ranks cut a buffer into the same pieces, and call collect() and spread() in the same order, because both
+///    enqueue calls of NCCL.
 /// 2. At most kUnderWay pieces are under way, because collect() of piece k follows spread() of piece k - kUnderWay.
 #pragma once
 
@@ -19,8 +19,8 @@ class HostPieces {
   static constexpr std::size_t kUnderWay = 4;
   static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< size of a rank's part: enough for MPI's full speed
 
-  /// The work of one rank's GPU on piece k. The rank exchanges only its own part of the piece with other nodes. Of
-  /// these functions only part() waits for the GPU.
+  /// The work of one rank's GPU on piece k. A rank exchanges only its own part of the piece with other nodes. Only
+  /// part() waits for the GPU.
   class Device {
    public:
     virtual ~Device() = default;
@@ -34,8 +34,8 @@ class HostPieces {
     virtual void spread(std::size_t k) = 0;
   };
 
-  /// Collective. `between_nodes` sums the calling rank's parts with the same parts of other nodes. It is null if the
-  /// calling rank has no parts. A part has at most `most` elements.
+  /// Collective. `between_nodes` sums this rank's parts with the same parts of other nodes, and is null if this rank
+  /// has no parts. A part has at most `most` elements.
   static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
     const PendingRequest messages;  // while it lives, waits for the GPU let MPI move messages

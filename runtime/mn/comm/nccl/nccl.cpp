@@ -7,7 +7,7 @@
 namespace mn {
 namespace {
 
-/// The table has the order of DType. NCCL has no booleans; therefore booleans travel as uint8.
+/// In the order of DType. NCCL has no booleans, so they travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -33,7 +33,7 @@ template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
   const std::lock_guard lock(mutex_);
   check_usable();
-  // NCCL does not name the operation of a later asynchronous error.
+  // A later asynchronous error does not name its operation, so the last one is kept.
   operation_ = operation;
   bytes_ = bytes;
   // Invariant 1: a later wait would wait forever for work that was never enqueued.
@@ -74,7 +74,6 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
-// Invariant 7: the first message between two ranks waits for the other rank.
 bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
   const bool must = !connected[peer];
   connected[peer] = true;
@@ -124,10 +123,9 @@ void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const 
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
     if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
   }
-  // `comm_` becomes null if the communicator is aborted while the call runs on the thread of aside().
+  // A copy: `comm_` becomes null if the communicator is aborted while the call runs on the thread of aside().
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
-    // The first error is the cause of the later errors.
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];

@@ -24,7 +24,7 @@ constexpr int kFirstThatOrders = 22600;  // 2.26.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// Sets NCCL's variables of invariants 6, 7 and 11. NCCL reads them at its first call only.
+/// Sets NCCL's variables of invariants 6, 7 and 11 (nccl.hpp). NCCL reads them at its first call only.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_version() >= kFirstThatOrders) {
@@ -33,7 +33,7 @@ void set_variables() {
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
-/// NCCL chooses the values that stay undefined. Headers before NCCL 2.27 have no CTAPolicy.
+/// NCCL chooses all values that stay undefined. Headers before NCCL 2.27 have no CTAPolicy.
 template <class Config>
 void apply(const NcclLimits& limits, Config& config) {
   if (limits.max_ctas > 0) config.maxCTAs = limits.max_ctas;
@@ -47,7 +47,7 @@ std::string line_of(const std::source_location& where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
-/// Returns the text of an error. `who` names the rank; it is empty before the communicator has a name.
+/// Returns the text of an error. `who` names the rank; before the communicator exists, `who` is empty.
 std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operation, std::size_t bytes,
                     const std::string& who, const std::source_location& where) {
   const char* detail = ncclGetLastError(comm);
@@ -67,8 +67,7 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-/// All NCCL communicators of the process, for invariant 9. The list is never destroyed, because a communicator may live
-/// as long as the process.
+/// All NCCL communicators of the process (invariant 9). Never destroyed: a communicator may live as long.
 struct AllNccl {
   std::mutex mutex;
   std::vector<Nccl*> all;
@@ -102,7 +101,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
   operation_ = "ncclCommInitRank";
-  const auto made = std::make_shared<ncclComm_t>();  // shared, because a detached thread may still use it
+  const auto made = std::make_shared<ncclComm_t>();  // shared: a detached thread may still use it
   nccl_check(aside([=, size = size_, rank = rank_] { return ncclCommInitRank(made.get(), size, id, rank); }),
              "ncclCommInitRank on " + who_);
   adopt(*made);
@@ -189,12 +188,11 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // Invariant 3: a captured graph may block ncclCommAbort forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
   }
-  comm_ = nullptr;  // invariant 1: every later call throws
+  comm_ = nullptr;
 }
 
 void Nccl::abort_others() noexcept {
@@ -216,7 +214,7 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // In any other mode this thread's allocations would break the capture of a CUDA graph on a different thread.
+    // In any other mode, this thread's allocations would break the capture of a CUDA graph on another thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));
@@ -226,7 +224,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   std::thread thread(std::move(task));
   try {
     while (done.wait_for(kBetweenLooksAside) != std::future_status::ready) {
-      progress_pending_requests();  // a peer may make its call only after it has received this rank's messages
+      progress_pending_requests();  // a peer may first need this rank's messages
       if (comm_ == nullptr) {
         check_patience(begin);
         continue;
@@ -236,7 +234,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
     }
   } catch (...) {
     if (comm_ == nullptr) {
-      thread.detach();  // in ncclCommInitRank no communicator exists yet that could be aborted
+      thread.detach();  // ncclCommInitRank cannot be aborted
       throw;
     }
     abort(kReportTime);  // ends the call

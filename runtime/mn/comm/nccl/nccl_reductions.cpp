@@ -7,11 +7,11 @@ namespace mn {
 NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks) {
   using enum Way::Form;
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  // NCCL's own average divides after the sum, and a sum in 16 bits may overflow.
+  // NCCL's average divides after the sum, and a sum in 16 bits may overflow.
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }
-  // The maximum of the keys stands for NaN if any element is NaN, because NaNs have the largest keys.
+  // A maximum of keys: NaNs have the largest keys, so the result is NaN if any element is NaN.
   if (is_float(dtype) && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
     const DType key = dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32;
     return {kKeys, key, ReduceOp::kMax, 1, op == ReduceOp::kMin ? -1.0 : 1.0};

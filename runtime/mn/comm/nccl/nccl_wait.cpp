@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-constexpr int kLooksWithoutPause = 2000;  // a small collective ends within this number of looks
+constexpr int kLooksWithoutPause = 2000;  // enough looks for a small collective to end
 constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
 constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
@@ -28,12 +28,12 @@ void Nccl::check_progress(Clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
-  // Only NCCL's asynchronous error shows that a peer has aborted or that a connection is broken.
+  // If a peer has aborted or a connection is broken, only NCCL's asynchronous error shows it.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   check_patience(begin);
 }
 
-/// Throws CommError when MN_NCCL_TIMEOUT is over, because NCCL itself waits forever for a missing rank.
+/// Throws CommError when MN_NCCL_TIMEOUT is over. (NCCL waits forever for a missing rank.)
 void Nccl::check_patience(Clock::time_point begin) const {
   if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
   const std::string bytes = bytes_ > 0 ? " of " + std::to_string(bytes_) + " bytes" : "";
@@ -51,7 +51,7 @@ void Nccl::wait(const CudaStream& stream) {
         check_progress(begin);
       }
       check_timeout();
-      progress_pending_requests();  // a peer may make its call only after it has received this rank's messages
+      progress_pending_requests();  // a peer may first need this rank's messages
       if (looks < kLooksWithoutPause)
         std::this_thread::yield();
       else
@@ -75,7 +75,7 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // Earlier work on the stream ends before the newest work; therefore one event suffices.
+  // Earlier work on the stream ends before the newest work, so one event suffices.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
@@ -83,13 +83,13 @@ void Nccl::watch(const CudaStream& stream) {
   watched_.notify_one();
 }
 
-/// Also true if the device has failed: every later call reports the failure, and nothing must be watched.
+/// Also true if the device has failed, because every later call reports the failure.
 bool Nccl::is_watched_work_done() {
   return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
 }
 
 void Nccl::run_watch(const std::stop_token& stop) {
-  // In any other mode this thread's queries would break the capture of a CUDA graph on a different thread.
+  // In any other mode, this thread's queries would break the capture of a CUDA graph on another thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   static_cast<void>(cudaSetDevice(device_));

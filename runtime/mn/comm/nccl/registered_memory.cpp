@@ -26,7 +26,7 @@ constexpr int kWarmUp = 3;
 constexpr int kRepeats = 10;
 constexpr double kGain = 0.97;  // a smaller gain may be chance
 
-/// Invariant 4: NCCL's functions, found by their names at run time. A window's handle is passed as void*.
+/// Invariant 4: NCCL's functions, looked up at run time. A window's handle is passed as void*.
 struct Functions {
   ncclResult_t (*allocate)(void** memory, std::size_t bytes);
   ncclResult_t (*free)(void* memory);
@@ -51,7 +51,7 @@ const Functions& functions() {
 
 }  // namespace
 
-/// The open windows of a communicator. The key of a window is the address of its memory.
+/// The open windows of a communicator, by the address of their memory.
 struct RegisteredMemory::Windows {
   Nccl* nccl;
   std::map<std::byte*, void*> open;
@@ -70,11 +70,11 @@ struct RegisteredMemory::Windows {
     }
   }
 
-  /// While an exception unwinds the stack, frees nothing, because the device may be waiting for other ranks forever.
+  /// While an exception unwinds the stack, frees nothing: the device may wait forever for other ranks.
   void free(std::byte* memory) noexcept {
     if (std::uncaught_exceptions() > 0) return;
     static_cast<void>(cudaDeviceSynchronize());
-    close(memory);  // invariant 3: the window is closed first
+    close(memory);  // invariant 3: closes the window first
     if (functions().free(memory) != ncclSuccess) log_warning("ncclMemFree failed");
   }
 };
@@ -134,7 +134,7 @@ std::shared_ptr<std::byte> RegisteredMemory::register_new(std::size_t bytes) {
   const bool has_memory = functions().allocate(&memory, bytes) == ncclSuccess;
   void* window = nullptr;
   bool is_open = false;
-  if (holds_on_all_ranks(comm_, has_memory)) {  // invariant 2: the ranks agree before they register
+  if (holds_on_all_ranks(comm_, has_memory)) {  // invariant 2: before they register
     is_open = nccl_.call("registering memory", [=, &window](ncclComm_t comm) {
       return functions().open(comm, memory, bytes, &window, kSymmetric);
     }) == ncclSuccess;

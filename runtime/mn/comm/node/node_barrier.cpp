@@ -22,13 +22,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Three levels hold 73 ranks. Each level costs a round of the scheduler if ranks share CPUs.
+/// Three levels hold 73 ranks. If ranks share CPUs, each level costs a round of the scheduler.
 constexpr Tree kTree{8};
 constexpr int kSpins = 300;
-/// On a busy machine the missing rank may need this CPU, and a yield is quicker than a sleep.
+/// On a busy machine another rank may need this CPU, and a yield is quicker than a sleep.
 constexpr int kYields = 200;
-/// In a training step, ranks are usually less late than this. A sleeping CPU wakes slowly, above all in a virtual
-/// machine.
+/// In a training step, ranks are usually less late than this. A sleeping CPU wakes slowly.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -41,8 +40,8 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps until `value` differs from `seen`, at most 50 µs if mn has a message under way or the call has a time-out,
-/// else 20 ms, because the program may have MPI requests. std::atomic::wait works within one process only.
+/// Sleeps until `value` differs from `seen`. If mn has a message under way or the call has a time-out, sleeps at most
+/// 50 µs, else 20 ms (the program may have MPI requests). std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;
@@ -81,7 +80,7 @@ NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, 
 
 void SharedCounter::set(std::uint32_t now) {
   assert(static_cast<std::int32_t>(now - value.load(std::memory_order_relaxed)) >= 0);  // invariant 1: never falls
-  value.store(now);  // invariants 2 and 3: stores the value before it reads `sleepers`
+  value.store(now);  // invariants 2 and 3: before it reads `sleepers`
   if (sleepers.load() > 0) wake_all(value);
 }
 
@@ -101,7 +100,7 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
     check_timeout();
-    sleepers.fetch_add(1);  // invariant 3: increments before it reads the value again
+    sleepers.fetch_add(1);  // invariant 3: before it reads the value again
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);
     sleepers.fetch_sub(1);

@@ -1,13 +1,13 @@
-/// The means by which ranks of a node wait for each other: counters in shared memory, and a barrier made of these
-/// counters. This barrier takes a microsecond, and MPI's barrier takes several.
+/// Counters in shared memory by which ranks of a node wait for each other, and a barrier made of such counters. The
+/// barrier takes a microsecond; MPI's takes several.
 ///
 /// Invariants:
 /// 1. Each counter has one owner, and only the owner sets the counter. The value never falls. It may wrap around,
 ///    because values are compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
-/// 3. No wake-up gets lost. A thread that is about to sleep first increments `sleepers`, then reads the value again;
-///    the owner first writes the value, then reads `sleepers`. All four operations are sequentially consistent;
-///    therefore the thread sees the new value, or the owner sees the sleeper.
+/// 3. No wake-up gets lost. A thread that is about to sleep first increments `sleepers`, then reads the value again.
+///    The owner first writes the value, then reads `sleepers`. All four operations are sequentially consistent, so the
+///    thread sees the new value, or the owner sees the sleeper.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
 /// then yields the CPU for up to 20 ms, then sleeps. Ranks that share CPUs hardly spin or yield. A barrier of n ranks
@@ -34,8 +34,8 @@ struct alignas(64) SharedCounter {
 
   /// Only the owner may call set().
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin` is true if each rank of the node has a CPU of its own; the
-  /// wait may then spin. Throws CommError if the time-out of the call ends the wait.
+  /// Returns when the value is at least `least`. May spin if `may_spin` is true: each rank of the node then has its own
+  /// CPU. Throws CommError if the time-out of the call ends the wait.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -49,7 +49,6 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// counter of rank 0, the root of the tree.
 class NodeBarrier {
  public:
-  /// Up to this number of ranks, each rank waits for all counters. If there are more ranks, they use a tree.
   static constexpr std::size_t kMaxDirect = 16;
 
   /// `arrivals[r]` is the address of rank r's counter in the calling process. Only the barrier may use the counters.

@@ -1,8 +1,7 @@
-/// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
-/// by messages. NodeReducer chooses the way, and the invariants of node_reducer.hpp hold here, too. The cost for each
-/// piece is as follows. In place: nothing except the barrier that ends the whole reduction. Through scratch memory: two
-/// copies, and 2 to 4 barriers for each round. By messages: one MessageReducer::allreduce and, if there are several
-/// nodes, one MPI_Bcast for each slice.
+/// Three ways in which the ranks of a node reduce a piece of their buffers; NodeReducer chooses the way, and the
+/// invariants of node_reducer.hpp hold here, too. Cost for each piece. In place: nothing except the barrier that ends
+/// the whole reduction. Through shared scratch memory: two copies, and 2 to 4 barriers for each round. By messages: one
+/// MessageReducer::allreduce and, if there are several nodes, one MPI_Bcast for each slice.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +19,12 @@
 
 namespace mn {
 
-/// What the ranks of a node share when they reduce pieces. What the members point to must outlive the pieces.
+/// What the ranks of a node share when they reduce pieces. `barrier` and `scratch` must outlive the pieces.
 struct NodeRanks {
   MPI_Comm comm;
-  int rank;  ///< rank of the process within the node
+  int rank;  ///< within the node
   int ranks;
-  bool many_nodes;  ///< there are other nodes, with which results are exchanged before spread()
+  bool many_nodes;  ///< results are exchanged with other nodes before spread()
   const SliceExchange& exchange;
   MessageReducer& messages;
   NodeBarrier* barrier;         ///< null without shared memory
@@ -72,7 +71,6 @@ class SharedPieces final : public SliceExchange::Node {
 /// Reduces pieces of private buffers in rounds. In each round, scratch memory holds a chunk of every slice.
 class CopiedPieces final : public SliceExchange::Node {
  public:
-  /// No piece has more than `most` elements.
   CopiedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
       : node_(node), data_(data), most_(most), within_(within) {
     const std::size_t room = node.scratch->bytes() / element_bytes_ / static_cast<std::size_t>(node.exchange.slices());
@@ -116,12 +114,12 @@ class CopiedPieces final : public SliceExchange::Node {
   }
 
  private:
-  /// True if reduce() writes results to scratch memory, for all to copy: on one node, if a round moves a whole slice.
+  /// True if reduce() writes final results to scratch memory: on a single node, if a round moves a whole slice.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
-  /// The address at which the chunk of the slice `slice` begins in the scratch memory of `rank`. Invariant 2: the
-  /// offset depends on the slice alone; therefore a fast rank never writes where a slow rank still reads. Invariant 3:
-  /// the offset is a multiple of 64 elements.
+  /// The address of the chunk of slice `slice` in the scratch memory of `rank`. Its offset depends on the slice alone,
+  /// so a fast rank never writes where a slow rank still reads (invariant 2). It is a multiple of 64 elements
+  /// (invariant 3).
   [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
     return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
@@ -135,7 +133,7 @@ class CopiedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// Waits at the barrier. Afterwards no rank still reads the old content of scratch memory.
+  /// Afterwards no rank still reads the old content of scratch memory.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;
@@ -152,11 +150,11 @@ class CopiedPieces final : public SliceExchange::Node {
   std::size_t most_;
   Reduction within_;
   std::size_t element_bytes_ = size_of(within_.dtype);
-  std::size_t chunk_;  // number of elements that scratch memory holds of each slice
+  std::size_t chunk_;  // elements of each slice that scratch memory holds
   bool is_whole_;      // one round moves a whole slice
-  // The first flag is true if some rank may still read parts of buffers in scratch memory; the second, if some rank may
-  // still read results there. Each flag is equal on all ranks. Parts and results lie in different places; therefore a
-  // rank that writes parts need not wait for ranks that read results, nor the reverse.
+  // The flags are true if some rank may still read parts of buffers, or results, in scratch memory, and are equal on
+  // all ranks. Parts and results lie apart, so a rank that writes parts need not wait for readers of results, nor the
+  // reverse.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };

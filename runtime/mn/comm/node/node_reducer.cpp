@@ -14,18 +14,17 @@
 namespace mn {
 namespace {
 
-/// Up to this size, every rank reduces the whole buffer for itself, with one barrier instead of two.
+/// Up to this size, every rank reduces the whole buffer by itself, with one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // a slot begins with a cache line for the CallShape
 static_assert(sizeof(CallShape) <= 64);
-/// Size of the pieces of a private buffer on one node, which stay in the cache.
+/// Size of the pieces of a private buffer on one node: they stay in the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
 /// Largest scratch memory. With several nodes, a larger piece moves through it in several rounds.
 constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
 /// With less room for scratch memory, messages are quicker.
 constexpr std::size_t kMinScratchBytes = 64 * 1024;
 
-/// The smallest power of two that is at least the number of ranks on any node.
 double power_above_ranks(const Topology& topology) {
   std::size_t most = 1;
   for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
@@ -34,10 +33,10 @@ double power_above_ranks(const Topology& topology) {
 
 }  // namespace
 
-/// The blocks of shared memory that the rank holds, by number. Any thread may release a block at any time.
+/// The blocks of shared memory that this rank holds. Any thread may release a block at any time.
 class NodeReducer::Allocations {
  public:
-  /// All ranks of the node call add() in the same order; therefore a block has the same number on all ranks.
+  /// All ranks of the node call add() in the same order, so a block has the same number on all ranks.
   std::int64_t add(const SharedMemory& memory) {
     const std::lock_guard lock(mutex_);
     alive_[next_] = &memory;
@@ -47,8 +46,8 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// Finds the block whose segment of rank `rank` contains `data`, and the place. Without a block, the place is
-  /// kPrivate.
+  /// Returns the block whose segment of rank `rank` contains `data`, and the data's location in the block. If no block
+  /// contains `data`, the location is kPrivate.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -65,7 +64,7 @@ class NodeReducer::Allocations {
   std::map<std::int64_t, const SharedMemory*> alive_;
 };
 
-/// A block of shared memory that allocate() made. The block may outlive the reducer.
+/// A block of shared memory made by allocate(). It may outlive the reducer.
 struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
@@ -143,7 +142,7 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
   if (had >= wanted || shm_is_short_) return had > 0;
   scratch_.reset();
   for (; wanted >= least; wanted /= 2) {
-    // /dev/shm may lack room for old and new memory together.
+    // The old memory is released first: /dev/shm may lack room for both.
     call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing shared scratch memory", 0, node_.get());
     try {
       scratch_.emplace(node_.get(), wanted);
@@ -174,7 +173,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
     return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
   }
   auto buffers = shared_buffers(bytes);
-  if (segments_) require_same_calls();  // invariant 7: after a barrier, which is in shared_buffers()
+  if (segments_) require_same_calls();  // invariant 7: after the barrier in shared_buffers()
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_copied(bytes, count, reduction);
 }
@@ -189,7 +188,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
-  barrier_->arrive_and_wait();  // waits until the first rank's slot holds the result
+  barrier_->arrive_and_wait();  // the first rank's slot now holds the result
   std::memcpy(data, out, bytes);
 }
 
@@ -214,7 +213,7 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
   // Invariant 6: another node may use scratch memory, and must cut the buffer into equal pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
-  barrier_->arrive_and_wait();  // waits until all ranks of the node have written to this rank's buffer
+  barrier_->arrive_and_wait();  // all ranks of the node have now written to this rank's buffer
 }
 
 void NodeReducer::reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction) {

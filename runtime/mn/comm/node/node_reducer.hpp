@@ -1,8 +1,8 @@
 /// Reductions through shared memory within a node, and over MPI between nodes, for the backends hierarchical,
-/// two_dimensional and single_node. A buffer is cut into slices, one for each rank of a node. Each rank first reduces
-/// its slice of all buffers of the node. The rank then reduces the result with the ranks that have the same slice on
-/// different nodes. Finally it writes the final slice to all buffers of the node. With BetweenNodes::kLeaders the first
-/// rank's slice is the whole buffer.
+/// two_dimensional and single_node. A buffer is cut into slices, one for each rank of a node. Each rank reduces its
+/// slice of all buffers of the node, then reduces this result with the ranks of other nodes that have the same slice,
+/// and finally writes it to all buffers of the node. With BetweenNodes::kLeaders the first rank's slice is the whole
+/// buffer.
 ///
 /// Invariants:
 /// 1. Elements are reduced in rank order within a node, then in the order of nodes. 16-bit floats are rounded once
@@ -11,17 +11,16 @@
 ///    final result overflows, too. Products may overflow within a node.
 /// 2. Large buffers are reduced in pieces, and a slice begins at the same offset in every piece (SliceExchange). A fast
 ///    rank therefore never writes where a slow rank still reads the previous piece.
-/// 3. Slices begin on multiples of 64 elements; therefore in aligned memory two ranks never write to the same cache
-///    line.
+/// 3. Slices begin on multiples of 64 elements, so in aligned memory two ranks never write to the same cache line.
 /// 4. Each rank has two blocks of shared memory (slots) for small buffers, and uses the two in turn, because slow ranks
 ///    may still read the slot of the previous call.
 /// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation of allocate(), because then
-///    every rank has mapped all buffers. A rank may release an allocation at any time, and never looks it up after the
+///    every rank has mapped all of them. A rank may release an allocation at any time, and never looks it up after the
 ///    release.
 /// 6. Each node chooses for itself how its ranks move a piece: in place, through more or less scratch memory, or by
 ///    messages. The pieces and slices that nodes exchange, and the bits of a result, do not depend on this choice.
 /// 7. A rank reads other ranks' elements only after a barrier, and after it has compared the CallShape at the head of
-///    their slots with its own. All ranks of the node compare the same shapes; therefore they throw together.
+///    their slots with its own. All ranks of the node compare the same shapes, so they throw together.
 ///
 /// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm has
 /// little room, scratch memory is smaller. If there is room for less than 64 KiB, messages replace scratch memory.
@@ -57,25 +56,24 @@ class NodeReducer {
   /// ranks that exchange slices.
   NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, NodeComms comms);
 
-  /// Collective: reduces `data` over all ranks. Buffers from allocate() are reduced in place. All other buffers are
-  /// reduced in pieces through scratch memory.
+  /// Collective: reduces `data` over all ranks. Reduces buffers from allocate() in place, and other buffers in pieces
+  /// through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: allocates memory that its ranks share, and release each by itself. Null if they cannot.
+  /// Collective over the node: allocates shared memory, which each rank releases by itself. Null if impossible.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
   /// Collective over the node: if all ranks' `data` lie in one block of allocate(), returns their addresses in this
   /// process, by rank, valid until this rank releases the block. Otherwise returns an empty vector on every rank.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
-  /// True if each rank of the node has a CPU of its own.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
 
  private:
-  /// The place of a rank's buffer in shared memory. Each rank publishes this place before a large reduction.
+  /// Where a rank's buffer lies in shared memory. Each rank publishes its Location before a large reduction.
   struct Location {
-    std::int64_t allocation;  ///< number of the allocation; kPrivate if the buffer lies in no allocation
+    std::int64_t allocation;  ///< kPrivate if the buffer lies in no allocation
     std::uint64_t offset;
   };
   static constexpr std::int64_t kPrivate = -1;
-  /// The beginning of a rank's segment of shared memory. The rank's two slots for small buffers follow.
+  /// The beginning of a rank's segment of shared memory. Two slots for small buffers follow.
   struct Control {
     SharedCounter arrivals;
     alignas(64) Location location;
@@ -84,33 +82,32 @@ class NodeReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  /// Slot `turn` (0 or 1) of a rank: the CallShape of the rank's call, and then the elements of a small buffer.
+  /// Slot `turn` (0 or 1) of a rank: the CallShape of its call, and then the elements of a small buffer.
   [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
   /// Writes the shape of the rank's next call to the rank's slot, for all ranks to read.
   void announce(std::size_t count, const Reduction& reduction);
-  /// Invariant 7: throws CallMismatch if the shapes in the slots differ. Follows announce() and a barrier.
+  /// Invariant 7: throws CallMismatch if the shapes in the slots differ. Call it after announce() and a barrier.
   void require_same_calls() const;
-  /// The reduction within a node. If several nodes exchange results afterwards, between() applies the scale.
+  /// The reduction within a node. If there are several nodes, between() applies the scale.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
-  /// The reduction that is done between nodes, after the reduction within().
   [[nodiscard]] Reduction between(const Reduction& reduction) const;
   [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void make_segments();
   void report_shortage(const NoSharedMemory& error) const;
-  /// Collective over the node: makes scratch memory of `bytes` for each rank, or less. False if there is no room.
+  /// Collective over the node: makes scratch memory of `bytes` or less for each rank. False if there is no room.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] NodeRanks ranks();
   void reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
-  /// Like addresses(), but without the barrier at the end. The caller must pass a barrier before the next call.
+  /// Like addresses(), but without the final barrier: the caller must pass a barrier before the next call.
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;
-  int rank_;  ///< number of the rank within the node
+  int rank_;  ///< within the node
   int ranks_;
   bool many_nodes_;
   double divisor_;  ///< the number by which a node's sums of float16 are divided
@@ -124,7 +121,7 @@ class NodeReducer {
   bool shm_is_short_ = false;  ///< /dev/shm had too little room for scratch memory
   std::shared_ptr<Allocations> allocations_;
   std::array<std::vector<const void*>, 2> small_inputs_;  ///< [turn] all ranks' slots for small buffers
-  std::size_t small_turn_ = 0;                            ///< the slot in use, 0 or 1
+  std::size_t small_turn_ = 0;                            ///< slot in use, 0 or 1
   CallShape call_;                                        ///< head of the slot in use
 };
 

@@ -13,8 +13,8 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kSliceBytes = 64 * 1024;  // so small that slices of a few ranks fit a core's own cache
-constexpr std::size_t kLineElements = 64;       // slices begin on multiples: no two ranks write to one cache line
+constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks fit a core's own cache
+constexpr std::size_t kLineElements = 64;       // slices begin on multiples, so two ranks never write to one cache line
 
 /// The NUMA domain of a CPU. -1 if the kernel names no domain for it.
 int domain_of_cpu(int cpu) {
@@ -62,7 +62,6 @@ class DomainRank {
   };
 
   [[nodiscard]] bool is_last() const { return domain_ + 1 == domains_; }
-  /// The rank's slice of a piece, which all ranks of a domain divide among themselves.
   [[nodiscard]] Slice slice_of(std::size_t piece) const {
     const std::size_t begin = piece * piece_;
     const std::size_t length = std::min(piece_, count_ - begin);
@@ -71,7 +70,7 @@ class DomainRank {
     const std::size_t first = std::min((rank_ - borders_[domain_]) * each, length);
     return {(begin + first) * size_of(reduction_.dtype), std::min(each, length - first)};
   }
-  /// Invariant 1: adds this domain's buffers, in rank order, to the sum of the domain before.
+  /// Invariant 1: adds this domain's buffers, in rank order, to the sum of the previous domain.
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
@@ -86,8 +85,8 @@ class DomainRank {
     reduce_in_order(outputs, inputs, slice.length,
                     {reduction_.dtype, reduction_.op, is_last() ? reduction_.scale : 1.0});
   }
-  /// Copies the result from the last domain to the first rank of this domain, and from there on to the next rank.
-  /// Therefore the result crosses the link between the domains only once.
+  /// Copies the result to this rank: on the first rank of a domain from the last domain, on the others from the rank
+  /// before. So the result crosses the link between domains only once.
   void copy(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     const std::size_t bytes = slice.length * size_of(reduction_.dtype);
@@ -104,7 +103,7 @@ class DomainRank {
   std::size_t count_;
   const Reduction& reduction_;
   std::size_t domains_ = 1;
-  std::size_t domain_ = 0;  // domain of the rank
+  std::size_t domain_ = 0;  // domain of this rank
   std::size_t piece_ = 0;   // in elements
   std::size_t pieces_ = 0;
 };

@@ -34,7 +34,7 @@ constexpr int kCollapse = 25;                                  // MADV_COLLAPSE 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// How many bytes the files in /dev/shm may still need for parts without pages. mn's own files have all their pages.
+/// Returns how many bytes the files in /dev/shm may still need for pages. mn's own files have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -48,12 +48,12 @@ std::size_t bytes_to_come() {
   return bytes;
 }
 
-/// MPI's files in /dev/shm (4 MiB for each rank with Open MPI) get their pages only when messages need them, and a rank
-/// that gets no page ends with SIGBUS.
+/// Returns true if MPI's files in /dev/shm can still get all their pages. (4 MiB for each rank with Open MPI.) They get
+/// pages only when messages need them, and a rank that gets no page ends with SIGBUS.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // Other programs may have long files that are never filled.
+  // Not the files' lengths alone: other programs may have long files that are never filled.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
@@ -67,13 +67,13 @@ int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // The last rank that reserves pages checks the room for MPI with the pages of all ranks.
+  // The last rank to reserve pages checks the room for MPI with the pages of all ranks.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Reserves a range of unused addresses, without access to it, that begins at a multiple of 2 MiB. On failure returns
+/// Reserves a range of unused addresses, without access, that begins at a multiple of 2 MiB. On failure returns
 /// MAP_FAILED and sets errno.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
@@ -88,11 +88,10 @@ void* address_for(std::size_t bytes) {
   return aligned;
 }
 
-/// Combines the segment's pages into huge pages as far as possible, because small pages are slower.
 void make_huge(std::byte* segment, std::size_t bytes) {
   const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
   if (whole == 0) return;
-  int tries = 3;  // EAGAIN means that a page was in use for a moment
+  int tries = 3;  // EAGAIN: a page was in use for a moment
   while (madvise(segment, whole, kCollapse) != 0) {
     if (errno == EAGAIN && --tries > 0) continue;
     return log_debug(with_errno("shared memory of " + std::to_string(whole) + " bytes has no huge pages", errno));
@@ -105,15 +104,14 @@ bool is_own_name(const std::string& name) {
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// Invariant 5: locks the new object for the life of the process. (A process id in the name would not do: a process in
-/// another container may have the same id.) False if a different process removed the name before.
+/// Invariant 5: locks the new object for the life of the process. False if a different process has removed its name. A
+/// process id in the name could not replace the lock: in another container a process may have the same id.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// The greatest error number of all ranks, and the lowest rank with this error.
 struct Verdict {
   int error;
   int rank;
@@ -128,10 +126,10 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The object while it has a name. The first rank of the node makes the object; the destructor removes the name.
+/// The object while it has a name. The first rank of the node makes it; the destructor removes the name.
 class SharedMemory::Draft {
  public:
-  /// What each rank sends: the size of its segment, and on the first rank the object's name, or why there is none.
+  /// What each rank sends: the size of its segment. The first rank also sends the object's name, or an error.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -184,7 +182,7 @@ void remove_abandoned_shared_memory() {
 void SharedMemory::Unmap::operator()(std::byte* data) const noexcept { munmap(data, bytes); }
 
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
-  void* const address = address_for(total);  // invariant 6: address_for() returns a multiple of 2 MiB
+  void* const address = address_for(total);  // invariant 6: a multiple of 2 MiB
   if (address == MAP_FAILED) return errno;
   assert(reinterpret_cast<std::uintptr_t>(address) % kHugePageBytes == 0 && own_offset + bytes_ <= total);
   void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// All ranks get some pieces of this size, and a piece of a few ranks' buffers fits a core's own cache.
+/// Small enough for pieces of a few ranks' buffers to fit a core's own cache, and for all ranks to get some pieces.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
@@ -45,7 +45,7 @@ void SharedReducer::publish(std::size_t count) {
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// Invariant 1: the addition is atomic; therefore exactly one rank gets each piece.
+// Invariant 1: the addition is atomic, so exactly one rank gets each piece.
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -68,7 +68,7 @@ void SharedReducer::reduce_pieces(double scale) {
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {  // invariant 2: waits until all ranks have published the piece
+  for (Control* control : controls_) {  // invariant 2
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);

@@ -37,7 +37,7 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};  // this rank has no slice
+  if (rank >= slices_) return {count, 0};
   const auto slices = static_cast<std::size_t>(slices_);
   // Invariant 1: slices begin at equal offsets in all pieces.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
@@ -48,7 +48,7 @@ Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) con
 
 std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element_bytes) const {
   if (nodes_ == 1) return count;
-  // Invariant 2: all nodes compute the number of pieces from equal values.
+  // Invariant 2: every node computes the number of pieces from the same values.
   const auto slices = static_cast<std::size_t>(slices_);
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
@@ -68,7 +68,7 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // For a single piece, between_nodes() may find a quicker exchange than the pipeline's.
+  // For a single piece, between_nodes() may choose a quicker exchange than the pipeline's.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
