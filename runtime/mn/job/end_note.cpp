@@ -12,7 +12,7 @@ struct EndNote {
   std::function<void(const std::string&)> write;
 };
 
-/// The note is never destroyed, because exit() may call write_end_note() after static objects are destroyed.
+/// Never destroyed: exit() may call write_end_note() after it has destroyed static objects.
 EndNote& end_note() {
   static auto* const note = new EndNote;
   return *note;

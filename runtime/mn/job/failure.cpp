@@ -35,7 +35,6 @@ FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
 std::atomic_flag report_claimed;
 
-// An exit handler gets only the status, so its inputs are global.
 std::function<void(int)> exit_function;
 std::atomic<pid_t> watched_process = 0;  // 0: none
 
@@ -96,12 +95,12 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
-  // A pipe without a reader, or a file system that hangs, would delay the end of the job.
+  // A pipe without a reader, or a hanging file system, may block the flush.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
     std::thread(std::move(task)).detach();
-  } catch (const std::system_error&) {  // the system can start no more threads
+  } catch (const std::system_error&) {  // no more threads can be started
     return flush();
   }
   flushed.wait_for(kFlushTime);
@@ -110,7 +109,7 @@ void flush_output() {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
   failing_speaker = speaker;
   failing_hooks = std::move(hooks);
-  // A second Job installs the handler again, and the handler is not its own predecessor.
+  // If a second Job installs the handler again, `previous` is this handler itself.
   const auto previous = std::set_terminate(handle_terminate);
   if (previous != handle_terminate) previous_terminate = previous;
 }
@@ -146,7 +145,7 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   // MPI and the launcher print pages of text about ended ranks, and the calling rank's line must come last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // Invariant 1: the thread claims the report late, because the handler of SIGTERM may report a lost peer until now.
+  // The thread claims the report only now: until now the handler of SIGTERM may report a lost peer.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -154,7 +153,7 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   write_stderr(table);
   report(speaker, message);
   wait_until_shown();
-  const auto bound = exit_soon(exit_code);  // ends the process if the disk hangs
+  const auto bound = exit_soon(exit_code);
   write_end_note(message);
   end_all_ranks(exit_code);
 }
@@ -172,7 +171,7 @@ void end_for_error(std::exception_ptr error) {
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
-  // No rank can know whether all ranks throw. If they do, rank 0 should report.
+  // A rank cannot know whether all ranks throw. If they do, rank 0 should report.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
   // The reporting rank ends the ranks that wait here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();

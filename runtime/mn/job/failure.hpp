@@ -4,10 +4,9 @@
 /// 1. One rank of the job reports one line. The line is the last one on stderr, because MPI's own text is silenced
 ///    before. If several threads and signal handlers of a process report an end, only the first one writes.
 /// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
-///    throw different errors within half a second, rank 0 reports, because all remaining ranks wait half a second
-///    first.
-/// 3. No step can delay the end for long. The output is flushed for at most half a second. MPI_Abort and MPI_Finalize,
-///    which may never return, get four seconds, and then the process exits by itself.
+///    throw different errors within half a second, rank 0 reports, because the other ranks wait half a second first.
+/// 3. No step delays the end for long. The output is flushed for at most half a second. MPI_Abort and MPI_Finalize may
+///    never return, so the process exits by itself after four seconds.
 #pragma once
 
 #include <exception>
@@ -21,7 +20,7 @@ struct Speaker {
   int rank = 0;
   std::string host;
 
-  /// "mn: rank 2 (host vn1): message\n".
+  /// Returns "mn: rank 2 (host vn1): message\n".
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 

@@ -36,7 +36,7 @@ struct Fault {
   struct sigaction earlier = {};  // the handler that was installed before
 };
 
-// A signal handler gets only the signal, so its inputs are global. They are written while no handler is installed.
+// Global, because a handler gets only the signal. Written only while no handler is installed.
 Fault faults[] = {{SIGSEGV}, {SIGBUS}, {SIGFPE}, {SIGILL}, {SIGABRT}};
 std::vector<HandlerLink> handler_links;
 
@@ -46,7 +46,7 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers have silenced their stderr, because their MPI prints text once this process has ended.
+/// Waits until the peers have silenced their stderr: their MPI prints text once this process has ended.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -73,7 +73,7 @@ bool is_handler(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
-/// True if the instruction that raised the signal will raise the signal again.
+/// True if the faulting instruction runs again after the handler and raises the signal again.
 bool comes_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
@@ -85,13 +85,13 @@ void hand_on(int signal, const siginfo_t& info) {
     restore_stderr();
     sigaction(signal, &fault.earlier, nullptr);
   }
-  // Only the kernel can pass the address and registers of a fault to a handler. SA_RESETHAND has restored the default
-  // action, and SA_NODEFER leaves the signal unblocked.
+  // A signal that does not come again by itself is raised. SA_RESETHAND has restored the default action, and SA_NODEFER
+  // leaves the signal unblocked.
   if (!comes_again(signal, info)) raise(signal);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort calls exit() while threads still run. A thread may then fault, which is not the cause of the end.
+  // MPI_Abort calls exit() while threads still run. A fault of such a thread is not the cause of the end.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (const Fault& fault : faults) {
@@ -172,7 +172,7 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
   }
-  // A late request for the calls must not end the process.
+  // A SIGUSR2 that arrives late must not end the process.
   if (action_of(kRequest).sa_handler == handle_request) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }

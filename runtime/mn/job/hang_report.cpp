@@ -34,7 +34,6 @@ std::string name_of_call(const RankState& state) {
   return state.operation + (state.number > 0 ? " (call " + std::to_string(state.number) + ")" : " (a message)");
 }
 
-/// Says how ranks have ended, for example " has left main (status 0)".
 std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
 
 /// Says what a rank is doing, for example "in barrier (call 4)" or "validation".
@@ -155,7 +154,7 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// A call on a device that all ranks have joined has most likely ended, so its ranks count as outside of calls.
+/// A device call that all ranks have joined has most likely ended, so its ranks count as outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

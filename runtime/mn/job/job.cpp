@@ -46,8 +46,8 @@ void start_log(const Speaker& speaker) { init_log({.rank = speaker.rank, .host =
 
 constexpr int kThrown = std::numeric_limits<int>::max();  // the exit status of a rank whose program threw
 
-/// Collective: returns the exit statuses of all ranks, of which `own` is this rank's. No value if MPI fails, or if some
-/// rank has not called the function within `patience`; without a `patience`, waits for all ranks.
+/// Collective: returns the exit statuses of all ranks; `own` is this rank's status. Returns no value if MPI fails, or
+/// if some rank has not called the function within `patience`. Without a `patience`, waits for all ranks.
 std::optional<std::vector<int>> all_statuses(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience) {
   if (!mpi_is_up()) return std::vector{own};  // the program has finalized MPI, so each rank ends by itself
   auto all = std::make_unique<std::vector<int>>(static_cast<std::size_t>(size_of(comm)), own);
@@ -75,7 +75,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
-    static_cast<void>(call_patience_s());  // so a malformed value is an error now, not in the training
+    static_cast<void>(call_patience_s());  // a malformed value is an error now, not in the training
     remember_signal_handlers();
     owns_mpi_ = !has_started_mpi();
     if (owns_mpi_) check_launcher();
@@ -168,8 +168,8 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// Judges the answers of a survey, and reports a hang or ends the job. On rank 0 the monitor's thread calls this
-  /// function, on a rank whose survey did not complete the watch's thread.
+  /// Judges the answers of a survey: reports a hang or ends the job. Rank 0 calls this on the monitor's thread. A rank
+  /// whose survey did not complete calls this on the watch's thread.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -203,7 +203,7 @@ class Job::Impl {
       flush_output();
       end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
-    silence_stderr();  // a different rank has reported; MPI's text on broken connections must not follow its line
+    silence_stderr();  // MPI's text on broken connections must not follow the line of the rank that reports
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
     std::this_thread::sleep_for(std::chrono::seconds(2));  // the launcher usually ends all ranks before
@@ -235,7 +235,7 @@ class Job::Impl {
     finish(exit_code_);
   }
 
-  /// Makes the first nonzero status in `all`, which has different statuses by rank, the status of all ranks.
+  /// Takes the first nonzero status in `all` as the status of all ranks.
   int first_status(const std::vector<int>& all) {
     std::size_t first = 0;
     while (all[first] == 0) ++first;
@@ -271,7 +271,7 @@ class Job::Impl {
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
-  bool settled_ = false;  // true once settle() was called
+  bool settled_ = false;
   bool owns_mpi_ = false;
   Mpi comm_;
   WatchedThread main_thread_;
@@ -289,7 +289,7 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // A launcher may kill the slower ranks by SIGTERM (srun --kill-on-bad-exit), which must cause no report of a loss.
+  // A launcher may then end the slower ranks by SIGTERM (srun --kill-on-bad-exit); this must not count as a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

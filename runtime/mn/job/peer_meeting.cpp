@@ -24,7 +24,8 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// Returns the key of the connection to `peer`. A random key, with which the greeting fails, replaces an invalid one.
+/// Returns the key of the connection to `peer`. If the peer's public key is invalid, returns a random key, and the
+/// greeting then fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -51,7 +52,7 @@ PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::
 }
 
 std::vector<std::pair<int, Fd>> PeerMeeting::run_until(Deadline deadline) {
-  // A child that has sent its proof waits beyond the deadline, until the parent confirms or closes the connection.
+  // A child that has sent its proof waits up to kGreetingTime longer for the parent's confirmation.
   while (!is_over() && Clock::now() < (unconfirmed_ ? deadline + kGreetingTime : deadline)) {
     if (parent_) call_parent();
     accept();
@@ -97,7 +98,7 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// Continues a guest's greeting. False if it has failed or is complete: the connection is then no longer a guest.
+/// Continues a guest's greeting. False if it has failed, or is complete and the guest is now a peer.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();

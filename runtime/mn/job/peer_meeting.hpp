@@ -4,9 +4,9 @@
 /// (1) Both ends prove that they have the connection's key (core/net/greeting.hpp), which is derived from a secret of
 ///     each end. The key is sent neither over MPI nor over a connection, and no message can be replayed.
 /// (2) The parent confirms with a heartbeat. Until then the child sends nothing more.
-/// (3) Strangers cannot keep neighbors out: at most kMaxGuests connections may be in their greeting, each for
-///     kGreetingTime. If there are more, a new connection replaces one, if possible a connection that has sent nothing
-///     yet.
+/// (3) Strangers cannot keep neighbors out. At most kMaxGuests connections (guests) may be in their greeting, each for
+///     kGreetingTime. If there are more, a new guest replaces an old guest, if possible an old guest that has sent
+///     nothing.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ class PeerMeeting {
  public:
   using Neighbor = std::pair<int, PeerIntroduction>;
 
-  /// `parent` has no value on rank 0.
+  /// `parent` has no value on rank 0, the root of the tree.
   PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::optional<Neighbor>& parent,
               const std::vector<Neighbor>& children);
 

@@ -40,9 +40,8 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // Invariant 2: reads until the peers leave, because a TCP reset must not overtake the goodbye.
+  // Invariant 2 (peer_monitor.hpp): reads until the peers leave, because a TCP reset must not overtake the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
-  // A hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -87,7 +86,7 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline begin = Clock::now();
-  // The monitor's thread asks rank 0. No answer comes if the tree of connections is broken.
+  // The monitor's thread asks rank 0. If the tree of connections is broken, no answer comes.
   while (!granted_ && !reported_elsewhere_ &&
          Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -123,11 +122,11 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // Until loss_->when, a rank nearer to the lost rank, or a rank with a better reason, may report.
+    // Until loss_->when, a rank closer to the lost rank, or a rank with a better reason, may report.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // Invariant 4: the process itself stood still.
+      // Invariant 4: this process stood still, so the silence is not the peers' fault.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -166,7 +165,7 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The kernel closes a dying process's connections at once. Invariant 2: a goodbye was read before.
+    // The kernel closes a dying process's connections at once. A goodbye would have been read before (invariant 2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -198,7 +197,7 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants the first request for the report of the end; other ranks pass the first request on to their parent.
+/// Rank 0 grants the first request to report the end. Other ranks pass the first request on to their parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -240,7 +239,7 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // Invariant 3: launchers send SIGTERM to all ranks, and the peer may not be the cause.
+  // Invariant 3: launchers send SIGTERM to all ranks, so a terminated peer may not be the cause.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

@@ -79,8 +79,8 @@ struct PeerMonitorOptions {
   PeerSurvey survey;                         ///< if its functions are empty, there are no surveys
 };
 
-/// Reads the bytes that have arrived on a connection, in place of the monitor's thread. Returns true and sets `silent`
-/// once the peer has answered kReported or is gone. May be called in signal handlers.
+/// Reads the bytes that have arrived on a connection when the monitor's thread cannot. Returns true and sets `silent`
+/// once the peer has answered kReported or is gone. Safe in signal handlers.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
 /// How long a reporting rank waits for the answers to kReported.
@@ -102,18 +102,18 @@ class PeerMonitor {
     std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported or is gone
   };
 
-  /// Collective: starts the monitor. Each step has a deadline, so the constructor cannot block forever.
+  /// Collective: starts the monitor. Each step has a deadline.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye. Destroy the monitors of all ranks together: no peer notices a rank's end after its goodbye.
+  /// Says goodbye. Destroy the monitors of all ranks together: after a goodbye, no peer notices the end of the rank.
   ~PeerMonitor();
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   /// The parent's name and the addresses that were tried, if the parent could not be reached; otherwise empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// Blocks until a single rank is chosen to report the job's end. True on the chosen rank, which must then report, and
-  /// if rank 0 does not answer for two seconds (after a loss longer by `patience`, because the lost rank's neighbors
-  /// report first). False once another rank has announced its report. Any thread may call the function.
+  /// Blocks until a single rank is chosen to report the job's end. True on the chosen rank, which must then report.
+  /// Also true if rank 0 does not answer for two seconds (after a loss `patience` longer, because the lost rank's
+  /// neighbors report first). False once another rank has announced its report. Any thread may call the function.
   [[nodiscard]] bool may_report() noexcept;
   /// Tells all ranks that the calling rank has left main. Call leave() once, on any thread.
   void leave() noexcept;
@@ -121,7 +121,7 @@ class PeerMonitor {
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
   /// Starts a survey, unless a survey is under way. Any thread may call the function.
   void start_survey() noexcept;
-  /// True if the last survey has reached rank 0, which judges it, or the parent on the way. Any thread may ask.
+  /// True if the last survey has reached rank 0 (the judge), or the parent on the way. Any thread may ask.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// Announces that the calling rank reports the job's end, so that all remaining ranks end without a message. Returns
   /// once all ranks have silenced their stderr, or after 0.5 s. Any thread may call the function.
@@ -158,7 +158,7 @@ class PeerMonitor {
   static constexpr Tree kTree{8};  ///< the tree of all ranks
 
   static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
-  /// Sends a byte to `peer`, unless a survey's answer, which no byte may split, is still being sent to it.
+  /// Sends a byte to `peer`. Sends nothing while a survey's answer is partly sent, because no byte may split it.
   static void send(const Peer& peer, PeerByte byte) {
     if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }
@@ -178,7 +178,7 @@ class PeerMonitor {
   void hush();
   void ask(int asker);
   void grant();
-  // The functions of surveys, which are in peer_monitor_survey.cpp.
+  // Defined in peer_monitor_survey.cpp.
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
   void end_survey();
@@ -194,14 +194,14 @@ class PeerMonitor {
   std::vector<Peer> peers_;  // its size does not change while the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
-  std::atomic<bool> hushed_{false};  // true: a rank is lost, and some rank reports the loss
+  std::atomic<bool> hushed_{false};
   std::atomic<bool> reported_elsewhere_{false};
-  std::atomic<bool> asking_{false};   // true: this rank wants to report the job's end
-  std::atomic<bool> granted_{false};  // true: this rank may report the job's end
-  std::optional<int> asker_;          // the rank that asked first: this rank or a child
-  std::atomic<bool> leaving_{false};  // true: this rank has left main
+  std::atomic<bool> asking_{false};
+  std::atomic<bool> granted_{false};
+  std::optional<int> asker_;  // the rank that asked first: this rank or a child
+  std::atomic<bool> leaving_{false};
   std::atomic<int> ranks_left_{0};
-  std::atomic<bool> surveying_{false};  // true: this rank wants a survey
+  std::atomic<bool> surveying_{false};
   std::optional<Survey> survey_;
   std::atomic<bool> survey_arrived_{false};
   Fd wake_;

@@ -13,7 +13,7 @@ namespace mn {
 namespace {
 
 constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // rank 0 waits for answers at most for this time
-constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // each level of the tree below waits this much less
+constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // each level below rank 0 waits this much less
 constexpr std::size_t kMaxAnswer = 4 << 20;
 
 }  // namespace
@@ -39,7 +39,7 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
-  survey_->texts.push_back(options_.survey.own());  // after the loop, because own() is slow and peers must not wait
+  survey_->texts.push_back(options_.survey.own());  // after the loop: own() is slow, and the peers must not wait for it
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {
@@ -50,7 +50,7 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (frame.size() < sizeof length) return;
   std::memcpy(&length, frame.data(), sizeof length);
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
-  // If two ranks start surveys at the same time, a third rank may answer twice.
+  // If two ranks start surveys at the same time, a peer may answer twice; the second answer is dropped.
   if (survey_ && !std::exchange(peer.answered, true)) {
     assert(peer.rank > options_.rank);  // (7): answers come up the tree
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));

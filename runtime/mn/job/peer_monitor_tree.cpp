@@ -54,7 +54,7 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   for (const int child : kTree.children_of(options_.rank, options_.size)) children.push_back(neighbor(child));
 
   PeerMeeting meeting(options_.rank, std::move(listener), keys, parent, children);
-  // A child that is not connected warns by itself (unreachable_).
+  // A child that could not connect warns by itself (unreachable_).
   for (auto& [rank, socket] : meeting.run_until(Clock::now() + kSetupTime)) {
     const auto r = static_cast<std::size_t>(rank);
     peers_.emplace_back(rank, hosts_[r], std::move(socket));

@@ -16,7 +16,7 @@
 namespace mn {
 namespace {
 
-// Management networks may stall for many seconds. The time-out delays no end, because ends are noticed at once.
+// Management networks may stall for many seconds. Ended processes are noticed at once all the same.
 constexpr std::int64_t kPeerTimeout_s = 60;
 
 std::string mpi_version() {
@@ -27,7 +27,7 @@ std::string mpi_version() {
 }
 
 /// The error of a process that MPI started alone, although variables promise several ranks. The first process of each
-/// node reports it, because there may be no rank 0.
+/// node reports the error, because there may be no rank 0.
 class LoneRankError : public UsageError {
  public:
   using UsageError::UsageError;
@@ -63,7 +63,7 @@ void reject_torchrun() {
 
 }  // namespace
 
-/// glibc would return the memory of each large tensor to the system, and get zeroed pages for the next training step.
+/// By default glibc returns each large tensor's memory to the system, and each training step gets new, zeroed pages.
 void keep_freed_memory() {
   constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum for this option
   constexpr int kTrimThreshold = 512 << 20;

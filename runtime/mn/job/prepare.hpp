@@ -14,7 +14,7 @@ void check_size(int size);
 [[nodiscard]] bool has_started_mpi();
 /// Initializes MPI, with MPI_THREAD_MULTIPLE if MPI supports it.
 void start_mpi(int& argc, char**& argv);
-/// The value of MN_PEER_TIMEOUT, or its default; 0 means no peer monitor. Throws UsageError if it is malformed.
+/// The value of MN_PEER_TIMEOUT, or its default; 0 means no peer monitor. Throws UsageError if the value is malformed.
 [[nodiscard]] std::chrono::seconds peer_timeout();
 
 }  // namespace mn

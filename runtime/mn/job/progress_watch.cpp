@@ -17,10 +17,10 @@ namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, by longer than a survey takes
+constexpr int kLooksBeforeOwnReport = 12;  // surveys take less than the looks between the second survey and this look
 constexpr int kLooksBetweenSurveys = 60;
-constexpr int kLooksBeforeSecondSurvey = 5;  // by then, messages that a rank sent before it left have arrived
-constexpr double kLeftPatience_s = 3.5;      // so long that usually the first survey decides
+constexpr int kLooksBeforeSecondSurvey = 5;  // by then, all messages of a rank that has left have arrived
+constexpr double kLeftPatience_s = 3.5;      // long enough that usually the first survey decides
 constexpr double kSendPatience_s = 10;
 
 }  // namespace
@@ -40,7 +40,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
     const auto now = Clock::now();
-    if (now - last > kStandstill || has_debugger(getpid())) {  // invariant 3: such time does not count
+    if (now - last > kStandstill || has_debugger(getpid())) {  // invariant 3: this time does not count
       discount_standstill(now - last);
       own_.discount(now - last);
     }
@@ -69,11 +69,11 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The watch first starts a survey. If the rank is still stuck some looks later, it reports by itself (on_stuck()).
+  // The watch first starts a survey. If the rank is still stuck some looks later, on_stuck() reports.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();
-  // Invariant 5: no survey has completed; therefore the rank reports by itself.
+  // Invariant 5: no survey has completed, so the rank reports by itself.
   if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();
 }
 

@@ -1,17 +1,17 @@
 /// Notices that a rank waits too long, and then starts a survey, in which all ranks tell their states.
 ///
-/// A thread of each rank looks once a second at the process's calls (comm/flight_recorder.hpp) and its account of other
-/// work (core/activity.hpp). The thread starts a survey over the peer monitor's tree in two cases: if a different rank
-/// has left main and the calling rank has waited in a call for some seconds, and if the calling rank is stuck by the
-/// rules of hang_report.hpp. Rank 0 judges the answers and writes a line. If it finds a hang, rank 0 also writes a
-/// table of all ranks, with each different stack once, and ends the job.
+/// A thread of each rank looks once a second at the process's calls (comm/flight_recorder.hpp) and at its other work
+/// (core/activity.hpp). The thread starts a survey over the peer monitor's tree in two cases: a different rank has left
+/// main and this rank has waited in a call for some seconds; or this rank is stuck by the rules of hang_report.hpp.
+/// Rank 0 judges the answers and writes a line. If rank 0 finds a hang, it also writes a table of all ranks, with each
+/// different stack once, and ends the job.
 ///
 /// 1. The watch calls neither MPI nor NCCL, and opens only files of /proc, so a hang cannot stop it.
 /// 2. A long wait alone does not end the job: the watch only starts a survey, once a minute.
 /// 3. Time in which the process stood still or was under a debugger does not count as waiting.
 /// 4. If a send has waited for 10 s, the watch logs a warning that its receiver may be sending, too.
-/// 5. If no survey completes, because there is no monitor or the tree of connections is broken, the stuck rank reports
-///    by itself.
+/// 5. If no survey completes, because there is no monitor or the tree of connections is broken, the rank itself
+///    reports.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,7 @@
 
 namespace mn {
 
-// nlohmann::json finds the macro's functions by argument-dependent lookup, so not in an anonymous namespace.
+// Not in an anonymous namespace: nlohmann::json finds the macro's functions by argument-dependent lookup.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
                                    leader, ordinal, number, peer, has_messages, seconds, stuck, stuck_outside, groups,
                                    stack)
@@ -25,15 +25,15 @@ constexpr double kLong_s = 10;  // time without progress after which a rank show
 
 double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// Returns a text that is equal for ranks whose states may be merged.
+/// Returns a key; ranks with equal keys may be merged.
 std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  // The rules for messages compare the time of a wait with two limits.
+  // The rules for messages only ask which of two limits a wait has reached.
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
-  if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks in one call are alike
+  if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks that wait in the same call are alike
   return json_text(state);
 }
 
@@ -42,7 +42,7 @@ void merge_into(RankState& all, const RankState& one) {
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
   hosts.insert(one.hosts.begin(), one.hosts.end());
   all.hosts.assign(hosts.begin(), hosts.end());
-  // The messages of the last rank that has left main may still travel.
+  // The messages of the rank that left main last may still travel.
   all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
@@ -89,7 +89,7 @@ std::string merge_states(const std::vector<std::string>& texts, int ranks) {
   std::vector<RankState> list;
   std::size_t stacks = 0;
   for (auto& [key, state] : merged) {
-    if (!state.stack.empty() && ++stacks > kMaxStacks) state.stack.clear();  // limits the size of an answer
+    if (!state.stack.empty() && ++stacks > kMaxStacks) state.stack.clear();
     list.push_back(std::move(state));
   }
   return text_of(list);
@@ -115,7 +115,7 @@ void OwnState::discount(std::chrono::duration<double> time) {
 void OwnState::leave(const std::string& how) {
   const std::lock_guard lock(mutex_);
   left_ = how;
-  record_ = 0;  // look() no longer changes it, and may have missed the end of the last call
+  record_ = 0;  // look() no longer changes record_, and may have missed the end of the last call
   since_ = Clock::now();
 }
 
@@ -129,9 +129,9 @@ RankState OwnState::now(bool with_stack) const {
   {
     const std::lock_guard lock(mutex_);
     own.left = left_;
-    // The watch may not have noticed yet that the process stood still.
+    // The process may have stood still since the watch's last look.
     if (now - looked_ > kStandstill) standstill_s = seconds_of(now - looked_);
-    // A call that the watch has not seen has just begun.
+    // If the watch has not seen the call yet, it has just begun.
     if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;
   }
   if (call) add_call(own, *call);

@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// The longest time, in seconds, for which a message may travel, and between the answers of two ranks.
+/// The longest time, in seconds, that a message may travel. Two ranks' answers to a survey are at most this far apart.
 inline constexpr double kMessageTime_s = 3;
 
 /// If the progress watch, which looks once a second, has not looked for this time, the process has stood still.
@@ -47,7 +47,7 @@ struct RankState {
   [[nodiscard]] bool has_left() const noexcept { return !left.empty() && call.empty(); }
 };
 
-/// text_of() writes states as a survey's answer. states_of() reads such a text, and leaves out damaged states.
+/// text_of() writes the states as the text of a survey's answer. states_of() reads the text, and skips damaged states.
 [[nodiscard]] std::string text_of(const std::vector<RankState>& states);
 [[nodiscard]] std::vector<RankState> states_of(const std::string& text, int ranks);
 /// Merges the texts of several ranks. Ranks in equal states become a single state, with the first rank's stack.
@@ -58,11 +58,11 @@ class OwnState {
  public:
   OwnState(Speaker speaker, const WatchedThread& main) : speaker_(std::move(speaker)), main_(main) {}
 
-  /// Notes whether there is a new call or progress. The progress watch calls look() once a second.
+  /// Notes a new call or other progress. The progress watch calls look() once a second.
   void look();
-  /// Records that the process stood still for `time`, which must not count as waiting.
+  /// Subtracts `time`, in which the process stood still, from the wait.
   void discount(std::chrono::duration<double> time);
-  /// Records that the calling rank has left main; `how` describes its end.
+  /// Records that this rank has left main; `how` describes its end.
   void leave(const std::string& how);
   /// The present state. If `with_stack` is true and the wait is long, the state has the main thread's stack.
   [[nodiscard]] RankState now(bool with_stack = false) const;
@@ -72,10 +72,10 @@ class OwnState {
   Speaker speaker_;
   WatchedThread main_;
   mutable std::mutex mutex_;
-  std::uint64_t record_ = 0;                 // number of the record of the call under way; 0: none
-  std::uint64_t begun_ = 0;                  // number of calls begun so far
-  Clock::time_point since_ = Clock::now();   // when this call began, or the time without a new call
-  Clock::time_point looked_ = Clock::now();  // time of the watch's last look
+  std::uint64_t record_ = 0;                // number of the record of the call under way; 0: none
+  std::uint64_t begun_ = 0;                 // number of calls begun so far
+  Clock::time_point since_ = Clock::now();  // start of the present call, or of the time without a new call
+  Clock::time_point looked_ = Clock::now();
   std::string left_;
 };
 

@@ -59,7 +59,7 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// Replaces the C library's pthread_create() in shared libraries, too: the linker finds the executable's first.
+/// Replaces the C library's pthread_create() in shared libraries, too: the linker finds this one first.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),

@@ -2,7 +2,7 @@
 /// be called on any thread and in signal handlers.
 ///
 /// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix (pipe(7)).
-/// 2. If stderr is a full pipe without a reader, this delays a process by at most a second.
+/// 2. If stderr is a full pipe without a reader, a write delays the process by at most a second.
 /// 3. A process that has written the reason ends only after the user can see the line (wait_until_shown()).
 /// 4. Between silence_stderr() and restore_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to
 ///    /dev/null.

@@ -28,9 +28,9 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
-    // A script between mnlaunch and the program may have opened a different file under the descriptor's number.
+    // A script between mnlaunch and the program may have opened a different file under this descriptor.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // The connection must not outlive this process in a child process that calls exec(2).
+    // A child process that calls exec(2) must not keep the connection open after this process ends.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
@@ -46,7 +46,7 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
-  // After an exception the neighbors continue to watch, because the process may end before the peer monitor runs.
+  // After an exception the neighbors must keep watching, because this process may end before the peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -57,9 +57,9 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  // poll(2) takes no more entries than the limit of open files, which may have been higher in mnlaunch.
+  // Not poll(2): it takes no more entries than the limit of open files, and the limit may have been higher in mnlaunch.
   const Fd set(epoll_create1(EPOLL_CLOEXEC));
-  if (!set) return;  // no descriptor is free
+  if (!set) return;
   const auto add = [&](const Fd& fd, Link* link) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = link}};
     epoll_ctl(set.get(), EPOLL_CTL_ADD, fd.get(), &event);
@@ -85,7 +85,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts, unless this rank must report only the later one.
+  // The first loss counts. A later loss replaces it only if this rank must report the later loss but not the first.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }
@@ -98,7 +98,6 @@ void StartWatch::end(const Loss& loss) const {
            "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
-  // The neighbors end as soon as they read the byte.
   send_to_all(kReported);
   std::_Exit(1);
 }

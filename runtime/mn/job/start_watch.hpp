@@ -1,17 +1,15 @@
-/// Notices that a rank dies before the peer monitor runs, for instance in MPI_Init, where all other ranks would wait
-/// forever.
+/// Notices that a rank dies before the peer monitor runs, for instance in MPI_Init, where others would wait forever.
 ///
 /// mnlaunch's processes have agreed to start over connections that form a tree over all ranks, and mnlaunch leaves
 /// these connections open (start_links.hpp). The thread of a StartWatch reads from them, from before MPI_Init until the
 /// monitor runs.
 ///
-/// 1. Once MPI is up on a rank, the rank tells its neighbors, then closes its connections. The end of such a connection
-///    is not a loss.
+/// 1. Once MPI is up on a rank, the rank tells its neighbors, then closes its connections. After that the end of a
+///    connection is not a loss.
 /// 2. The parent of a lost rank reports the loss; if the tree's root is lost, a child of the root reports. The
 ///    reporting rank first waits a second, because the launcher may end all ranks by itself. All remaining ranks with a
 ///    lost connection end without a line.
-/// 3. A reporting rank announces its report to all its neighbors. They pass the announcement on, and end without a
-///    line.
+/// 3. A reporting rank announces its report to all its neighbors. They pass it on, and end without a line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
 #pragma once
 
@@ -43,12 +41,12 @@ class StartWatch {
     Fd socket;
     bool reports;
     std::string name;
-    bool is_open = true;  ///< while true, the end of the connection counts as a loss
+    bool is_open = true;
   };
   struct Loss {
     std::string name;
     bool reports;
-    Clock::time_point when;  ///< time at which this rank ends
+    Clock::time_point when;
   };
 
   void send_to_all(char byte) const noexcept;

@@ -64,10 +64,10 @@ std::string state_of(pid_t thread) {
 void prepare_stacks() {
   struct sigaction before = {};
   if (sigaction(stack_signal(), nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
-  backtrace(frames.data(), 1);  // loads libgcc now, because the handler must not load libraries
+  backtrace(frames.data(), 1);  // loads libgcc now, because a handler must not load libraries
   struct sigaction action = {};
   action.sa_handler = take_stack;
-  // With SA_RESTART, the program does not notice the signal in a system call.
+  // SA_RESTART: system calls of the program continue after the signal.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }

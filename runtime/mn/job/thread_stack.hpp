@@ -18,12 +18,12 @@ struct WatchedThread {
 /// program handles this signal itself, its handler stays, and no stack can be read.
 void prepare_stacks();
 
-/// Returns the names of the functions that the thread is executing, one on each line, the innermost first, at most
-/// `depth` of them. If the thread takes no signal within a second (because it is stopped, or in an uninterruptible
-/// call), returns the thread's state and the kernel function in which it waits. Call stack_of() on a different thread.
+/// Returns the names of at most `depth` functions that the thread is executing, one on each line, the innermost first.
+/// If the thread takes no signal within a second (it is stopped, or in an uninterruptible call), returns the thread's
+/// state and the kernel function in which the thread waits. Call stack_of() on a different thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
-/// True if this process sees a debugger attached to `process`, which then does not count as hanging.
+/// True if this process sees a debugger attached to `process`. Such a process does not count as hanging.
 [[nodiscard]] bool has_debugger(pid_t process);
 
 }  // namespace mn

@@ -24,12 +24,11 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
-/// True if the ranks of a call are unknown: the call creates a communicator of some ranks, or its group has no leader.
+/// True if the call's ranks are unknown: the call creates a communicator of some ranks, or its group has no leader.
 bool is_unknown_call(const RankState& state) {
   return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
 }
 
-/// True if the ranks of the two states wait at the two ends of a message.
 bool meet(const RankState& one, const RankState& other) {
   if (!other.waits() || other.number > 0 || (other.peer >= 0 && !sends(other) && !has(one, other.peer))) return false;
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
@@ -41,8 +40,8 @@ bool may_travel(const RankState& waiting, const RankState& other) {
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// True if the two states are in different calls with one number in one group. A wait for a device, or for the first
-/// call in the background, is no different call.
+/// True if the two states are in different calls that have equal numbers in one group. A wait for a device, or for the
+/// first call in the background, does not count as a different call.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");
