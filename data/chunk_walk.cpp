@@ -1,15 +1,11 @@
-// Lists the chunks of a dataset without HDF5's slow calls. In HDF5 1.10, each call of H5Dget_chunk_info or
-// H5Dget_chunk_info_by_coord goes through all chunks, so a list of all chunks would take quadratic time. H5Dread_chunk
-// is quicker: it finds a chunk through the dataset's index of chunks, whatever its kind, and then reads the chunk
-// through the file's driver (HDF5's layer for file access). mn opens the file with its own driver, which records the
-// address and the length of the chunk instead of reading it.
+// Lists the chunks of a dataset in linear time. In HDF5 1.10, each call of H5Dget_chunk_info or
+// H5Dget_chunk_info_by_coord goes through all chunks. H5Dread_chunk is quicker: it finds a chunk through the dataset's
+// index of chunks, and then reads it through the file's driver (HDF5's layer for file access). mn opens the file with
+// its own driver, which records the address and the length of the chunk instead of reading it.
 //
-// (1) Addresses count from the beginning of the file, user block included, because libhdf5 adds the user block's length
-//     before it calls a driver.
-// (2) While a chunk is looked up, the driver records reads of raw data and does not do them. Reads of the chunk index
-//     are done as usual.
-// (3) This driver has locks and the feature SWMR. Without both, libhdf5 would accept a file that was never closed by
-//     its writer.
+// (1) Addresses count from the beginning of the file, including the user block: libhdf5 adds its length.
+// (2) While a chunk is looked up, the driver only records reads of raw data. It does reads of the chunk index as usual.
+// (3) The driver has locks and the feature SWMR. Otherwise libhdf5 would accept a file that its writer never closed.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -32,14 +28,13 @@ namespace {
 
 using Notes = ChunkedFile::Notes;
 
-/// A file that libhdf5 has opened through mn's driver. libhdf5 fills in the base class; the driver makes and frees the
-/// object.
+/// A file that libhdf5 has opened through mn's driver. libhdf5 fills in the base class; the driver owns the object.
 struct OpenFile : H5FD_t {
   OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
   File file;
   haddr_t bytes;
   Notes* notes;
-  haddr_t end = 0;  // end of the space that libhdf5 has allocated in the file
+  haddr_t end = 0;  // end of the space that libhdf5 has allocated
 };
 
 OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
@@ -49,8 +44,7 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* notes = static_cast<Notes* const*>(H5Pget_driver_info(access));
   try {
     return notes == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), *notes);
-    // A driver that can't open a file can only return null, without a reason. The reason is not lost, because
-    // ChunkedFile's constructor opens the file once before libhdf5 does, and throws an error with the reason.
+    // A driver can't return a reason. ChunkedFile's constructor opens the file before, and throws the reason.
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -71,7 +65,7 @@ herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_
   try {
     const haddr_t there = std::min<haddr_t>(bytes, file.bytes - std::min(address, file.bytes));
     file.file.read_at(address, std::span(static_cast<std::byte*>(out), there));
-    // If libhdf5 reads beyond the end of the file, it gets zeros, as from HDF5's own drivers.
+    // Beyond the end of the file libhdf5 gets zeros, as from HDF5's own drivers.
     std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);
     return 0;
   } catch (const DataError&) {
@@ -139,7 +133,7 @@ ChunkedFile::~ChunkedFile() {
 }
 
 StoredChunk ChunkedFile::chunk_at(hid_t dataset, const std::vector<hsize_t>& corner) {
-  std::byte unused = {};  // the driver reads nothing into this buffer
+  std::byte unused = {};  // the driver reads nothing into it
   std::uint32_t skipped = 0;
   *notes_ = {.is_noting = true};
   const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, corner.data(), &skipped, &unused);

@@ -14,17 +14,17 @@ namespace mn::data {
 /// An HDF5 file opened by libhdf5. Hold an H5Lock for every call, constructor and destructor included.
 class ChunkedFile {
  public:
-  /// Opens the file for reading. Throws a DataError with the reason if the file can't be opened.
+  /// Throws a DataError with the reason if the file can't be opened for reading.
   explicit ChunkedFile(const std::filesystem::path& path);
   ~ChunkedFile();
 
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
-  /// The chunk of `dataset` whose first element has the indices `corner`, found in HDF5's index of chunks in O(log
-  /// chunks). The address is kNotStored if the chunk was never written or can't be found.
+  /// Returns the chunk of `dataset` whose first element has the indices `corner`, in O(log chunks). The address is
+  /// kNotStored if the chunk was never written or can't be found.
   [[nodiscard]] StoredChunk chunk_at(hid_t dataset, const std::vector<hsize_t>& corner);
 
   struct Notes {
-    bool is_noting = false;  ///< if true, a read of raw data stores address and length here, and reads nothing
+    bool is_noting = false;  ///< if true, a read of raw data only stores its address and length here
     std::uint64_t address = kNotStored;
     std::uint64_t bytes = 0;
   };

@@ -11,7 +11,7 @@ using Names = std::vector<std::string>;
 
 struct OptionRow {
   Names commands;
-  /// Adds the options of this row of the table. The help text of each option begins with `whose`: "" or "images: ".
+  /// Adds this row's options. Their help texts begin with `whose`: "" or "images: ".
   void (*add)(Options& options, Settings& settings, const std::string& whose);
 };
 
@@ -106,7 +106,6 @@ std::string call_of(const Command& command, const CommandForm& form) {
   return std::string("mnshard ") + command.name + " " + form.arguments;
 }
 
-/// The lines of --help for a command: for each form of the command, the call and its purpose.
 std::string form_lines(const Command& command, const std::string& indent) {
   constexpr std::size_t kColumn = 43;
   std::string text;

@@ -20,7 +20,6 @@
 namespace mn::data {
 namespace {
 
-/// Draws a progress bar on standard error if standard error is a terminal.
 void show_progress(std::int64_t done, std::int64_t total) {
   if (isatty(STDERR_FILENO) == 0) return;
   constexpr std::int64_t kWidth = 40;
@@ -54,14 +53,13 @@ ImageConvertOptions image_options_of(const Settings& settings) {
           .members = WebMembers::parse(settings.image_member, settings.label_member)};
 }
 
-/// Prints a line about the dataset, whose files are called `file`.
 void print_summary(const StoredTable& table, const std::string& file) {
   std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.num_files() << " " << file
             << (table.num_files() == 1 ? ", " : "s, ") << table.total_bytes() << " bytes\n";
 }
 
 /// Prints the result of a conversion. The rank that finishes last has the tables of all datasets, and prints them. If
-/// rank 0 is not the last rank, rank 0 prints that its shards are finished. Other ranks print nothing.
+/// rank 0 is not last, it prints that its shards are finished. Other ranks print nothing.
 int print_result(const ConversionResult& result) {
   if (result.tables.empty()) {
     const JobRank me = job_rank_of_environment(environment);
@@ -218,7 +216,7 @@ int run_extract(Arguments arguments, const Settings& settings) {
   return 0;
 }
 
-constexpr std::size_t kAny = 1 << 20;  // limit for the number of a command's arguments
+constexpr std::size_t kAny = 1 << 20;  // no limit for the number of arguments
 
 }  // namespace
 

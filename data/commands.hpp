@@ -29,7 +29,7 @@ struct Settings {
   std::string unwritten = "fail";
   TokenOptions tokens;
   std::string encoding = "utf-8";
-  /// Number of threads. Each thread holds a shard in memory.
+  /// Each thread holds a shard in memory.
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);
   std::int64_t seed = 0;
   bool shuffle = true;
@@ -55,21 +55,20 @@ struct Command {
   std::vector<CommandForm> forms;
 };
 
-/// All commands, in the order in which --help lists them.
+/// In the order of --help.
 [[nodiscard]] const std::vector<Command>& all_commands();
 
-/// Null if there is no such command.
 [[nodiscard]] const Command* find_command(const std::string& name);
 
-/// The command `name`. If there is no such command, throws a UsageError that lists all commands. If the command does
-/// not take this number of arguments, throws a UsageError that lists the command's forms.
+/// Throws a UsageError that lists all commands if `name` is not a command, or that lists the command's forms if it does
+/// not take this number of arguments.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
-/// Checks the options among `words`, the words of the command line. Throws UsageError for an option that only commands
-/// other than `command` have.
+/// Checks the options among `words`, the words of the command line. Throws UsageError for an option that `command`
+/// lacks.
 void check_options_of(const Command& command, std::span<const char* const> words);
 
-/// The options of `command`, or of all commands if `command` is null. Parsing writes into `settings`.
+/// The options of `command` (null: of all commands). Parsing writes into `settings`.
 [[nodiscard]] Options options_for(const Command* command, Settings& settings);
 
 [[nodiscard]] std::string manual_page();

@@ -1,5 +1,5 @@
-// Makes a process's part of a conversion, and combines the results of all processes.
-// (1) A result names each shard of this process exactly once, whether made now or kept from an earlier run.
+// Makes this process's part of a conversion, and combines the results of all processes.
+// (1) A result names each shard of this process exactly once, whether it was made now or by an earlier run.
 // (2) A shard is added to the result only after it is published, so all shards in a result exist as files.
 #include "data/conversion.hpp"
 
@@ -33,7 +33,7 @@ ShardInfo from_sign(const json& sign, std::string file) {
   return info;
 }
 
-/// The largest class of the second field; −1 if the field has no classes.
+/// The largest class in the second field; −1 if the field has no classes.
 std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
   return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
 }
@@ -122,12 +122,12 @@ bool ConversionPart::wants(std::size_t shard) {
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
-  // Invariant 2: the shard is added to the result only now, because write_shard() returns after the file is published.
+  // Invariant 2: write_shard() returns after the file is published.
   note(shard, write_shard(conversion_.path_of(shard), content), largest_class(content.spec, content.samples.columns));
 }
 
 void ConversionPart::advance(std::int64_t steps) {
-  // Another thread has failed. This error only ends the present thread; run() throws the failure of the other thread.
+  // Another thread has failed. This error only ends this thread; run() throws the other failure.
   if (has_failed_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;
@@ -150,7 +150,7 @@ ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
 
 void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) {
   const std::lock_guard lock(mutex_);
-  assert(!made_.contains(shard));  // invariant 1: the result names each shard once
+  assert(!made_.contains(shard));
   made_[shard] = std::move(info);
   std::int64_t& all = most_[conversion_.locate(shard).first];
   all = std::max(all, most);

@@ -1,4 +1,4 @@
-/// Converters. Each makes shards and a manifest from files of another format. All processes of the job call the same
+/// Converters: each makes shards and a manifest from files of another format. All processes of the job call the same
 /// converter, each with its rank in options.me (see run_conversion()).
 #pragma once
 
@@ -17,38 +17,36 @@ namespace mn::data {
 ConversionResult convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
                              const ConvertOptions& options);
 
-/// Converts MNIST's four files in `folder` (train-images-idx3-ubyte[.gz], …) to options.out/train and options.out/val;
-/// val has the t10k files. If a file is missing, throws a DataError that names it.
+/// Converts MNIST's four files in `folder` (train-images-idx3-ubyte[.gz], …) to options.out/train and, for the t10k
+/// files, options.out/val. If a file is missing, throws a DataError that names it.
 ConversionResult convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options);
 
-/// Converts the binary version of CIFAR-10 or CIFAR-100 in `folder` to options.out/train and options.out/val. Samples
-/// are {3, 32, 32}.
+/// Converts the binary version of CIFAR-10 or CIFAR-100 in `folder` to options.out/train and options.out/val, with
+/// samples {3, 32, 32}.
 ConversionResult convert_cifar(const std::filesystem::path& folder, const ConvertOptions& options);
 
-/// Converts two .npy files: samples {N, shape…}, of any dtype that shards can hold, and N integer labels. Arrays may
+/// Converts two .npy files: samples {N, shape…} of any dtype that shards can hold, and N integer labels. Arrays may
 /// have any byte order, and C or Fortran order.
 ConversionResult convert_npy(const std::filesystem::path& samples, const std::filesystem::path& labels,
                              const ConvertOptions& options);
 
-/// Converts two arrays of an .npz file that np.savez or np.savez_compressed wrote. `samples` and `labels` are the names
-/// of the arrays.
+/// Converts the arrays named `samples` and `labels` of an .npz file that np.savez or np.savez_compressed wrote.
 ConversionResult convert_npz(const std::filesystem::path& file, const std::string& samples, const std::string& labels,
                              const ConvertOptions& options);
 
 struct TokenOptions {
   std::string vocabulary = "bpe";       ///< "bpe" (byte pairs), "characters" or "bytes"
   std::int64_t vocabulary_size = 8192;  ///< number of tokens of a "bpe" vocabulary
-  std::string vocabulary_file;          ///< file of the vocabulary to use; empty: a vocabulary is made from the texts
-  std::int64_t context = 256;           ///< tokens of a sample, not counting the last target
-  bool any_bytes = false;               ///< files may have any bytes; false: files must be UTF-8 text
+  std::string vocabulary_file;          ///< vocabulary to use; empty: it is made from the texts
+  std::int64_t context = 256;           ///< tokens of a sample, without the last target
+  bool any_bytes = false;               ///< false: files must be UTF-8 text
   double val_part = 0.1;  ///< fraction of each file's tokens that goes to options.out/val, from the file's end
 };
 
 /// Converts text files, raw or gzip, to options.out/train, options.out/val (unless val_part is 0) and
-/// options.out/vocabulary.json. Each file is a text. All texts make one stream of tokens; if there are several texts,
-/// an end-of-text token ends each text. The last token of a sample is also the first token of the next sample, so no
-/// token of the stream is missing. Each process reads a part of the files, twice if a vocabulary is made. Rank 0 holds
-/// all different words in memory.
+/// options.out/vocabulary.json. Each file is a text. All texts make one stream of tokens; if there are several, an
+/// end-of-text token ends each text. The last token of a sample is also the first token of the next sample, so no token
+/// is missing. Each process reads a part of the files, twice if a vocabulary is made. Rank 0 holds all words in memory.
 ConversionResult convert_tokens(const std::vector<std::filesystem::path>& files, const TokenOptions& tokens,
                                 const ConvertOptions& options);
 
@@ -57,17 +55,16 @@ struct ImageConvertOptions {
   ImageOptions images = {};
   std::uint64_t seed = 0;  ///< seed of the shuffle of all images
   bool shuffle = true;
-  WebMembers members = {};  ///< members of a sample, for convert_tar()
+  WebMembers members = {};  ///< for convert_tar()
 };
 
 struct ImageConversion {
   ConversionResult conversion;
-  std::int64_t left_out = 0;        ///< if complete, number of files that all processes and earlier runs left out
-  std::vector<std::string> errors;  ///< a line for each file that this call left out
+  std::int64_t left_out = 0;               ///< if complete: files that all processes and earlier runs left out
+  std::vector<std::string> errors;         ///< a line for each file that this call left out
   std::vector<std::string> empty_classes;  ///< classes without a sample, because files were left out
   std::string warning;                     ///< ImageProblems::warning() of the images that this call converted
 
-  /// The table of the dataset, if it is complete.
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }
 };
 
@@ -75,8 +72,8 @@ struct ImageConversion {
 /// perhaps more subfolders; classes are numbered in the order of their names. A list is a file of paths and labels
 /// (for_each_listed()); paths are relative to the list's folder. The files are listed once, and a run that resumes the
 /// conversion uses the same list. Processes share the work as in run_conversion(). Labels and shards depend only on the
-/// files, the options `seed` and `shuffle`, the shard size, and resizing. Throws the errors of run_conversion(). Throws
-/// DataError if there is no image to convert, a class is empty or a file is unusable.
+/// files, the options `seed` and `shuffle`, the shard size, and resizing. Throws the errors of run_conversion(), and
+/// DataError if there is no image, a class is empty or a file is unusable.
 ImageConversion convert_images(const std::filesystem::path& source, const ImageConvertOptions& options);
 
 /// Converts a WebDataset: tar files, or a folder with tar files. A sample is consecutive members NAME.MEMBER;

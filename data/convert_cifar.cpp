@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes of 32 × 32 bytes: red, green, blue
 
-/// A data set, CIFAR-10 or CIFAR-100. The two differ in their files, and in the number of label bytes before each
-/// image.
+/// CIFAR-10 or CIFAR-100. They differ in their files, and in the number of label bytes before an image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
@@ -50,12 +49,11 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(utf8_text(line));
   }
-  // If the number of names is wrong, continue without names, because names are only displayed.
+  // Class names are only displayed, so a wrong number of names is no error.
   if (static_cast<std::int64_t>(names.size()) != classes) names.clear();
   return names;
 }
 
-/// Adds the images of a file to `samples`.
 void add_images(const File& file, const Variant& variant, const SampleSpec& spec, RawSamples& samples) {
   const auto bytes = static_cast<std::int64_t>(file.size());
   const std::int64_t record = variant.label_bytes + kImageBytes;

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The file in the scratch folder that holds the spec. The file is CBOR, because class names need not be UTF-8.
+/// The file of the spec in the scratch folder. CBOR, because class names need not be UTF-8.
 constexpr const char* kSpecName = "spec";
 
 bool is_folder(const fs::path& path) {
@@ -25,13 +25,13 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// The folder to which the images' keys (paths) are relative.
+/// Images' keys are paths relative to this folder.
 fs::path root_of(const fs::path& source) {
   if (is_folder(source)) return source;
   return source.has_parent_path() ? source.parent_path() : ".";
 }
 
-/// Whether the shard holds the planned images, in the planned order; some images may be missing.
+/// Whether the shard holds the planned images in the planned order; some may be missing.
 bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const std::vector<ImageFile>& planned) {
   auto file = planned.begin();
   for (std::size_t i = 0; i < keys.size(); ++i, ++file) {
@@ -134,8 +134,7 @@ class ImagesConversion final : public Conversion {
       const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
       intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
     } catch (const FileError& error) {
-      // Leave out a file only if it is missing or this process has no permission to read it. After other errors,
-      // leaving the file out might lose a good image.
+      // Only a missing or forbidden file is left out. After other errors, this might lose a good image.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
       const std::string began = ": it was listed when the conversion began; to list again, remove ";
       problems_.leave_out(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));

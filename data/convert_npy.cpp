@@ -76,8 +76,8 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
-/// Opens the array `name` of an .npz file. If the array is compressed, the first call unpacks it into a file in
-/// `scratch`, and later calls open this file.
+/// Opens the array `name` of an .npz file. If it is compressed, the first call unpacks it into a file in `scratch`, and
+/// later calls open this file.
 NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch) {
   const auto members = read_zip_directory(*npz, "numpy.savez");
   const auto member = std::ranges::find(members, name + ".npy", &ZipMember::name);

@@ -1,9 +1,9 @@
 // Converts WebDatasets to shards.
 //
-// The number of shards of a tar file is computed from an estimate of the bytes of its images: the file's length times
-// the fraction of images in the first MiBs of the first tar file. (A fraction is needed because the headers of small
-// images may be larger than the images.) Shard i of n has the samples that begin in the i-th of n equal parts of the
-// file. Each tar file is a unit, and is read once, from beginning to end.
+// The number of shards of a tar file is computed from an estimate of its images' bytes: the file's length times the
+// fraction of images in the first MiBs of the first tar file. (Headers of small images may be larger than the images.)
+// Shard i of n has the samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, and is
+// read once, from beginning to end.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -24,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Lists the tar files of `sources`, in the order of `sources`. A folder stands for all tar files in it, sorted by
-/// name.
+/// Lists the tar files in the order of `sources`. A folder stands for all tar files in it, sorted by name.
 std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   std::vector<fs::path> tars;
   for (const std::string& source : sources) {
@@ -45,7 +44,7 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   return tars;
 }
 
-/// The samples that were left out of a shard: the content of the file that note_of() names.
+/// The samples left out of a shard, as the file note_of() stores them.
 struct LeftOutOfShard {
   std::int64_t count = 0;
   std::int64_t most = -1;  // largest label of these samples; −1: no label
@@ -162,7 +161,6 @@ class TarConversion final : public Conversion {
                       " classes in " + tars_.front().string() + " is empty: " + kNumberClasses);
     }
   }
-  /// Number of samples that were left out, counted by check().
   [[nodiscard]] std::int64_t left_out() const { return sum_of_notes_; }
 
   [[nodiscard]] const ImageProblems& problems() const { return problems_; }
@@ -172,8 +170,8 @@ class TarConversion final : public Conversion {
   static constexpr const char* kPackedName = "packed";  // this file exists if a tar file is packed
   static constexpr std::int64_t kWhole = 1000;
 
-  /// The fraction of images in the first MiBs of the first tar file, in thousandths. The result is at least a quarter,
-  /// because later images may fill more of the file, and a shard needs memory for all of its images.
+  /// The fraction of images in the first MiBs of the first tar file, in thousandths, but at least a quarter: later
+  /// images may fill more of the file, and a shard needs memory for all its images.
   [[nodiscard]] std::int64_t fill_of_first(const fs::path& scratch) const {
     constexpr std::uint64_t kLookedAt = 4 << 20;
     WebReader reader = reader_of(scratch, 0);
@@ -197,7 +195,6 @@ class TarConversion final : public Conversion {
   static fs::path unpacked_in(const fs::path& scratch, std::size_t tar) {
     return scratch / ("unpacked-" + std::to_string(tar));
   }
-  /// The tar file itself, or its unpacked copy.
   [[nodiscard]] fs::path readable(const fs::path& scratch, std::size_t tar) const {
     const fs::path unpacked = unpacked_in(scratch, tar);
     return fs::exists(unpacked) ? unpacked : tars_[tar];
@@ -209,13 +206,13 @@ class TarConversion final : public Conversion {
     return WebReader(readable(scratch, tar), std::move(members), tars_[tar].string());
   }
 
-  /// Cuts the tar file into `parts` equal parts, and returns the number of the part in which the sample begins.
+  /// Returns in which of `parts` equal parts of the tar file the sample begins.
   static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
   }
 
-  /// The path of the file that holds LeftOutOfShard::text() of the shard. The file is absent if no sample was left out.
+  /// The file of the shard's LeftOutOfShard::text(); absent if no sample was left out.
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
 
   [[nodiscard]] LeftOutOfShard left_out_of_all() const {
@@ -236,7 +233,6 @@ class TarConversion final : public Conversion {
     return content;
   }
 
-  /// Adds the sample to `content`. False if the sample is left out.
   bool add(std::size_t unit, const WebSample& sample, ImageIntake& intake, ShardContent& content) {
     try {
       if (!sample.error.empty()) throw DataError(sample.error);

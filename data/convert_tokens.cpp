@@ -1,14 +1,13 @@
 // Converts texts to tokens, and tokens to samples. A sample is `context` tokens and the token that follows them.
 //
 // Files are cut into pieces. The threads of all processes count the words of pieces, and rank 0 makes the vocabulary.
-// Then the processes encode the pieces, each piece to a file in the scratch folder, and make shards from these files.
+// Then the processes encode each piece to a file in the scratch folder, and make shards from these files.
 //
-// (1) Each file is a text. The last tokens of each text are for validation. If there are several texts, an end-of-text
-//     token follows each text's training part and each text's validation part.
-// (2) Pieces, vocabulary and tokens are functions of the files and options alone, not of the number of ranks or
-//     threads.
-// (3) The conversion is claimed (ConversionFolder) only after all files of tokens are on stable storage. A claimed
-//     conversion can be resumed by another run.
+// (1) Each file is a text, whose last tokens are for validation. If there are several texts, an end-of-text token
+//     follows each text's training part and each text's validation part.
+// (2) Pieces, vocabulary and tokens depend on the files and options alone, not on the number of ranks or threads.
+// (3) The conversion is claimed (ConversionFolder) only after all files of tokens are on stable storage, because
+//     another run can resume a claimed conversion.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -31,10 +30,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Files = std::vector<fs::path>;
 
-constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for the pieces of all files together
+constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for all files together
 
-/// The length of a piece in bytes. One rank may get one piece more than another, so even a small text is cut into many
-/// pieces, to make this difference small.
+/// The length of a piece in bytes. Even a small text gets many pieces: one rank may get one piece more than another.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
@@ -52,7 +50,7 @@ json request_of(const Files& files, const TokenOptions& options) {
 
 using WordCounts = std::map<std::string, std::int64_t>;
 
-/// Counts the characters of a piece. Throws a DataError that names the first byte that is not UTF-8.
+/// Throws a DataError that names the first byte that is not UTF-8.
 WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool any_bytes) {
   WordCounts found;
   std::int64_t at = piece.begin;
@@ -73,7 +71,7 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool a
   return found;
 }
 
-/// Counts the words of a piece, cut by first_word() as a vocabulary of merges cuts them.
+/// Counts a piece's words, cut by first_word() as a vocabulary of merges cuts them.
 WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_bytes) {
   WordCounts words;
   const Vocabulary cutter = Vocabulary::of_merges({});
@@ -91,7 +89,6 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_by
   return words;
 }
 
-/// Adds the counts that TokenConversion::count() wrote to a file.
 void add_counts(const fs::path& path, WordCounts& counts) {
   const json added = parse_cbor(read_file(path), path.string());
   for (const auto& [word, count] : added.items()) counts[word] += count.get<std::int64_t>();
@@ -215,7 +212,6 @@ class TokenConversion final : public FixedConversion {
     return Vocabulary::of_characters(std::move(characters));
   }
 
-  /// The vocabulary that rank 0 wrote by write_vocabulary(). The first call reads the file.
   [[nodiscard]] const Vocabulary& vocabulary() const {
     std::call_once(is_loaded_, [&] { vocabulary_ = std::make_unique<Vocabulary>(Vocabulary::load(vocabulary_path_)); });
     return *vocabulary_;
@@ -233,7 +229,7 @@ class TokenConversion final : public FixedConversion {
       }
     };
     const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
-    // If a vocabulary is made, the texts were checked when their words were counted, so now any bytes are accepted.
+    // If a vocabulary is made, the texts were checked when their words were counted.
     read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
     write_file(tokens.count(piece), std::to_string(out.finish()));
   }

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Looks up the sizes of files on several threads, and adds the files to the plan in the order of the calls of add().
+/// Looks up file sizes on several threads, and adds the files to the plan in the order of add().
 class SizeLookup {
  public:
-  /// `source` is the name by which error texts call the list of images.
+  /// `source` names the list of images in error texts.
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 
@@ -29,7 +29,7 @@ class SizeLookup {
     if (pending_.size() >= kAtOnce) flush();
   }
 
-  /// Adds the files that are not in the plan yet. Call it after the last add().
+  /// Adds the remaining files. Call it after the last add().
   void flush() {
     std::vector<std::int64_t> sizes(pending_.size());
     const int threads = std::min(threads_, static_cast<int>(sizes.size() / kEach));
@@ -42,7 +42,7 @@ class SizeLookup {
   static constexpr std::size_t kAtOnce = 1 << 16;  // candidates that are looked up at a time
   static constexpr std::size_t kEach = 1 << 8;     // least number of candidates for each thread
 
-  /// The file's size; 0 if the path is not that of a regular file; −errno if stat(2) fails.
+  /// The file's size. 0 if it is not a regular file, −errno if stat(2) fails.
   std::int64_t look_up(const std::string& key) const {
     struct stat facts = {};
     if (::stat((root_ / key).c_str(), &facts) != 0) return -errno;
@@ -69,8 +69,8 @@ void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
 
-/// Adds the images in root/folder, then those in its subfolders, and returns their number. Follows links to folders,
-/// but enters no folder of `seen` again, because a link may lead to a folder above it.
+/// Adds the images in root/folder, then in its subfolders, and returns their number. Follows links to folders, but
+/// never enters a folder twice (`seen`): a link may lead to a folder above.
 std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list,
                         SizeLookup& images) {
   if (!seen.insert(fs::canonical(list.root / folder)).second) return 0;
@@ -102,7 +102,7 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   for (const std::string& name : names.files) pass_over(source / name, list);
   for (const std::string& name : names.folders) {
     std::set<fs::path> seen = {fs::canonical(source)};
-    ImageList own{.root = list.root};  // collects facts about this class for an error text
+    ImageList own{.root = list.root};  // facts about this class, for an error text
     if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, own, images) == 0) {
       throw DataError("class " + name + " in " + source.string() + empty_class_text(own));
     }

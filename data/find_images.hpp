@@ -12,27 +12,26 @@
 namespace mn::data {
 
 /// The names of a folder's files and subfolders, sorted by bytes, so that the order does not depend on the file system.
-/// Hidden names are left out. A link to a file counts as a file, and a link to a folder as a folder.
+/// Without hidden names. A link counts as what it leads to, a file or a folder.
 struct FolderNames {
   std::vector<std::string> files;
   std::vector<std::string> folders;
 };
 
-/// Throws std::filesystem::filesystem_error if the folder can't be read.
 [[nodiscard]] FolderNames list_names(const std::filesystem::path& folder);
 
-/// Advice for an error text: what to do if a label below the largest label has no sample.
+/// Advice in an error text, if a label has no sample but a larger label has.
 inline constexpr const char* kNumberClasses =
     "number the labels without gaps, from 0, or name the classes with --classes";
 
-/// Facts about all images together. The single images are listed in the plan (ImagePlan).
+/// Facts about all images together. The plan (ImagePlan) lists the images.
 struct ImageList {
   std::filesystem::path root;                 ///< keys are relative to this folder
   std::vector<std::string> class_names = {};  ///< may be empty if the source is a list
   std::int64_t num_classes = 0;
-  std::int64_t passed_over = 0;  ///< number of files outside class folders, or without an image's extension
+  std::int64_t passed_over = 0;  ///< files outside class folders, or without an image's extension
   std::filesystem::path first_passed_over = {};
-  std::int64_t renamed = 0;  ///< number of classes with folder names that are not UTF-8
+  std::int64_t renamed = 0;  ///< classes with folder names that are not UTF-8
   std::string first_renamed = {};
 };
 

@@ -57,7 +57,7 @@ void FixedConversion::plan(const std::filesystem::path& scratch) {
 
 void FixedConversion::open(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
-    // The rank that called plan() has opened the sources already; all other ranks open the sources now.
+    // plan() has already opened the sources on its rank; all other ranks open them now.
     if (!sources_[i]) sources_[i] = splits_[i].open(scratch);
     const std::int64_t size = sources_[i]->size();
     const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);
@@ -72,7 +72,7 @@ std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[uni
 ShardState FixedConversion::state_of(std::size_t shard, const ShardReader& existing) const {
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
-  // An existing shard is kept if it has these properties of this conversion's shards; otherwise it is foreign.
+  // A shard with these properties is of this conversion and is kept; any other is foreign.
   const bool same = existing.header().spec == without_classes(spec) &&
                     existing.header().block_samples == default_block_samples(spec) &&
                     existing.size() == piece.last - piece.first;

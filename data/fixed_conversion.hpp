@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// A source of samples with fixed fields. The samples can be read in any order. All members are thread-safe.
+/// Samples of fixed fields, which can be read in any order. All members are thread-safe.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -23,18 +23,17 @@ class SampleSource {
 
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual const SampleSpec& spec() const = 0;
-  /// Reads samples [first, last) into `samples`, little endian and in C order.
+  /// Reads samples [first, last), little endian and in C order.
   virtual void read(std::int64_t first, std::int64_t last, RawSamples& samples) const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
   /// Called before any shard is written. Throws DataError if a label is wrong.
   virtual void check() const {}
 };
 
-/// Makes the error for a sample of the source called `source`, if the sample's label `label` can't be a class.
+/// The error for a sample of `source` whose label can't be a class.
 [[nodiscard]] DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label);
 
-/// If a label can't be a class, throws a DataError that begins with `source`. labels[i] is the label of sample first +
-/// i.
+/// Throws a DataError that names `source` if a label can't be a class. labels[i] is the label of sample first + i.
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
 class DatasetSource final : public SampleSource {
@@ -51,9 +50,9 @@ class DatasetSource final : public SampleSource {
 
 struct FixedSplit {
   Output output;
-  nlohmann::json request;                         ///< the facts that determine the samples, for Conversion::request()
-  std::map<std::string, std::string> attributes;  ///< HDF5 attributes that every shard gets
-  /// Opens the samples. The first call of a conversion leaves the files that later calls need in `scratch`.
+  nlohmann::json request;                         ///< what determines the samples, for Conversion::request()
+  std::map<std::string, std::string> attributes;  ///< HDF5 attributes of every shard
+  /// Opens the samples. The first call of a conversion leaves files in `scratch` for later calls.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch)> open;
 };
 

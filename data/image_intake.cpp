@@ -14,8 +14,8 @@
 namespace mn::data {
 namespace {
 
-/// The quality with which resized images are stored, on libjpeg's scale up to 100. It is high, because most images were
-/// compressed before and now lose quality a second time.
+/// The quality of resized images, on libjpeg's scale up to 100. It is high, because most images were compressed before
+/// and now lose quality a second time.
 constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 
@@ -25,7 +25,7 @@ std::array<std::uint16_t, 3> hwc_of(int height, int width, int components) {
 }
 
 struct WriterErrors {
-  jpeg_error_mgr base;  // must be first: leave_writer() casts libjpeg's pointer to `base` to WriterErrors
+  jpeg_error_mgr base;  // first: leave_writer() casts libjpeg's pointer to `base` to WriterErrors
   CJump jump;
 };
 
@@ -37,8 +37,8 @@ struct WriterErrors {
 
 }  // namespace
 
-/// Encodes images by libjpeg-turbo, one by one, as baseline JPEG with color at half the resolution (4:2:0). With the
-/// same version of libjpeg-turbo, equal pixels give equal bytes. Reuses its memory for the next image.
+/// Encodes images by libjpeg-turbo as baseline JPEG with color at half the resolution (4:2:0). With one version of
+/// libjpeg-turbo, equal pixels give equal bytes. Reuses its memory for the next image.
 class ImageIntake::JpegWriter {
  public:
   JpegWriter() {
@@ -53,8 +53,7 @@ class ImageIntake::JpegWriter {
   JpegWriter(const JpegWriter&) = delete;
   JpegWriter& operator=(const JpegWriter&) = delete;
 
-  /// The returned bytes belong to this JpegWriter and are valid until the next encode(). Throws DataError if libjpeg
-  /// fails.
+  /// The returned bytes are valid until the next encode(). Throws DataError if libjpeg fails.
   std::span<const std::byte> encode(const Image& image) {
     std::free(std::exchange(bytes_, nullptr));
     size_ = 0;
@@ -110,15 +109,14 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
                     " pixels; at most " + std::to_string(kMaxImagePixels) +
                     " are stored: --resize N makes larger images smaller");
   }
-  // The image is stored unchanged. It is decoded as a check, because training would stop at an image that can't be
-  // decoded.
+  // The image is stored unchanged. It is decoded as a check, because training would stop at an undecodable image.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {
-  // The decoder can shrink images cheaply to certain sizes. The decoder takes the smallest of these sizes that is at
-  // least the wanted size. Then the resizer interpolates to the wanted size.
+  // The decoder can shrink images cheaply to certain sizes. It takes the smallest such size that is at least the wanted
+  // size; the resizer does the rest.
   const double scale = double(options_.resize) / std::min(header.width, header.height);
   const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
   const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));
@@ -161,8 +159,7 @@ std::vector<std::string> ImageProblems::errors() const {
 
 void ImageProblems::add_deep(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  // Threads add images in any order. The warning names the image whose name sorts first, so it does not depend on this
-  // order.
+  // The warning names the first image by name, so it does not depend on the order in which threads add images.
   if (deep_++ == 0 || key < first_deep_) first_deep_ = key;
 }
 

@@ -5,8 +5,8 @@
 //   sizes    for each image its bytes (uint32; larger ones count as 4 GiB); only until the end of finish()
 //   shards   for each shard the position of its first image (int64), then the number of images
 //
-// A position is the place of an image in the shuffled order, which is computed from the seed. So `shards` needs only
-// the first position of each shard.
+// A position is an image's index in the shuffled order, which is computed from the seed. So `shards` needs only the
+// first position of each shard.
 #include "data/image_plan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-/// Decides which image goes into which shard. The list of images is kept in files, because a list of 100 million images
-/// does not fit into memory.
+/// Decides which image goes into which shard. The list of images is in files: 100 million images need too much memory.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,11 @@ struct ImageFile {
 };
 
 struct ImageDivision {
-  bool shuffle = true;  ///< images are shuffled once, before they are divided into shards
+  bool shuffle = true;  ///< shuffle once, before the division into shards
   std::uint64_t seed = 0;
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
-/// Writes a file from beginning to end, in pieces of 1 MiB.
 class FileAppender {
  public:
   explicit FileAppender(std::filesystem::path path) : file_(std::move(path), File::Mode::kReplace) {}
@@ -32,7 +30,7 @@ class FileAppender {
   void append_value(const T& value) {
     append(std::as_bytes(std::span(&value, 1)));
   }
-  /// Writes the bytes that were not written yet. Call flush() at the end, because the destructor does not call it.
+  /// Writes the remaining bytes. Call it at the end: the destructor does not.
   void flush();
   [[nodiscard]] std::uint64_t size() const noexcept { return written_ + pending_.size(); }
 
@@ -58,7 +56,7 @@ class ImagePlanWriter {
   std::int64_t size_ = 0;
 };
 
-/// Reads the files that an ImagePlanWriter has written. Thread-safe. Memory: 8 bytes for each shard.
+/// Reads the files of an ImagePlanWriter. Thread-safe. Memory: 8 bytes for each shard.
 class ImagePlan {
  public:
   /// Throws DataError if the folder's files are absent or damaged.

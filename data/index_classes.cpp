@@ -1,5 +1,5 @@
-// Counts the classes of a field that holds class numbers (--class-field) in indexed HDF5 files. HDF5 does not record
-// the number of classes, so all values of the field are read. Also checks that each field has values in each file.
+// Counts the classes of a field of class numbers (--class-field) in indexed HDF5 files. HDF5 does not record the
+// number, so all values are read. Also checks that each field has values in each file.
 #include "data/index_files.hpp"
 
 #include <algorithm>

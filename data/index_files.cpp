@@ -75,7 +75,7 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
   return filters;
 }
 
-/// Moves `corner` to the first element of the next chunk, in row-major order. Returns false after the last chunk.
+/// Moves `corner` to the next chunk in row-major order. Returns false after the last chunk.
 bool next_corner(const Source& source, const Hdf5Array& array, std::vector<hsize_t>& corner) {
   for (std::size_t d = corner.size(); d-- > 0;) {
     corner[d] += static_cast<hsize_t>(array.chunk[d]);
@@ -124,8 +124,7 @@ void add_layout(const Source& source, const fs::path& file, hid_t creation, Hdf5
     throw DataError(source.name + " is stored as " + (layout == H5D_COMPACT ? "a compact dataset" : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
-  // If the dataset has no storage, HDF5 1.10 returns the user block's size as the dataset's address. So the storage
-  // size is checked first.
+  // Without storage, HDF5 1.10 returns the user block's size as the dataset's address.
   if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
 }
 
@@ -146,7 +145,7 @@ H5 open_array(ChunkedFile& file, const IndexField& wanted, const std::string& na
   }
 }
 
-/// Indexes a dataset of a file. The first file sets `field`; datasets of later files must match it.
+/// Indexes a dataset of a file. The first file sets `field`; later files must match it.
 Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
                       FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
@@ -184,15 +183,14 @@ Hdf5File index_file(const fs::path& path, const std::vector<IndexField>& wanted,
   return indexed;
 }
 
-/// The path that a manifest in `folder` records for a file. It is relative to the folder if possible, so that the file
-/// and the folder can be moved together.
+/// The path of a file in the manifest: relative to `folder` if possible, so that file and folder can be moved together.
 std::string stored_path(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path relative = fs::relative(file, folder, error);
   return error || relative.empty() ? fs::absolute(file).string() : relative.string();
 }
 
-/// A hash of the values of the file's first and last sample. Chunks and filters do not affect the hash.
+/// A hash of the file's first and last sample, whatever the chunks and filters.
 std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
   const auto reader = table.open_alone(file);
   const std::int64_t last = table.files()[file].num_samples - 1;
@@ -217,7 +215,6 @@ std::string with_commas(std::int64_t number) {
 
 constexpr const char* kNeverWritten = " never written: fill values are read";
 
-/// Recommends a better layout for the field's dataset. Empty if no layout is much better.
 std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
   constexpr std::int64_t kGoodBytes = 1 << 20;
   constexpr std::int64_t kMuchBytes = 16 << 20;
@@ -264,7 +261,7 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  // The text describes the file with the longest blocks, because reading a sample costs most in this file.
+  // The file with the longest blocks: reading a sample costs most in it.
   const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";

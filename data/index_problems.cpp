@@ -43,7 +43,6 @@ struct DatasetNames {
   std::size_t links = 0;
 };
 
-/// Names of datasets in the file. Looks at no more than kMaxLinks links of the file.
 Names datasets_of(hid_t file) {
   const auto take = [](hid_t group, const char* name, const H5L_info_t* info, void* out) -> herr_t {
     constexpr std::size_t kMaxLinks = 1000;
@@ -96,14 +95,12 @@ struct Met {
   std::string rest;  // the rest of the dataset's path, after the link
 };
 
-/// Text that describes a link on the dataset's path: "is a link …" if the dataset itself is the link, or "is behind /g,
-/// a link …" if the group /g is the link.
+/// Returns "is a link …" if the dataset itself is the link, or "is behind /g, a link …" if the group /g is the link.
 std::string is_link(const std::string& dataset, const Met& met, const std::string& what) {
   return (met.path == dataset ? "is a " : "is behind " + met.path + ", a ") + what;
 }
 
-/// Finds the first soft or external link on `path`. Sets `present` to the length of the existing part of the path
-/// before the link.
+/// Finds the first soft or external link on `path`. `present` becomes the length of the existing part before the link.
 std::optional<Met> first_link(hid_t file, const std::string& path, std::size_t& present) {
   present = 0;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -193,7 +190,7 @@ std::string remedy_of(const std::string& error) {
   }
   const auto says = [&](std::string_view part) { return error.find(part) != std::string::npos; };
   if (says("truncated file")) return ". The file is cut off: copy it again, or write it again";
-  // libhdf5 says "addr overflow" if the file's header says that the file ends before its objects do.
+  // libhdf5 says "addr overflow" if, by its header, the file ends before its objects do.
   if (says("addr overflow")) return ". Its writer was killed before it closed the file: write it again";
   if (says("signature not found")) return ". It is not an HDF5 file: look at it, or fetch it again";
   if (!says("version number")) return {};

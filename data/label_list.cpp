@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using Cells = std::vector<std::string>;
 
-/// Parses a whole number from 0 to 2147483647. No value for any other text.
 std::optional<std::int32_t> number_in(std::string_view text) {
   const auto label = parse_number<std::int32_t>(text);
   return label && *label >= 0 ? label : std::nullopt;
@@ -36,7 +35,7 @@ ListedImage parse_line(const std::string& line, std::int64_t number, const std::
   return {line.substr(0, line.find_last_not_of(" \t", space) + 1), *label, number};
 }
 
-/// Calls use(line, number, "FILE:NUMBER") for each line of a list, without trailing blanks and byte order mark.
+/// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and byte order mark.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
   std::ifstream lines = open_list(path);
@@ -48,7 +47,6 @@ void for_each_line(const fs::path& path, Use use) {
   }
 }
 
-/// Position of the column `name` in the header of a CSV file.
 std::size_t column_in(const Cells& header, std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(header, trimmed(name), [](const std::string& cell) { return trimmed(cell); });
   if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
@@ -56,7 +54,6 @@ std::size_t column_in(const Cells& header, std::string_view name, const std::str
                   ": choose with --columns PATH,LABEL");
 }
 
-/// Reads the images that a CSV file lists.
 class CsvList {
  public:
   CsvList(const fs::path& list, const ListOptions& options)
@@ -82,7 +79,7 @@ class CsvList {
   }
 
  private:
-  /// Finds the columns of path and label by the first row. Returns true if the first row is a header.
+  /// Finds the columns of path and label by the first row. Returns true if this row is a header.
   bool read_header(const Cells& first) {
     if (!columns_.empty()) {
       const std::size_t comma = columns_.find(',');
@@ -97,7 +94,7 @@ class CsvList {
     return !labels_.find(first[label_]) && !is_image(first[path_]);
   }
 
-  /// Whether a cell of the first row is the path of an image, and not the name of a column.
+  /// Whether a cell of the first row is an image's path, not a column's name.
   [[nodiscard]] bool is_image(const std::string& cell) const {
     std::error_code error;
     return named_as_image(cell) || fs::is_regular_file(folder_ / cell, error);

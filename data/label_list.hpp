@@ -12,23 +12,23 @@
 
 namespace mn::data {
 
-/// The labels of images: numbers from 0 to 2147483647, or names of classes.
+/// Labels of images: numbers from 0 to 2147483647, or names of classes.
 class Labels {
  public:
-  /// `class_names` has the names of the classes, label 0 first; empty: labels are numbers.
+  /// Label 0 first; without `class_names`, labels are numbers.
   explicit Labels(const std::vector<std::string>& class_names);
-  /// The label in a text, which may have blanks around it. No value if the text is not a label.
+  /// The label in a text, which may have blanks around it; no value if it is not a label.
   [[nodiscard]] std::optional<std::int32_t> find(std::string_view text) const;
-  /// The end of an error message about a text that is not a label: says what a label must be.
+  /// What a label must be: the end of an error message.
   [[nodiscard]] std::string expected() const;
 
  private:
   std::map<std::string, std::int32_t, std::less<>> numbers_;  // label of each class name
 };
 
-/// Whether `extension`, in lower case and without its dot, is the extension of a kind of image that mn decodes.
+/// Whether mn decodes such images. `extension` is in lower case, without its dot.
 [[nodiscard]] bool is_image_extension(std::string_view extension);
-/// Whether the file's name has such an extension, in any case.
+/// The same for the file's name, in any case.
 [[nodiscard]] bool named_as_image(const std::filesystem::path& path);
 
 struct ListedImage {
@@ -43,9 +43,9 @@ struct ListOptions {
 };
 
 /// Calls use(image) for each image of the list. A file NAME.csv or NAME.tsv is a CSV. Its first row is a header in two
-/// cases: options.columns is given; or the row has no label, and the path in the row neither exists nor has an image's
-/// extension. Any other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws
-/// UsageError if options.columns is given and the file is no CSV.
+/// cases: options.columns is given; or the row has no label, and its path neither exists nor has an image's extension.
+/// Any other file has lines "path label". If a line is wrong, throws a DataError that names it. Throws UsageError if
+/// options.columns is given and the file is no CSV.
 void for_each_listed(const std::filesystem::path& list, const ListOptions& options,
                      const std::function<void(ListedImage)>& use);
 

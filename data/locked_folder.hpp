@@ -8,12 +8,12 @@
 
 namespace mn::data {
 
-/// Makes the folder if it is missing, and locks out other conversions until the object is destroyed. The ranks of one
-/// job share the lock. The lock is flock(2) on a file in the folder, so a killed process leaves no lock. On a file
-/// system without locks, other conversions are not locked out.
+/// Makes the folder if it is missing, and locks out other conversions until the destructor. The ranks of one job share
+/// the lock. It is flock(2) on a file in the folder, so a killed process leaves no lock. Has no effect on a file system
+/// without locks.
 class LockedFolder {
  public:
-  /// Throws UsageError if another conversion has the lock. A rank of a job first waits a moment for another job to end.
+  /// Throws UsageError if another conversion has the lock. A rank of a job first waits a moment for it.
   LockedFolder(std::filesystem::path folder, const JobRank& me);
   ~LockedFolder();
 

@@ -27,13 +27,13 @@ constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
   throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
 }
 
-/// Translates the Python dictionary of the header to JSON and parses the JSON. Unlike Python, JSON has double quotes,
-/// square brackets, lower-case true and false, and no comma at the end of a list.
+/// Parses the Python dictionary of the header as JSON: with double quotes, square brackets, lower-case true and false,
+/// and no comma at the end of a list.
 json dictionary_of(std::string_view text, const std::string& file) {
   std::string result;
   for (const char c : text) {
     if (c == ')' || c == ']' || c == '}') result.erase(result.find_last_not_of(", \t\n") + 1);
-    // Python 2's long integers end with L.
+    // Python 2 wrote long integers with an L at the end.
     if (c == 'L' && !result.empty() && result.back() >= '0' && result.back() <= '9') continue;
     result += c == '(' ? '[' : c == ')' ? ']' : c == '\'' ? '"' : c == 'T' ? 't' : c == 'F' ? 'f' : c;
   }
@@ -88,8 +88,8 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
     if (extent == 0) continue;
-    // Extents come from the file and may be damaged, so the product must not overflow. An extent of 0 is left out of
-    // the product, because the other extents must be plausible, too.
+    // Extents may be damaged, so the product must not overflow. An extent of 0 is left out, because the other extents
+    // must be plausible, too.
     if (bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
@@ -144,7 +144,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
-  // Read the whole header at once. A header longer than kMaxNpyHeaderBytes counts as damaged.
+  // Reads the whole header at once. A longer header counts as damaged.
   std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
@@ -160,8 +160,8 @@ void NpyArray::read_rows(std::int64_t first, std::int64_t last, std::span<std::b
   if (header_.big_endian) swap_bytes(out, header_.item_bytes);
 }
 
-// In Fortran order the first index varies fastest, so the values of one element in all rows lie side by side. Each read
-// gets one element of each row in [first, last).
+// In Fortran order the first index varies fastest: the values of one element in all rows lie side by side. Each read
+// gets one element of all rows in [first, last).
 void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
   const auto& shape = header_.shape;
   const std::size_t item = header_.item_bytes;
@@ -176,7 +176,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
     for (std::int64_t row = 0; row < last - first; ++row) {
       std::memcpy(out.data() + row * row_bytes + to * item, run.data() + row * item, item);
     }
-    // Advances `index` to the next element: in Fortran order, the first index after the row's varies fastest.
+    // The next element in Fortran order: the first index after the row's varies fastest.
     for (std::size_t d = 1; d < shape.size() && ++index[d] == shape[d]; ++d) index[d] = 0;
   }
 }
@@ -187,8 +187,7 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
-// Only one thread can unpack an array, so speed matters. ISA-L's inflate is used here, because it is faster than
-// zlib's.
+// Only one thread can unpack an array, so ISA-L's inflate is used: it is faster than zlib's.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);

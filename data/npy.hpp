@@ -14,7 +14,7 @@
 
 namespace mn::data {
 
-/// Limit for the length of headers. Only arrays of records, which mn does not read, have longer headers.
+/// Largest length of a header. Only arrays of records, which mn does not read, have longer headers.
 inline constexpr std::size_t kMaxNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {
@@ -27,21 +27,21 @@ struct NpyHeader {
 
   /// numpy's name of the dtype, such as "float32".
   [[nodiscard]] std::string dtype() const;
-  /// Number of elements in a row. A row is all elements with the same first index.
+  /// A row is all elements with the same first index.
   [[nodiscard]] std::int64_t row_elements() const;
   [[nodiscard]] std::int64_t row_bytes() const { return row_elements() * static_cast<std::int64_t>(item_bytes); }
 };
 
-/// Parses the header. `begin` is the first kMaxNpyHeaderBytes bytes of the file, or the whole file; `file_bytes` is the
-/// file's length. Unless the file is a whole array of numbers, throws a DataError that begins with `file`.
+/// Parses the header. `begin` is the first kMaxNpyHeaderBytes bytes of the file, or the whole file; `file_bytes` is its
+/// length. Unless the file is a whole array of numbers, throws a DataError that begins with `file`.
 [[nodiscard]] NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_bytes,
                                          const std::string& file);
 
 /// An array in a file, or in a part of a file. Thread-safe.
 class NpyArray {
  public:
-  /// Opens the array in bytes [begin, begin + bytes) of `file`. Error texts call the array `name`. Throws as
-  /// parse_npy_header() does.
+  /// Opens the array in bytes [begin, begin + bytes) of `file`. Error texts call it `name`. Throws like
+  /// parse_npy_header().
   NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -56,13 +56,13 @@ class NpyArray {
   std::shared_ptr<const File> file_;
   std::string name_;
   NpyHeader header_;
-  std::uint64_t elements_at_;  // offset of the first element in the file
+  std::uint64_t elements_at_;  // offset of the first element
 };
 
 [[nodiscard]] NpyArray open_npy(const std::filesystem::path& path);
 
-/// Unpacks a deflated member of a ZIP archive into the file `path`. If the member is damaged, throws a DataError that
-/// begins with the archive's path.
+/// Unpacks a deflated member of a ZIP archive into the file `path`. Throws a DataError that begins with the archive's
+/// path if the member is damaged.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path);
 
 }  // namespace mn::data

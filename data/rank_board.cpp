@@ -1,4 +1,4 @@
-// The file rank-R holds the sign of rank R, a JSON document with the job and its size, the number of rounds of
+// The file rank-R is the sign of rank R: a JSON document with the job and its size, the number of rounds of
 // work_together() that the rank has finished, whether lead() has returned on rank 0, and a state:
 //
 //   {"state": "planning", "beat": N}                     works on the plan; N changes each second
@@ -7,12 +7,12 @@
 //   {"state": "finished", "result": …}                   the rank's part is done
 //
 // (1) rename(2) replaces a file at once, so readers see a whole document.
-// (2) A sign of another job, or of a job of another size, is ignored, so the sign of a killed run does no harm.
-// (3) finish() first writes this rank's sign, and then reads the signs of all ranks. Of two ranks, at least the later
-//     rank sees the earlier rank's sign, so the last rank sees the signs of all. If several ranks see all signs, the
-//     rank that removes the file rank-last counts as the last; rank 0 makes this file at the start. (On NFS a client
-//     may remember that a name is absent; rename(2) changes the folder, so the client looks the name up again.)
-// (4) A rank waits for another rank only in follow(), and only while the other rank's sign keeps changing.
+// (2) A sign of another job, or of a job of another size, is ignored, so a killed run's sign does no harm.
+// (3) finish() first writes this rank's sign, and then reads the signs of all ranks. So of two ranks the later rank
+//     sees the earlier rank's sign, and the last rank sees all. If several ranks see all signs, the rank that removes
+//     the file rank-last counts as the last; rank 0 makes this file at the start. (On NFS a client may remember that a
+//     name is absent; rename(2) changes the folder, so the client looks the name up again.)
+// (4) A rank waits for another rank only in follow(), and only while that rank's sign keeps changing.
 #include "data/rank_board.hpp"
 
 #include <condition_variable>
@@ -30,9 +30,8 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// While this rank waits for another rank, it reads the sign (a file) of the other rank again and again. These are the
-// shortest and the longest pause between two reads. Each pause is an eighth longer than the previous pause, so a wait
-// lasts at most about an eighth too long.
+// A rank that waits reads the other rank's sign again and again. These are the shortest and the longest pause between
+// two reads. Each pause is an eighth longer than the previous, so a wait lasts at most about an eighth too long.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
@@ -125,23 +124,23 @@ void RankBoard::work(const std::function<void()>& part) {
     try {
       post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
       return true;
-    } catch (const Error&) {  // the failure of `part` is more important than this error
+    } catch (const Error&) {  // the failure of `part` is more important
       return false;
     }
   };
   try {
     work_with_beat(part);
   } catch (const Error& error) {
-    // If another rank has failed, rank 0 removes the plan, which may have caused this error. In that case the other
-    // rank's failure is reported instead of this error.
+    // If another rank has failed, rank 0 removes the plan, which may have caused this error. Then that rank's failure
+    // is reported instead.
     for (int rank = 0; rank < me_.size; ++rank) {
       if (rank == me_.rank) continue;
       const json sign = sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
       pass_on_failure(sign);
     }
-    // fail() has written the error into this rank's sign, a file that other ranks read. Rank 0 finds the sign and
-    // reports the error, so every other rank throws a RelayedError, which is not reported again.
+    // fail() has written the error into this rank's sign, and rank 0 reports the error. All other ranks throw a
+    // RelayedError, which is not reported again.
     if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw RelayedError(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {

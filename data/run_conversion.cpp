@@ -1,8 +1,8 @@
 // Runs a conversion in any number of processes. An interrupted conversion can be resumed.
 //
-// Rank 0 makes the plan; in some conversions all ranks take part. Then each process makes its units (a unit is one or
-// more shards) on several threads. A shard is published as soon as it is made. Each rank writes a sign (RankBoard) when
-// it has finished. The last rank, which sees the signs of all ranks, writes the manifests.
+// Rank 0 makes the plan; in some conversions all ranks take part. Then each process makes its units (one or more shards
+// each) on several threads, and publishes each shard at once. When a rank has finished, it writes a sign (RankBoard).
+// The last rank, which sees the signs of all ranks, writes the manifests.
 //
 // (1) Shards and manifests depend on the request and the sources alone, not on processes, threads or interruptions.
 // (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again.
@@ -35,11 +35,10 @@ using nlohmann::json;
 ///
 ///     scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
 ///
-/// OUT/conversion.json, the mark, is the request of the conversion. OUT/.conversion, the scratch folder, has the plan
-/// and the signs of ranks.
+/// The mark, OUT/conversion.json, is the conversion's request. The scratch folder, OUT/.conversion, has the plan and
+/// the ranks' signs.
 ///
-/// (1) A conversion can be resumed after any of these steps. Without the mark, the new run begins with the plan; with
-///     the mark, it begins with the shards.
+/// (1) A conversion can be resumed after each step: without the mark from the plan, with the mark from the shards.
 /// (2) Before the end of the conversion, shards and manifests exist only together with the mark.
 /// (3) Files of another conversion are never touched.
 class ConversionFolder {
@@ -57,7 +56,7 @@ class ConversionFolder {
 
   [[nodiscard]] const fs::path& scratch() const noexcept { return scratch_; }
 
-  /// Whether the mark of this conversion exists. If so, this run or an earlier run has finished the plan.
+  /// Whether the mark exists: this run or an earlier run has then finished the plan.
   [[nodiscard]] bool is_claimed() const {
     std::error_code error;
     try {
@@ -67,8 +66,8 @@ class ConversionFolder {
     }
   }
 
-  /// Throws UsageError if the output folders hold other files and the mark of this conversion is missing. If the mark
-  /// exists, removes the temporary files of a killed run.
+  /// Throws UsageError if the output folders hold other files and the mark is missing. If the mark exists, removes the
+  /// temporary files of a killed run.
   void check_free() const {
     if (is_claimed()) {
       for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);
@@ -82,19 +81,16 @@ class ConversionFolder {
     for (const Output& output : conversion_.outputs()) {
       if (obstacle.empty()) obstacle = obstacle_in(output.folder);
     }
-    // If there is an obstacle, the mark of this conversion is looked for once more. If the mark exists now, other ranks
-    // of this conversion have just made the files in question, so they are no obstacle.
+    // If the mark exists now, other ranks of this conversion have just made the files, so they are no obstacle.
     if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
   }
 
-  /// Makes the plan in an empty scratch folder.
   void plan() const {
     clear_scratch();
     conversion_.plan(scratch_);
   }
   void claim() const { write_file(mark_, request_); }
 
-  /// Removes the plan from the scratch folder, and keeps the signs of ranks.
   void clear_scratch() const {
     for (const auto& entry : fs::directory_iterator(scratch_)) {
       const std::string name = entry.path().filename().string();
@@ -102,7 +98,7 @@ class ConversionFolder {
     }
   }
 
-  /// Whether all manifests exist, so that only leave() is left to do.
+  /// Whether all manifests exist. Then only leave() is left to do.
   [[nodiscard]] bool is_complete() const {
     std::error_code error;
     return std::ranges::all_of(conversion_.outputs(), [&](const Output& output) {
@@ -110,7 +106,7 @@ class ConversionFolder {
     });
   }
 
-  /// Ends the conversion: removes everything except shards and manifests, the mark last.
+  /// Removes everything except shards and manifests, the mark last.
   void leave() const {
     std::error_code ignored;
     fs::remove_all(scratch_, ignored);
@@ -120,7 +116,7 @@ class ConversionFolder {
  private:
   static constexpr const char* kElsewhere = ", or choose another folder with --out";
 
-  /// The reason why a new conversion can't use the folder; empty if the folder is free.
+  /// Why a new conversion can't use the folder; empty if the folder is free.
   static std::string obstacle_in(const fs::path& folder) {
     std::error_code error;
     if (fs::exists(folder / kDatasetManifest, error)) {
@@ -165,8 +161,7 @@ void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard
   }
 }
 
-/// Called on ranks other than 0. Waits for rank 0's plan, takes part in the plan's rounds, and returns when the mark
-/// exists.
+/// Called on ranks other than 0. Waits for rank 0's plan, takes part in its rounds, and returns when the mark exists.
 void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                  const ConvertOptions& options) {
   board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });

@@ -23,8 +23,7 @@ inline void run_tasks(std::size_t n, int threads, const std::function<void(std::
   std::exception_ptr failure;
   const auto work = [&] {
     try {
-      // Each thread takes its next task from a common counter. Equal parts for all threads would be worse, because
-      // tasks take unequal times.
+      // A common counter, not equal parts for all threads, because tasks take unequal times.
       for (std::size_t i = next++; i < n && !stop; i = next++) task(i);
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -34,7 +33,7 @@ inline void run_tasks(std::size_t n, int threads, const std::function<void(std::
   };
   {
     std::vector<std::jthread> workers;
-    // The calling thread works, too, so one thread less is started.
+    // The calling thread works, too.
     for (std::size_t t = 1; t < std::min(static_cast<std::size_t>(std::max(threads, 0)), n); ++t)
       workers.emplace_back(work);
     work();

@@ -1,10 +1,9 @@
 // A tar file has for each member a header of 512 bytes and the content, padded to a multiple of 512 bytes. Two blocks
 // of zeros end the file.
 //
-// Long names and large sizes are stored in an extra member before the member: GNU stores them as the content of a
-// member of type L, and pax as records "LENGTH KEY=VALUE\n" in a member of type x (X in old Solaris). ustar stores the
-// first part of a long name as a prefix in the header. With GNU and pax, the name in the header of the member itself
-// may be cut off, so this name is not used.
+// A long name or large size is stored before its member: GNU stores it as the content of a member of type L, and pax as
+// records "LENGTH KEY=VALUE\n" in a member of type x (X in old Solaris). The name in the member's own header may then
+// be cut off, and is not used. ustar stores the first part of a long name as a prefix in the header.
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
 // (2) Memory is bounded: names have at most kMaxNameBytes, and content at most its member's bytes.
@@ -28,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t kTarBlock = 512;
 constexpr std::uint64_t kTarWindow = 1 << 20;
-constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // limit for a long name, and for pax records
+constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // for a long name, and for pax records
 
 }  // namespace
 
@@ -55,13 +54,13 @@ std::string_view field(const char (&text)[N]) {
   return {text, strnlen(text, N)};
 }
 
-/// Parses a number of a header: octal digits between blanks. GNU writes a number that is too large for octal in base
-/// 256, with the highest bit of the first byte set.
+/// Parses a number of a header: octal digits between blanks, or, from GNU, a large number in base 256, with the highest
+/// bit of the first byte set.
 template <std::size_t N>
 std::optional<std::uint64_t> number(const char (&text)[N]) {
   std::uint64_t value = 0;
   if ((text[0] & 0x80) != 0) {
-    if (text[0] != static_cast<char>(0x80)) return {};  // the number is negative or exceeds 64 bits
+    if (text[0] != static_cast<char>(0x80)) return {};  // negative, or more than 64 bits
     for (std::size_t i = 1; i < N; ++i) {
       if (value >> 56 != 0) return {};
       value = value << 8 | static_cast<unsigned char>(text[i]);
@@ -76,8 +75,8 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
   return value;
 }
 
-/// Whether the header's checksum is right. The checksum is the sum of all bytes of the header, with blanks in place of
-/// the checksum. Early tar programs summed the bytes as signed numbers, so the sum of signed bytes is accepted, too.
+/// Whether the checksum is right: the sum of all bytes of the header, with blanks in place of the checksum. Early tar
+/// programs summed signed bytes, so this sum is accepted, too.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
@@ -114,15 +113,14 @@ bool is_regular(const TarHeader& header, const std::string& name) {
   return is_file && !name.ends_with('/');  // early tar programs had no type for folders, but ended their names with /
 }
 
-/// The length of a member's content. Links, devices, folders and pipes have no content, whatever the header's size
-/// says.
+/// Links, devices, folders and pipes have no content, whatever the header's size says.
 std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
   return header.type >= '1' && header.type <= '6' ? std::optional<std::uint64_t>(0) : number(header.size);
 }
 
 }  // namespace
 
-/// The long name and the large size of a member, taken from the extra members before it.
+/// The long name and large size that the extra members before a member give.
 struct TarReader::Extension {
   std::string name;
   std::optional<std::uint64_t> size;
@@ -239,8 +237,8 @@ std::optional<TarMember> TarReader::next() {
   }
 }
 
-// Only zeros may follow the end: writers pad the file with zeros, usually to a multiple of 10 KiB. Other content is
-// probably a second tar file, which some readers would overlook.
+// Only zeros may follow the end, as padding, usually to a multiple of 10 KiB. Other content is probably a second tar
+// file, which some readers would overlook.
 void TarReader::check_end() {
   while (at_ < file_bytes_) {
     const auto bytes = bytes_at(at_, std::min(file_bytes_ - at_, kTarWindow));

@@ -15,7 +15,7 @@ namespace mn::data {
 
 struct TarMember {
   std::string name;
-  std::uint64_t header_at = 0;  ///< offset of the member's first header, with the headers of a long name
+  std::uint64_t header_at = 0;  ///< offset of the member's first header; a long name has headers of its own
   std::uint64_t begin = 0;      ///< offset of the member's content
   std::uint64_t bytes = 0;
   bool is_link = false;  ///< a link: the content is in another member
@@ -23,20 +23,18 @@ struct TarMember {
 
 struct TarHeader;
 
-/// Reads the regular files and links of a tar file in order. Omits folders and special files.
-///
-/// If a header is damaged, the end is missing, content follows the end, a member is a sparse file, or the file is no
-/// tar file, functions of this class throw a DataError that names the tar file and the problem.
+/// Reads the regular files and links of a tar file in order, without folders and special files. Throws a DataError that
+/// names the tar file and the problem if a header is damaged, the end is missing, content follows the end, a member is
+/// a sparse file, or the file is no tar file.
 class TarReader {
  public:
-  /// Error texts call the tar file `name`, or `path` if `name` is empty.
+  /// Error texts call the tar file `name` (empty: `path`).
   explicit TarReader(const std::filesystem::path& path, std::string name = {});
 
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   /// The next member; no value at the end.
   [[nodiscard]] std::optional<TarMember> next();
-  /// The member's content, valid until the next call of next() or read(). If members are read in order, the file is
-  /// read once, in pieces of 1 MiB.
+  /// Valid until the next call of next() or read(). If members are read in order, the file is read once.
   [[nodiscard]] std::span<const std::byte> read(const TarMember& member);
 
  private:
@@ -46,8 +44,7 @@ class TarReader {
   [[noreturn]] void reject_sparse(const std::string& name) const;
   std::span<const std::byte> bytes_at(std::uint64_t begin, std::uint64_t bytes);
   std::string text_at(std::uint64_t begin, std::uint64_t bytes);
-  /// If the member only describes the next member (long name or size), stores the description in `extension` and
-  /// returns true.
+  /// If the member only describes the next one (long name or size), stores this in `extension` and returns true.
   bool take_extension(const TarHeader& header, const TarMember& member, Extension& extension);
   void take_pax(std::string_view records, Extension& extension) const;
   void check_end();
@@ -55,7 +52,7 @@ class TarReader {
   File file_;
   std::string name_;
   std::uint64_t file_bytes_;
-  std::uint64_t at_ = 0;  // offset of the next header in the file
+  std::uint64_t at_ = 0;  // offset of the next header
   std::uint64_t window_at_ = 0;
   std::vector<std::byte> window_;
 };

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kForce = "; --encoding any takes any bytes";
 constexpr std::int64_t kReadBytes = 4 << 20;
-constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes at a file's beginning that are checked before work begins
+constexpr std::int64_t kHeadBytes = 64 << 10;  // checked before work begins
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -24,7 +24,7 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   return text;
 }
 
-/// The first position, `at` or later, at which a piece of the text may begin.
+/// The first offset, `at` or later, at which a piece of the text may begin.
 std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
@@ -43,9 +43,8 @@ std::string next_text(GzipFile& file, std::int64_t bytes) {
   return text;
 }
 
-/// Checks the characters of `text`, which lies at offset `begin` of the file. Returns the number of bytes of the
-/// complete characters; a character that is cut off at the end is not counted. Throws DataError if a byte is zero or
-/// not UTF-8.
+/// Checks the characters of `text`, which lies at offset `begin` of the file. Returns the bytes of its complete
+/// characters: a character that is cut off at the end does not count. Throws DataError if a byte is zero or not UTF-8.
 std::size_t check_characters(const fs::path& file, std::string_view text, std::int64_t begin, std::string_view remedy) {
   for (std::size_t at = 0; at < text.size();) {
     const int length = first_character(text.substr(at));

@@ -10,9 +10,9 @@
 
 namespace mn::data {
 
-/// A piece of a text: bytes [begin, end) of a file. A gzip file has one piece, the whole unpacked text.
+/// Bytes [begin, end) of a file. A gzip file has one piece, the whole unpacked text.
 struct TextPiece {
-  std::size_t file = 0;  ///< position in the list of files
+  std::size_t file = 0;  ///< index in the list of files
   std::int64_t begin = 0;
   std::int64_t end = 0;
   bool is_packed = false;
@@ -20,23 +20,21 @@ struct TextPiece {
 
 /// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins before a blank
 /// that follows another character, because a word begins there in any vocabulary. In a text without blanks, a piece
-/// begins at any character. If a file is missing, throws a DataError that names it. Unless `any_bytes` is true, also
-/// throws one if the first 64 KiB of a file are not UTF-8; read_text() checks the rest of the file.
+/// begins at any character. Throws a DataError that names a missing file or, unless `any_bytes` is true, a file whose
+/// first 64 KiB are not UTF-8; read_text() checks the rest.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
-/// Opens a list of file names or class names. Throws DataError if the list can't be opened. Unless the list is a pipe,
-/// also throws one if the file is no text, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names may
-/// have any bytes.
+/// Opens a list of file names or class names. Throws DataError if it can't be opened or, unless it is a pipe, if it is
+/// no text, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names may have any bytes.
 [[nodiscard]] std::ifstream open_list(const std::filesystem::path& path);
 /// The byte order mark with which some editors begin UTF-8 text.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// Reads a piece and calls use(text) for consecutive parts of the piece, of some MiB each. complete(text) must return
-/// the length of the beginning of `text` whose tokens do not depend on what follows. Each part but the last ends after
-/// this length, so that no token crosses the end of a part. If the file can't be read to the piece's end, throws a
-/// DataError that names the file. Unless `any_bytes` is true, also throws one if the piece has zero bytes or bytes that
-/// are not UTF-8.
+/// Reads a piece and calls use(text) for consecutive parts of it, of some MiB each. complete(text) must return the
+/// length of the beginning of `text` whose tokens do not depend on what follows. Each part except the last ends there,
+/// so no token crosses the end of a part. Throws a DataError that names the file if it can't be read to the piece's end
+/// or, unless `any_bytes` is true, if the piece has zero bytes or is not UTF-8.
 void read_text(const std::filesystem::path& file, const TextPiece& piece, bool any_bytes,
                const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use);

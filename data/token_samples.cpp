@@ -16,7 +16,7 @@ constexpr std::size_t kCrcBytes = sizeof(std::uint32_t);
 
 void TokenWriter::add(std::span<const std::int32_t> tokens) {
   for (const std::int32_t& token : tokens) {
-    // This machine is little endian, so the token's low bytes come first and can be copied.
+    // On a little-endian machine, the low bytes come first.
     const auto* bytes = reinterpret_cast<const std::byte*>(&token);
     block_.insert(block_.end(), bytes, bytes + width_);
     if (++count_ % kBlockTokens == 0) write_block();
@@ -43,7 +43,7 @@ void read_tokens(const std::filesystem::path& path, std::size_t width, std::int6
   for (std::int64_t at = first; !out.empty();) {
     const std::int64_t number = at / kBlockTokens;
     const std::int64_t tokens = std::min(kBlockTokens, count - number * kBlockTokens);
-    // Whole blocks are read, because a block has one checksum.
+    // Whole blocks, because each has one checksum.
     block.resize(static_cast<std::size_t>(tokens) * width + kCrcBytes);
     file.read_at(static_cast<std::uint64_t>(number) * (kBlockTokens * width + kCrcBytes), block);
     const auto values = std::span(block).first(block.size() - kCrcBytes);
@@ -82,7 +82,7 @@ void TokenSamples::read(std::int64_t first, std::int64_t last, RawSamples& sampl
   std::vector<std::byte> stream(((last - first) * context_ + 1) * width);
   read_stream(first * context_, stream, width);
   samples.reset(spec_, last - first);
-  // Consecutive samples share a token of the stream. Both samples have a copy of this token in the shard.
+  // Consecutive samples share a token of the stream; each has a copy.
   const std::size_t sample_bytes = (context_ + 1) * width;
   for (std::int64_t i = 0; i < last - first; ++i) {
     std::memcpy(samples.columns[0].bytes.data() + i * sample_bytes, stream.data() + i * context_ * width, sample_bytes);

@@ -1,5 +1,4 @@
-/// Writes and reads files of tokens, in the scratch folder of a conversion of texts, and makes samples of neighboring
-/// tokens.
+/// Writes and reads a conversion's files of tokens in the scratch folder, and makes samples of neighboring tokens.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,12 @@
 
 namespace mn::data {
 
-/// Writes a file of tokens, `width` bytes each, little endian. The tokens lie in blocks, each followed by its CRC-32C.
+/// Writes a file of little-endian tokens of `width` bytes, in blocks. A CRC-32C follows each block.
 class TokenWriter {
  public:
   TokenWriter(const std::filesystem::path& path, std::size_t width) : file_(path), width_(width) {}
   void add(std::span<const std::int32_t> tokens);
-  /// Writes the remaining tokens, waits until the file is on stable storage, and gives the file its name. Returns the
-  /// number of tokens.
+  /// Writes the remaining tokens to stable storage, and gives the file its name. Returns the number of tokens.
   std::int64_t finish();
 
  private:
@@ -36,13 +34,12 @@ class TokenWriter {
   std::int64_t count_ = 0;
 };
 
-/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which must have n × width bytes. If the file
-/// is damaged, throws a DataError that names it.
+/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which has n × width bytes. If the file is
+/// damaged, throws a DataError that names it.
 void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
                  std::span<std::byte> out);
 
-/// The files in the scratch folder. For each piece of the texts, there are files for the words and their counts, for
-/// the tokens, and for the number of tokens.
+/// The files in the scratch folder: for each piece of the texts its words with counts, tokens, and number of tokens.
 struct TokenScratch {
   std::filesystem::path folder;
   std::vector<TextPiece> pieces;
@@ -58,14 +55,14 @@ struct TokenScratch {
   }
 };
 
-/// The smallest dtype that holds the tokens of a vocabulary of `vocabulary` tokens.
+/// The smallest dtype for a vocabulary of `vocabulary` tokens.
 [[nodiscard]] DType token_dtype(std::int32_t vocabulary);
 
-/// Samples made of a part of the tokens of each text. These tokens make one stream, text after text. A sample has
-/// `context` tokens of the stream and the token that follows, which is also the first token of the next sample.
+/// Samples of a part of the tokens of each text. These tokens make one stream, text after text. A sample has `context`
+/// tokens of the stream and the token that follows, which is also the first token of the next sample.
 class TokenSamples final : public SampleSource {
  public:
-  /// Takes the tokens of each text from fraction `first` to fraction `last` of the text's tokens.
+  /// Takes the tokens of each text from fraction `first` to fraction `last`.
   TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first, double last);
   [[nodiscard]] std::int64_t size() const override;
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
@@ -74,7 +71,7 @@ class TokenSamples final : public SampleSource {
 
  private:
   static constexpr std::size_t kEndOfText = std::numeric_limits<std::size_t>::max();
-  /// Consecutive tokens of the stream: the tokens of a piece, from token `first` on.
+  /// Consecutive tokens of the stream: a piece's tokens from `first` on.
   struct Stretch {
     std::size_t piece;
     std::int64_t first;
@@ -88,7 +85,7 @@ class TokenSamples final : public SampleSource {
   std::int64_t context_;
   std::int32_t end_of_text_ = -1;  // −1: no token ends a text
   std::vector<Stretch> stretches_;
-  std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] where each stretch begins in the stream
+  std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] offset in the stream
   SampleSpec spec_;
 };
 

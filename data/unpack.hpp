@@ -8,10 +8,10 @@ namespace mn::data {
 /// Whether the file begins like a gzip or zstd file.
 [[nodiscard]] bool is_packed(const std::filesystem::path& file);
 
-/// Writes the unpacked content of `file` to `unpacked`, and waits until `unpacked` is on stable storage. If `file` is
-/// damaged, or if it is a zstd file and this build lacks libzstd, throws a DataError that names `file`.
+/// Unpacks `file` to `unpacked`, and waits until `unpacked` is on stable storage. If `file` is damaged, or if it is a
+/// zstd file and this build lacks libzstd, throws a DataError that names `file`.
 void unpack(const std::filesystem::path& file, const std::filesystem::path& unpacked);
-/// Does the work of unpack() for a zstd file.
+/// unpack() for a zstd file.
 void unpack_zstd(const std::filesystem::path& file, const std::filesystem::path& unpacked);
 
 }  // namespace mn::data

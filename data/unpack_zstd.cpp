@@ -40,7 +40,7 @@ void unpack_zstd(const std::filesystem::path& file, const std::filesystem::path&
     }
     const bool has_input = input.size > 0;
     if (!has_input && wanted == 0) break;
-    // Even if no input is left, libzstd may hold unpacked bytes, so it is called once more.
+    // Even without input, libzstd may still hold unpacked bytes.
     ZSTD_outBuffer output = {piece.data(), piece.size(), 0};
     wanted = ZSTD_decompressStream(stream.get(), &output, &input);
     if (ZSTD_isError(wanted) != 0) damaged(file, ZSTD_getErrorName(wanted));

@@ -13,7 +13,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Reads a block, and checks that its values are classes if they are to be classes.
+/// Reads a block. If its values are to be classes, checks them.
 void verify_block(const StoredTable& table, std::size_t number, const StoredFile& file, std::size_t field,
                   std::int64_t block, Texts& damage) {
   const auto values = file.load_block(field, block);
@@ -29,10 +29,9 @@ void verify_block(const StoredTable& table, std::size_t number, const StoredFile
   }
 }
 
-/// Verifies the blocks [begin, end) of a field.
 void verify_blocks(const StoredTable& table, std::size_t number, const StoredFile& file, std::size_t field,
                    std::int64_t begin, std::int64_t end, Texts& damage) {
-  constexpr std::int64_t kAhead = 32;  // number of blocks that the system is asked to read ahead
+  constexpr std::int64_t kAhead = 32;  // blocks that the system is asked to read ahead
   for (std::int64_t block = begin; block < end; ++block) {
     if ((block - begin) % kAhead == 0) file.will_read(field, block, std::min(2 * kAhead, end - block));
     try {
@@ -45,7 +44,7 @@ void verify_blocks(const StoredTable& table, std::size_t number, const StoredFil
   }
 }
 
-/// Verifies a part of a file: of each field, the part number `part` of `parts` parts of the field's blocks.
+/// Verifies part number `part` of `parts` parts of each field's blocks.
 Texts verify_part(const StoredTable& table, std::size_t number, std::int64_t part, std::int64_t parts) {
   Texts damage;
   try {
@@ -65,7 +64,7 @@ Texts verify_part(const StoredTable& table, std::size_t number, std::int64_t par
 
 std::vector<std::string> verify_dataset(const StoredTable& table, int threads,
                                         const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  // If the dataset has few files, several threads verify a file together.
+  // If there are few files, several threads verify a file together.
   constexpr std::size_t kTasksPerThread = 4;
   const std::size_t files = std::max<std::size_t>(table.num_files(), 1);
   const std::size_t parts = (kTasksPerThread * static_cast<std::size_t>(threads) + files - 1) / files;
@@ -81,7 +80,7 @@ std::vector<std::string> verify_dataset(const StoredTable& table, int threads,
 
   Texts damage;
   for (const Texts& texts : found) damage.insert(damage.end(), texts.begin(), texts.end());
-  // Each part of a file that can't be opened has the same text.
+  // If a file can't be opened, all its parts give the same text.
   damage.erase(std::unique(damage.begin(), damage.end()), damage.end());
   return damage;
 }

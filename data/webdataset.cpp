@@ -11,7 +11,7 @@ namespace mn::data {
 namespace {
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{16} << 20;  // limit for a JSON document
+constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{16} << 20;  // for a JSON document
 
 using nlohmann::json;
 
@@ -27,7 +27,7 @@ WebName split_name(const std::string& name) {
   return {name.substr(0, dot), to_lower(name.substr(dot + 1))};
 }
 
-/// The value in a JSON document that the path `keys` leads to, as text. Throws DataError if there is no such value.
+/// The value at the path `keys` of a JSON document, as text. Throws DataError if there is no such value.
 std::string json_label(const std::string& text, const std::vector<std::string>& keys) {
   json value = parse_json(text, "the document");
   for (const std::string& key : keys) {
@@ -69,7 +69,7 @@ bool WebReader::next(WebSample& sample) {
   if (!ahead_) return false;
   sample = {.key = split_name(ahead_->name).key, .at = ahead_->header_at, .image = std::move(sample.image)};
   has_image_ = has_label_ = false;
-  // A sample is a run of members with equal keys. To find the end of the run, the reader reads one member ahead.
+  // A sample is a run of members with equal keys. To find its end, the reader reads one member ahead.
   for (; ahead_; ahead_ = tar_.next()) {
     const WebName name = split_name(ahead_->name);
     if (hidden(*ahead_)) continue;

@@ -15,45 +15,44 @@
 
 namespace mn::data {
 
-/// Which members of a sample are the image and the label. A member is identified by its extension: the part of its name
-/// after the sample's name and a dot, in lower case.
+/// Which members of a sample are the image and the label, by extension: the part of the member's name after the
+/// sample's name and a dot, in lower case.
 struct WebMembers {
-  std::string image = {};                     ///< extension of the image; empty: any usual one, such as "jpg"
-  std::string label = "cls";                  ///< extension of the label: a whole number as text, or a JSON document
+  std::string image = {};                     ///< empty: any usual extension, such as "jpg"
+  std::string label = "cls";                  ///< of a whole number as text, or of a JSON document
   std::vector<std::string> keys = {};         ///< path of the label in the JSON: a key, a key in this key's value, …
   std::vector<std::string> class_names = {};  ///< names of the classes, label 0 first; a label may be one of them
 
-  /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). A dot
-  /// before MEMBER is left out. Throws UsageError for other texts.
+  /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). A dot before
+  /// MEMBER is left out. Throws UsageError for other texts.
   [[nodiscard]] static WebMembers parse(const std::string& image, const std::string& label);
 };
 
 /// An image and a label. If `error` is not empty, the sample is unusable, and `image` and `label` may not be set.
 struct WebSample {
   std::string key = {};  ///< path of the members up to the first dot of the file name
-  std::uint64_t at = 0;  ///< offset in the tar file of the sample's first member
+  std::uint64_t at = 0;  ///< offset of the sample's first member in the tar file
   std::vector<std::byte> image = {};
   std::int32_t label = 0;
   std::string error = {};
   std::string other = {};  ///< name of the last member that is neither image nor label
 };
 
-/// Reads the samples of a tar file in order. The functions of this class throw DataError if the tar file itself is
-/// damaged.
+/// Reads the samples of a tar file in order. Functions throw DataError if the tar file itself is damaged.
 class WebReader {
  public:
-  /// Error texts call the tar file `name`, or `path` if `name` is empty.
+  /// Error texts call the tar file `name` (empty: `path`).
   explicit WebReader(const std::filesystem::path& path, WebMembers members = {}, std::string name = {})
       : tar_(path, std::move(name)), members_(std::move(members)), labels_(members_.class_names) {}
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }
-  /// Reads the next sample into `sample`, whose memory is reused. Returns false at the end of the tar file.
+  /// Reads the next sample into `sample`, and reuses its memory. Returns false at the end of the tar file.
   bool next(WebSample& sample);
 
  private:
   [[nodiscard]] bool is_image(const std::string& extension) const;
   void add(const TarMember& member, const std::string& extension, WebSample& sample);
   void add_label(const TarMember& member, WebSample& sample);
-  /// Text that names the members that a sample lacks, and a likely reason; empty if the sample is complete.
+  /// Names the members that a sample lacks, and a likely reason; empty if it is complete.
   [[nodiscard]] std::string lack(const WebSample& sample) const;
 
   TarReader tar_;
@@ -61,7 +60,7 @@ class WebReader {
   Labels labels_;
   std::optional<TarMember> ahead_;
   bool has_begun_ = false;
-  bool has_image_ = false;  // whether the current sample has an image
+  bool has_image_ = false;
   bool has_label_ = false;
 };
 

@@ -46,11 +46,10 @@ void print_row(const fs::path& path) {
               checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
 }
 
-/// Returns `path` as an absolute path without a slash or a dot at its end.
+/// Returns the absolute path without a slash or a dot at its end.
 fs::path tidy(const fs::path& path) { return (fs::absolute(path) / "").lexically_normal().parent_path(); }
 
-/// Returns `path` if it is a checkpoint. Otherwise returns the checkpoints of the output folder `path`, the newest
-/// first.
+/// Returns `path` if it is a checkpoint, otherwise the checkpoints of the output folder `path`, newest first.
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
   if (is_committed(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
@@ -59,8 +58,8 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
   return found;
 }
 
-/// The output folder of the checkpoints at `path`: `path` itself, or its parent folder. This folder is needed, because
-/// only the output folder has the lock and the record of the best checkpoints.
+/// The output folder of the checkpoints at `path`: `path` itself, or its parent. Only this folder has the lock and the
+/// record of the best checkpoints.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = tidy(path);
@@ -70,8 +69,7 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// Returns how many of the newest checkpoints must be kept, so that `whole` of the kept checkpoints are undamaged. If
-/// fewer than `whole` are undamaged, returns the number of all checkpoints.
+/// Returns how many of the newest checkpoints to keep, so that `whole` of them are undamaged; all if there are fewer.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -86,8 +84,8 @@ std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   return count;
 }
 
-/// Locks jobs out of the output folder. Without the lock, mncheck could not tell whether an unfinished save belongs to
-/// a running job or to a stopped one. Returns an empty Fd if no job has run in the folder.
+/// Locks jobs out of the output folder. Without the lock, an unfinished save might be of a running job. Returns an
+/// empty Fd if no job has run in the folder.
 Fd lock_of_jobs(const fs::path& out) {
   const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
   Fd lock = open_lock_file(path, 0, 0);
@@ -98,7 +96,7 @@ Fd lock_of_jobs(const fs::path& out) {
   return lock;
 }
 
-/// For each tensor of a merged file, returns the tensor's name in the checkpoint and its name in the file.
+/// For each tensor of a merged file: its name in the checkpoint, and its name in the file.
 std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& manifest, bool all) {
   const std::string prefix = all ? "" : kModelPrefix;
   std::vector<std::pair<std::string, std::string>> names;
@@ -126,7 +124,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_committed(each);  // false if a running job has removed an old checkpoint meanwhile
+      const bool is_there = is_committed(each);  // false: a running job has removed an old checkpoint
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }
@@ -134,7 +132,6 @@ int verify(const fs::path& path) {
   return status;
 }
 
-/// Runs `mncheck prune`: removes old checkpoints of an output folder. `path` is the output folder or its ckpt folder.
 int prune(const fs::path& path, const Settings& settings) {
   const fs::path out = output_folder_at(path);
   const Fd lock = lock_of_jobs(out);
@@ -182,8 +179,8 @@ std::vector<std::byte> tensor_bytes(SavedCheckpoint& checkpoint, const std::stri
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
-/// Text for the largest difference of two tensors, and for the largest number in the first tensor; empty unless T is
-/// the type that `dtype` names. NaNs count as no difference.
+/// Text for the largest difference of two tensors, and for the largest number in the first tensor; empty unless `dtype`
+/// names T. NaNs count as no difference.
 template <class T>
 std::string largest_difference(const std::string& dtype, const char* name, std::span<const std::byte> x,
                                std::span<const std::byte> y) {
@@ -201,8 +198,7 @@ std::string largest_difference(const std::string& dtype, const char* name, std::
   return text;
 }
 
-/// Text that tells how tensor `name` differs between two checkpoints; empty if the tensors are equal. Equal tensors may
-/// be stored in different pieces.
+/// How tensor `name` differs between two checkpoints; empty if the values are equal, however they are stored.
 std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string& name) {
   const auto& in_a = a.manifest().tensors;
   const auto& in_b = b.manifest().tensors;

@@ -10,8 +10,8 @@ namespace mn::check {
 
 struct Settings {
   std::string output;     ///< output file of merge
-  std::int64_t keep = 3;  ///< number of checkpoints that prune keeps
-  bool all = false;       ///< merge takes all tensors; false: only the tensors of the model
+  std::int64_t keep = 3;  ///< checkpoints that prune keeps
+  bool all = false;       ///< merge all tensors; false: only the model's tensors
 };
 
 inline Options make_options(Settings& settings) {

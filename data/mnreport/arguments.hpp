@@ -9,7 +9,7 @@ namespace mn::report {
 
 struct Settings {
   std::string output;  ///< file of the page; empty: OUT/report.html for one run, ./report.html for several runs
-  bool calls = false;  ///< print which ranks wait for which other ranks, instead of making a page
+  bool calls = false;  ///< print which ranks wait for which ranks; make no page
 };
 
 inline Options make_options(Settings& settings) {

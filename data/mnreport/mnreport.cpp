@@ -18,8 +18,7 @@ namespace {
 
 void print_note(const std::string& text) { std::cerr << "mnreport: note: " << text << "\n"; }
 
-/// The folders in `outs` that have a run. If `outs` has several folders, as from `runs/*`, each folder without a run is
-/// skipped with a message.
+/// The folders in `outs` that have a run. Of several (`runs/*`), skips those without a run, with a message.
 std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
   std::vector<std::filesystem::path> runs;
   for (const auto& out : outs) {
@@ -39,7 +38,7 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
   return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing
 }
 
-/// Throws DataError if the file at `path` is neither empty nor a page, because a wrong --output must not replace a log.
+/// A wrong --output must not replace a log: throws DataError if the file is neither empty nor a page.
 void check_replaceable(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return;  // write_file() names what is wrong
