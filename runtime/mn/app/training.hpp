@@ -65,8 +65,8 @@ struct Training {
   }
 };
 
-/// Collective: returns make(), a model. With --shard parameters the model is made in pieces (construct_sharded()), so that
-/// no rank needs memory for all parameters. For models that make their parameters from random numbers.
+/// Collective: returns make(), a model. With --shard parameters the model is made in pieces (construct_sharded()), so
+/// that no rank needs memory for all parameters. For models that make their parameters from random numbers.
 template <class Make>
 [[nodiscard]] auto make_model(const CommonOptions& common, const std::shared_ptr<Communicator>& comm,
                               const Make& make) {

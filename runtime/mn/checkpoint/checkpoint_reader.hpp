@@ -43,11 +43,11 @@ class CheckpointReader {
   /// Returns dtype and shape of each shared tensor whose name begins with `prefix`, under its name without `prefix`.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
   /// Collective: fills each tensor NAME, on any device, from the shared tensor `prefix` + NAME, whose dtype and shape
-  /// must match (shared()). Of a sharded parameter without memory, fills this rank's piece. Throws an equal DataError on
-  /// every rank.
-  void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Collective: fills each piece NAME, on any device, from the shared tensor `prefix` + NAME. Throws an equal DataError
+  /// must match (shared()). Of a sharded parameter without memory, fills this rank's piece. Throws an equal DataError
   /// on every rank.
+  void read(const std::string& prefix, const NamedTensors& tensors);
+  /// Collective: fills each piece NAME, on any device, from the shared tensor `prefix` + NAME. Throws an equal
+  /// DataError on every rank.
   void read(const std::string& prefix, const std::vector<TensorPiece>& pieces);
   /// Not collective: returns the tensors that belong to this rank alone. Returns none if more or fewer ranks than now
   /// have saved the checkpoint.

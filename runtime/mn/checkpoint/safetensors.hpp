@@ -73,21 +73,21 @@ inline constexpr std::uint64_t kBytesPerFile = 5'000'000'000;
 /// Collective: rank 0 writes its weights to the file `path`, and all ranks wait. The file appears in one step, when it
 /// is complete. If there are more than `most_bytes` bytes of weights, rank 0 writes several files and an index, as
 /// Hugging Face does: with `path` "model.safetensors" they are called model-00001-of-00005.safetensors, …, and
-/// model.safetensors.index.json. Of sharded parameters, rank 0 collects and writes one after the other, and needs memory
-/// for one. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
+/// model.safetensors.index.json. Of sharded parameters, rank 0 collects and writes one after the other, and needs
+/// memory for one. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
                 Metadata metadata = {}, std::uint64_t most_bytes = kBytesPerFile);
 /// Collective: returns the metadata of a safetensors file or of a checkpoint, or none if it has none. Throws an equal
 /// DataError on every rank if the file cannot be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
-/// Collective: rank 0 reads the weights and broadcasts them, tensor by tensor; of a sharded parameter each rank keeps its
-/// piece. `path` is one of three: a safetensors file, or one in place of which save_model() has written several; a
+/// Collective: rank 0 reads the weights and broadcasts them, tensor by tensor; of a sharded parameter each rank keeps
+/// its piece. `path` is one of three: a safetensors file, or one in place of which save_model() has written several; a
 /// folder with model.safetensors, or with model.safetensors.index.json and the files that this index names; or a
-/// checkpoint, whose averaged weights, if there are any, are taken in place of the weights. `skip` names layers ("fc") and tensors
-/// ("fc.bias") that keep rank 0's weights, such as the head of a network for new classes. Floating-point tensors are
-/// cast to the module's dtype. The words "module." and "_orig_mod." of PyTorch's wrappers, and a common prefix, are
-/// removed from names. Rank 0 logs these changes. Throws an equal DataError on every rank, also if the model lacks a
-/// layer or tensor that `skip` names. If the storage fails, some weights are loaded, and others not.
+/// checkpoint, whose averaged weights, if there are any, are taken in place of the weights. `skip` names layers ("fc")
+/// and tensors ("fc.bias") that keep rank 0's weights, such as the head of a network for new classes. Floating-point
+/// tensors are cast to the module's dtype. The words "module." and "_orig_mod." of PyTorch's wrappers, and a common
+/// prefix, are removed from names. Rank 0 logs these changes. Throws an equal DataError on every rank, also if the
+/// model lacks a layer or tensor that `skip` names. If the storage fails, some weights are loaded, and others not.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 

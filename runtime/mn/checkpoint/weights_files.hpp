@@ -1,5 +1,5 @@
-/// Finds and opens weights: one safetensors file, a folder as Hugging Face writes it, with several files and an index, or
-/// a checkpoint.
+/// Finds and opens weights: one safetensors file, a folder as Hugging Face writes it, with several files and an index,
+/// or a checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@ namespace mn {
 
 /// Not collective: reads the headers of a safetensors file, of the files that an index (model.safetensors.index.json)
 /// names, or of the files of a folder with an index or with model.safetensors; or the manifest of a checkpoint, whose
-/// averages the extension `averages` has saved. If libtorch lacks the dtype of a tensor (F4, C128, …), the tensor is one
-/// of bytes, and a log line names one. If a file cannot be read, or lacks a tensor of the index, throws a DataError that
-/// names the file.
+/// averages the extension `averages` has saved. If libtorch lacks the dtype of a tensor (F4, C128, …), the tensor is
+/// one of bytes, and a log line names one. If a file cannot be read, or lacks a tensor of the index, throws a DataError
+/// that names the file.
 [[nodiscard]] WeightsReader open_weights(const std::filesystem::path& path, const std::string& averages);
 
 /// True if `path` is a checkpoint. False if it is a file, or a folder with weights. Throws DataError for any other
