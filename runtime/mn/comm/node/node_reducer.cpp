@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include <mn/comm/node/node_pieces.hpp>
 #include <mn/comm/node/numa_domains.hpp>
+#include <mn/comm/node/reduce_pieces.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
