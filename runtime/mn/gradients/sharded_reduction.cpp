@@ -40,7 +40,7 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
       has_(shards_->parameters().size()),
       parts_(has_.size(), 0),
       parts_expected_(has_.size(), 1) {
-  // The buffer has no room: it watches the backwards of the parameters, whose gradients go to the units' buffers.
+  // The gradient buffer only watches backwards and has no memory: gradients go to the units' buffers.
   gradients_.emplace(shards_->parameters(), SparseGradients::Flags(), *comm_, GradientWatch::Depth::kOff,
                      std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
   train_only(std::vector<bool>(has_.size(), true));
@@ -69,7 +69,7 @@ void ShardedReduction::train_only(const std::vector<bool>& parameters) {
     if (units_[unit].expected > 0) order_.push_back(unit);
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    // A backward that ran before the ranks agreed made these gradients. The step reduces them, on all ranks.
+    // A backward before the ranks' agreement made the gradients. The step reduces the gradients on all ranks.
     if (shards_->parameters()[i].grad().defined()) arrived(i);
   }
 }
@@ -107,7 +107,7 @@ void ShardedReduction::begin_step() {
   if (comm_->device().type != DeviceType::kCpu) stream_ = current_stream(comm_->device());
 }
 
-/// On a device makes the step's stream wait for a gradient that another stream has made. Returns the step's stream.
+/// On a device the step's stream waits for the stream that made the gradient. Returns the step's stream.
 std::optional<c10::Stream> ShardedReduction::stream_for(const at::Tensor& gradient) {
   if (!stream_ || *stream_ == current_stream(comm_->device())) return stream_;
   c10::Event made(stream_->device_type());
@@ -235,7 +235,7 @@ void ShardedReduction::wait(Unit& unit) {
   unit.arriving.reset();
 }
 
-/// The rounds that this rank needs until all its gradients are reduced.
+/// The rounds that this rank needs to reduce all gradients.
 std::size_t ShardedReduction::rounds_needed() const {
   std::size_t launches = launched_;
   for (std::size_t k = 0; k < order_.size(); ++k) {
@@ -270,7 +270,7 @@ StepAgreement ShardedReduction::agree(const StepWeight& weight, bool has_fault) 
 }
 
 ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_fault) {
-  // Without a weight this rank has no samples, or tells of a new parameter set: its gradients stay.
+  // A rank without a weight has no samples, or announces a new parameter set: the rank keeps the gradients.
   const bool reduced_wrongly = weight.own != 0 && factor_ && *factor_ != weight.factor;
   if (weight.own != 0 && !factor_) factor_ = weight.factor;
   agree_on_rounds();
@@ -285,14 +285,14 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
   for (Unit& unit : units_) {
     if (unit.share.defined() && divisor != 1 && result.has_mean) unit.share.mul_(exact_factor(1 / divisor));
   }
-  if (!result.has_mean) return result;  // the gradients stay for the step that follows a change of the parameter set
+  if (!result.has_mean) return result;  // the gradients stay for the step after a change of the parameter set
   move_to_host();
   give_pieces(agreement);
   begin_step();
   return result;
 }
 
-/// Copies the shares of the mean to the host if the pieces lie there. The host waits for all copies together.
+/// Copies the shares of the mean to the host if the pieces lie on the host. The host waits once for all copies.
 void ShardedReduction::move_to_host() {
   if (shards_->units().empty() || !shards_->units().front()->is_on_host()) return;
   for (Unit& unit : units_) {

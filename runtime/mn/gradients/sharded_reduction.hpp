@@ -1,23 +1,22 @@
 /// Reduces the gradients of sharded parameters: each rank gets its pieces of the mean.
 ///
-/// A unit's gradients collect in a flat buffer with the layout of its parameters. Once the gradients of all its
-/// parameters have arrived, a reduce-scatter leaves each rank its share of the sum, while backward continues, and the
-/// buffer is freed.
-/// (1) All ranks reduce the units in the same order, again and again: a round reduces each unit once. A unit that is
-///     complete early waits for the units before it.
-/// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. So ranks may differ
+/// A unit's gradients collect in a flat buffer with the layout of the unit's parameters. Once all gradients of the unit
+/// have arrived, a reduce-scatter leaves each rank a share of the sum, while backward continues. The buffer is freed.
+/// (1) A round reduces each unit once. The order of the units is equal on all ranks and in all rounds: a unit that is
+///     complete early waits for the preceding units.
+/// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. Ranks may differ
 ///     in their backwards, and a rank without samples only makes the step.
-/// (3) A gradient that arrives after its unit was reduced is kept, and one more round reduces it.
-/// (4) The factor of a rank's gradients must be known when a unit is reduced: it is known before backward if the loss
-///     was weighed by scale_loss(loss, samples). Otherwise all units are reduced at the step.
+/// (3) A gradient that arrives after the reduction of the unit is kept for an extra round.
+/// (4) The reduction of a unit needs the factor of the rank's gradients. scale_loss(loss, samples) sets the factor
+///     before backward; without scale_loss() all units are reduced at the step.
 /// (5) With Shard::kOptimizer, and while no_sync() is held, gradients collect until the last backward of the step. With
-///     kGradients and kParameters each backward is reduced, so that no buffer waits.
+///     kGradients and kParameters each backward is reduced, and no buffer waits.
 /// (6) A backward may make a gradient in several parts: recompute_activations() does if a block is used several times.
 ///     A unit is complete once it has as many parts as in each backward of the last step.
 /// (7) If there are several groups of ranks (ShardOptions::group), the reduce-scatter is within the group. An allreduce
-///     between replicas follows, which the ranks begin in the order of (1), too.
+///     between replicas follows, also in the order of (1).
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
-/// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and one of 8 bytes for each parameter.
+/// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and an allreduce of 8 bytes per parameter.
 /// Memory: the rank's shares, and the units whose gradients are under way.
 #pragma once
 
@@ -89,10 +88,10 @@ class ShardedReduction : public GradientReduction {
   std::vector<std::size_t> parts_, parts_expected_;  // [parameters] (6): in this step; in a backward
   std::size_t launched_ = 0;                         // reductions begun in this step
   StepPromise::Weight find_weight_;
-  std::optional<c10::Stream> stream_;  // current at the beginning of the step; all buffers are used on it
+  std::optional<c10::Stream> stream_;  // current at the beginning of the step; orders all uses of the buffers
   std::optional<double> factor_;       // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;
-  std::optional<UnitFollower> unit_follower_;  // float16 gradients follow the rises of their unit
+  std::optional<UnitFollower> unit_follower_;  // float16 gradients follow the rises of the unit
 };
 
 }  // namespace mn

@@ -1,8 +1,7 @@
 /// Predicts which block of parameters a training step gathers next.
 ///
-/// A step gathers the blocks in the order in which its operators use them, which is the same in each step of most
-/// networks. The schedule remembers the order of the last step; a block that comes next is gathered early, while the
-/// present block computes.
+/// A step gathers blocks in the order of use, and most networks repeat the order in every step. The schedule records
+/// the order of the last step. The caller gathers the predicted block early, while the present block computes.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +14,13 @@ class GatherSchedule {
  public:
   /// A step (or an evaluation) begins.
   void begin();
-  /// The present step gathers `block`. Returns the block that came after it in the last step; no value if the last step
-  /// had another order so far.
+  /// The present step gathers `block`. Returns the successor of `block` in the last step. Returns std::nullopt if the
+  /// orders of the two steps differ so far.
   std::optional<std::size_t> next_after(std::size_t block);
 
  private:
   std::vector<std::size_t> last_, present_;
-  bool follows_ = false;  // the present step has had the order of the last step so far
+  bool follows_ = false;  // the present step has repeated the order of the last step so far
 };
 
 }  // namespace mn

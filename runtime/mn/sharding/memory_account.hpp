@@ -1,8 +1,8 @@
 /// Computes how much memory a rank needs in training, for each way of sharding and any number of ranks.
 ///
-/// The account counts parameters, gradients, the optimizer's state and the buffers of sharding. Activations are measured,
-/// because they depend on the network. The account leaves out padding (less than 64 bytes for each parameter), temporary
-/// results of operators, libraries and samples.
+/// The account counts parameters, gradients, the optimizer's state and the buffers of sharding. The caller measures
+/// activations, because they depend on the network. The account leaves out padding (less than 64 bytes for each
+/// parameter), temporary results of operators, libraries and samples.
 #pragma once
 
 #include <cstdint>

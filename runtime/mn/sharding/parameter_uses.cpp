@@ -14,7 +14,7 @@
 namespace mn {
 namespace {
 
-constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;  // no operator of libtorch has it
+constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;  // unused in libtorch's operators
 
 std::shared_mutex watchers_mutex;
 std::unordered_map<const c10::StorageImpl*, std::shared_ptr<const ParameterUse::Watcher>>& watchers() {
@@ -37,7 +37,7 @@ void notify(const at::Tensor& tensor, ParameterUse::Kind& kind) {
   kind.is_first = false;
 }
 
-/// (2): operators that only look at a tensor's form, or make another tensor object of the same memory.
+/// (2): operators that read only a tensor's shape, or make an alias of the tensor.
 bool reads_elements(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> others = {
       "aten::detach",         "aten::detach_",     "aten::alias",       "aten::data",

@@ -10,7 +10,7 @@ namespace mn {
 namespace {
 
 std::vector<PassTurns*>& all_turns() {
-  static std::vector<PassTurns*> all;  // in the order of construction, which is equal on all ranks
+  static std::vector<PassTurns*> all;  // in the order of construction, equal on all ranks
   return all;
 }
 

@@ -1,10 +1,10 @@
-/// Lets the ranks of a pass differ in the parameters that they use.
+/// Lets ranks use different parameters in a pass.
 ///
-/// Gathers and reductions are collective, but a rank may have no samples, or may use other blocks than its neighbors.
-/// Therefore the ranks agree on each of these calls before they make the call.
-/// (1) Each rank names the call that it needs; a rank at the end of its pass names none. All ranks make the call with
-///     the highest number. A rank that needs another call names that call again.
-/// (2) The pass ends once no rank names a call. So a rank without samples takes part in the calls of all other ranks.
+/// Gathers and reductions are collective, but a rank may have no samples, or may use different blocks than the rest.
+/// Therefore the ranks agree on every gather and reduction first.
+/// (1) Each rank names the call that the rank needs; a rank at the end of the pass names none. All ranks make the call
+///     with the highest number. A rank whose call was not chosen names the call again.
+/// (2) The pass ends once no rank names a call. A rank without samples takes part in all calls until the end.
 /// Cost: an allreduce of 8 bytes for each call.
 #pragma once
 
@@ -29,12 +29,12 @@ class PassTurns : public std::enable_shared_from_this<PassTurns> {
   PassTurns(const PassTurns&) = delete;
   PassTurns& operator=(const PassTurns&) = delete;
 
-  /// Collective: adds a model, whose calls `make` makes. Returns the model's number.
+  /// Collective: adds a model; `make` makes the model's calls. Returns the model's number.
   [[nodiscard]] std::size_t add(Call make);
   void remove(std::size_t model) { models_[model] = nullptr; }
-  /// Collective in the sense of (1): makes calls of other ranks until the turn of `call` comes, and makes `call`.
+  /// Collective in the sense of (1): makes the ranks' calls up to and including `call`.
   void take(std::size_t model, std::int64_t call) { make_calls(1 + static_cast<std::int64_t>(model) * kCalls + call); }
-  /// Collective: makes calls of other ranks until all ranks have come to this call.
+  /// Collective: makes the ranks' calls until all ranks have entered join().
   void join() { make_calls(0); }
   /// Collective: join() for each object of this process.
   static void join_all();

@@ -24,25 +24,24 @@ struct ParameterPiece {
   std::function<void()> forget = {};   ///< if owner is null: makes the whole parameter a usual tensor again
 };
 
-/// Returns the piece whose `whole` or `elements` is `tensor`; no value if `tensor` is not sharded.
+/// Returns the piece with `tensor` as `whole` or `elements`; std::nullopt if `tensor` is not sharded.
 [[nodiscard]] std::optional<ParameterPiece> find_piece(const at::Tensor& tensor);
 
-/// True if `tensor` is a sharded parameter that is not whole now: each rank has only its piece.
+/// True if `tensor` is a sharded parameter, and each rank has only a piece now.
 [[nodiscard]] bool is_in_pieces(const at::Tensor& tensor);
-/// Collective if is_in_pieces(tensor): returns the whole parameter on the first of its ranks, and an undefined tensor on
-/// the other ranks. Returns any other tensor as it is.
+/// Collective if is_in_pieces(tensor): returns the whole parameter on rank 0 of ParameterPiece::ranks, and an undefined
+/// tensor on the rest. Otherwise returns `tensor`.
 [[nodiscard]] at::Tensor whole_on_root(const at::Tensor& tensor);
-/// Local: this rank's piece of `parameter`, which is in pieces, takes the values of `whole`.
+/// Local: copies the values of `whole` to this rank's piece. Requires is_in_pieces(parameter).
 void load_piece(const at::Tensor& parameter, const at::Tensor& whole);
 
-/// The number of dimensions of a parameter, or of the parameter of which `tensor` is a piece.
+/// The number of dimensions of the whole parameter; `tensor` is the parameter or a piece.
 [[nodiscard]] std::int64_t dimensions_of(const at::Tensor& tensor);
 
-/// Collective if `piece` is a piece; otherwise does nothing. Turns `norms`, each of this rank's piece of some parameter,
-/// into the norms of the whole parameters. With one number, turns the norm of all of this rank's pieces together into
-/// the norm of the whole.
+/// Collective if `piece` is a piece; otherwise does nothing. Turns norms of this rank's pieces into norms of the whole
+/// parameters. A single norm may also cover all pieces of this rank; the result then covers all parameters.
 void make_whole_norms(at::Tensor& norms, const at::Tensor& piece);
-/// Collective if `piece` is a piece; otherwise does nothing. Replaces `values` by their maximum over ranks.
+/// Collective if `piece` is a piece; otherwise does nothing. Replaces `values` by the maximum over ranks.
 void make_whole_maximum(at::Tensor& values, const at::Tensor& piece);
 
 /// While an object lives, find_piece() finds the piece.

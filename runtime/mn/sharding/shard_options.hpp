@@ -1,4 +1,4 @@
-/// What the ranks of a multi-node optimizer divide among themselves.
+/// Options for sharding: the ranks of a multi-node optimizer divide the training state.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,7 @@
 
 namespace mn {
 
-/// What each rank holds only a share of (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054). Each value includes the
-/// values before it.
+/// The state that ranks divide (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054). Each value includes the values above.
 enum class Shard : std::uint8_t {
   kNone,        ///< each rank holds everything
   kOptimizer,   ///< the optimizer's state (ZeRO-1)
@@ -20,12 +19,11 @@ struct ShardOptions {
   static constexpr int kAllRanks = 0, kNode = -1;
 
   Shard what = Shard::kNone;
-  /// Which ranks divide the parameters among themselves: kAllRanks, the ranks of each node (kNode), or each so many
-  /// consecutive ranks. Each group then holds all parameters: parameters are gathered within the group, and between
-  /// groups ranks exchange only their shares of the gradients.
+  /// Size of the groups that divide the parameters: kAllRanks, kNode (the ranks of a node), or a number of consecutive
+  /// ranks. Each group holds all parameters and gathers within the group. Groups exchange only shares of the gradients.
   int group = kAllRanks;
-  /// Whether the shares of the optimizer's state and of the parameters lie in page-locked memory of the host, where the
-  /// host updates them (Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840). Has no effect if the ranks compute on CPUs.
+  /// Whether the shares of the optimizer's state and of the parameters lie in page-locked memory of the host. The host
+  /// then updates the parameters (Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840). No effect if ranks compute on CPUs.
   bool offload = false;
   /// Whether gradients that several backwards add up (no_sync()) collect on each rank and are reduced once, as always
   /// with kOptimizer. If not, each backward is reduced: more is sent, and no rank holds all gradients.

@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// Those that shard parameters of the model, in the order of the model.
+/// The ShardedParameters of the model's parameters, in the order of the model.
 std::vector<ShardedParameters*> owners(const torch::nn::Module& model) {
   std::vector<ShardedParameters*> all;
   for (const at::Tensor& parameter : parameters_of(model)) {

@@ -1,7 +1,7 @@
-/// Lets programs use the parameters of a model whose optimizer shards them (OptimizerOptions::shard).
+/// Lets programs use sharded parameters (OptimizerOptions::shard) outside training steps.
 ///
-/// A training step needs none of these classes: from zero_grad() to step() parameters are gathered where operators use
-/// them. If the model's parameters are not sharded, the classes do nothing.
+/// From zero_grad() to step() operators gather parameters by themselves, without these classes. If the model's
+/// parameters are not sharded, the classes do nothing.
 ///
 ///   const mn::ShardPass pass(*model);        // an evaluation
 ///   accuracy = evaluate(*model);
@@ -20,9 +20,9 @@ namespace mn {
 
 class ShardedParameters;
 
-/// While an object lives, parameters are gathered where operators use them, and freed when another block is used. All
-/// ranks must have an object at the same time, but may compute different things, or nothing: the destructor takes part
-/// in the gathers of all other ranks until their destructors run. It throws if communication fails.
+/// While an object lives, operators gather the parameters that they use, and free the previous block. All ranks must
+/// have an object at once, but may compute different things, or nothing: the destructor takes part in gathers until all
+/// ranks have reached the destructor. The destructor throws if communication fails.
 class ShardPass {
  public:
   explicit ShardPass(const torch::nn::Module& model);
@@ -32,11 +32,11 @@ class ShardPass {
 
  private:
   std::vector<ShardedParameters*> began_;
-  int exceptions_;  // that this thread unwound already
+  int exceptions_;  // uncaught exceptions of this thread at construction
 };
 
-/// Collective: takes part in the gathers of ranks that still compute, until all ranks make this call. Call it in front
-/// of a collective call that a rank without samples reaches early.
+/// Collective: takes part in the gathers of ranks that still compute, until all ranks have called join_shard_passes().
+/// Needed before a collective call that a rank without samples reaches early.
 void join_shard_passes();
 
 /// While an object lives, every rank has all parameters, and may read and write them. The constructor is collective.

@@ -1,5 +1,5 @@
-/// Divides the ranks of a training into groups that each hold all parameters (hybrid sharding: Zhao et al. 2023, PyTorch
-/// FSDP, arXiv:2304.11277, section 3.2.2).
+/// Divides the ranks of a training into groups that each hold all parameters (hybrid sharding: Zhao et al. 2023,
+/// PyTorch FSDP, arXiv:2304.11277, section 3.2.2).
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ class Communicator;
 
 /// The rank's communicators for sharded parameters.
 struct ShardRanks {
-  /// The ranks of the group, which divide the parameters among themselves.
+  /// The ranks of the group, dividing the parameters.
   std::shared_ptr<Communicator> group;
-  /// The ranks that have the same number in their groups. They hold equal shares. Null if there is one group.
+  /// The ranks, one of each group, with equal numbers in the groups: replicas of a share. Null if there is one group.
   std::shared_ptr<Communicator> replicas;
 
   /// True on the ranks of the first group, which write checkpoints.

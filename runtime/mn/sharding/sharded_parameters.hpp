@@ -1,14 +1,12 @@
-/// The parameters of a model, of which each rank holds a share.
+/// Divides the parameters of a model: each rank holds a share.
 ///
-/// (1) The parameters are divided into blocks in the order of the model: parameters whose names share the part up to the
-///     first number ("blocks.3"), and small neighbors. A block has a unit for each dtype of its parameters; the units of
-///     a block are gathered and freed together.
-/// (2) At most two blocks whose parameters are not kept are whole at a time, except between hold() and let_go(): the
-///     block that an operator uses, and the block that is predicted to come next (gather_schedule.hpp). If an operator
-///     uses several blocks, all of them are whole.
-/// (3) Units are gathered only between begin_pass() and end_pass(), where ranks may differ in the parameters that they
-///     use (pass_turns.hpp): all ranks gather and predict the same blocks, whether or not they use the blocks. At other
-///     times the use of a parameter without memory throws a UsageError that names the parameter.
+/// (1) Blocks follow the order of the model. A block has the parameters with an equal name up to the first number
+///     ("blocks.3"), and small neighbors. The ranks gather and free all units of a block, one per dtype, together.
+/// (2) At most two blocks are whole at a time: the block in use, and the predicted next block (gather_schedule.hpp).
+///     Exceptions: units that keep their parameters, hold() to let_go(), and an operator that uses several blocks.
+/// (3) Between begin_pass() and end_pass() ranks may use different parameters, but all ranks gather and predict equal
+///     blocks (pass_turns.hpp). Outside a pass the use of a parameter without memory throws a UsageError that names the
+///     parameter.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +27,7 @@
 
 namespace mn {
 
-/// Returns the bytes of the largest unit into which parameters are divided.
+/// Returns the bytes of the largest unit.
 [[nodiscard]] std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options);
 
 class ShardedParameters {
@@ -42,17 +40,17 @@ class ShardedParameters {
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
-  /// What the ranks share.
+  /// The state that the ranks divide.
   [[nodiscard]] Shard what() const noexcept { return what_; }
   /// Bytes of all buffers that this rank has gathered.
   [[nodiscard]] std::uint64_t bytes_gathered() const noexcept;
   /// The communicators of the rank's group and of its replicas.
   [[nodiscard]] const ShardRanks& ranks() const noexcept { return ranks_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-  /// This rank's piece of each parameter: a leaf of one dimension, which may be empty.
+  /// This rank's piece of each parameter: a leaf of one dimension, possibly empty.
   [[nodiscard]] const std::vector<at::Tensor>& pieces() const noexcept { return pieces_; }
   [[nodiscard]] std::vector<std::unique_ptr<ShardedUnit>>& units() noexcept { return units_; }
-  /// A parameter's place: its unit, and its number there.
+  /// A parameter's unit, and the parameter's number in the unit.
   struct Place {
     std::size_t unit;
     std::size_t number;
@@ -61,9 +59,9 @@ class ShardedParameters {
 
   /// Local, on all ranks: from now on units may be gathered. False if a pass has begun already.
   bool begin_pass();
-  /// Collective: waits for the ranks whose pass goes on, and takes part in their calls. Does nothing outside a pass.
+  /// Collective: takes part in the ranks' calls until all ranks have called join(). Does nothing outside a pass.
   void join();
-  /// Collective: join(), and frees the units that are not kept. Does nothing outside a pass.
+  /// Collective: join(), and frees the units that do not keep their parameters. Does nothing outside a pass.
   void end_pass();
   /// Local: ends the pass after an error of this rank.
   void leave_pass();
@@ -71,11 +69,11 @@ class ShardedParameters {
   void reduce_by(std::function<void()> reduce) { reduce_ = std::move(reduce); }
   /// Collective: reduces the next unit of gradients; in a pass, as soon as all ranks do.
   void reduce_in_turn();
-  /// Collective, after the optimizer has updated the pieces: the units that keep their parameters get the new values.
+  /// Collective, after the optimizer has updated the pieces: units with kept parameters gather the new values.
   void publish();
-  /// Collective: gathers all units, which stay whole and may be written until let_go().
+  /// Collective: gathers all units. Until let_go() the parameters stay whole, and the program may write them.
   void hold();
-  /// Local: this rank's pieces take what was written to the parameters since hold(). Frees the units.
+  /// Local: copies the program's writes since hold() to this rank's pieces. Frees the units.
   void let_go();
 
  private:
@@ -96,7 +94,7 @@ class ShardedParameters {
   GatherSchedule schedule_;
   std::optional<std::size_t> predicted_;  // the block that arrives before its use
   std::shared_ptr<PassTurns> turns_;
-  std::size_t model_ = 0;  // its number in turns_
+  std::size_t model_ = 0;  // the model's number in turns_
   std::function<void()> reduce_;
   bool in_pass_ = false;
   int holds_ = 0;  // hold() without let_go()

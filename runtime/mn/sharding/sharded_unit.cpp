@@ -92,7 +92,7 @@ void ShardedUnit::use_on_current_stream() {
 
 void ShardedUnit::keep_writes() {
   const at::NoGradGuard no_grad;
-  if (!keeps()) share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));  // (1): or it is a view
+  if (!keeps()) share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));  // (1): otherwise a view
   if (is_on_host()) updated_.copy_(share_);
 }
 
