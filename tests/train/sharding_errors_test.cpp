@@ -124,6 +124,16 @@ TEST_F(ShardingErrors, ScaledTooLate) {
   expect_error([&] { optimizer_.scale_gradients(0.5); }, "comes too late");
 }
 
+TEST(ShardingOfHalf, IsRefused) {
+  torch::nn::Linear net(3, 2);
+  net->to(at::kHalf);
+  const Action make = [&] {
+    create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), world(),
+                                {.shard = {.what = Shard::kOptimizer}});
+  };
+  expect_error(make, "parameters of float16 cannot be sharded: convert the model to float32 or bfloat16");
+}
+
 TEST_F(ShardingErrors, ParametersThatJoin) {
   const at::Tensor added = torch::ones({3}).requires_grad_();
   optimizer_.actual().add_param_group(torch::optim::OptimizerParamGroup({added}));

@@ -45,11 +45,6 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
                      std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
   train_only(std::vector<bool>(has_.size(), true));
   shards_->reduce_by([this] { launch(unit_of_launch(launched_)); });
-  const auto convert = [this](const LossUnit& unit, double factor) {
-    if (gradients_->watch().follow(unit)) multiply(factor);
-  };
-  const auto is_narrow = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kHalf; };
-  unit_follower_.emplace(std::ranges::any_of(shards_->parameters(), is_narrow), convert);
   hooks_.emplace(shards_->parameters(), [this](std::size_t i) {
     arrived(i);  // after the buffer's hooks
     launch_complete();

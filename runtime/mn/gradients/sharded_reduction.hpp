@@ -91,7 +91,6 @@ class ShardedReduction : public GradientReduction {
   std::optional<c10::Stream> stream_;  // current at the beginning of the step; orders all uses of the buffers
   std::optional<double> factor_;       // (4): of this step's gradients, once a unit was reduced
   std::optional<ReadyHooks> hooks_;
-  std::optional<UnitFollower> unit_follower_;  // float16 gradients follow the rises of the unit
 };
 
 }  // namespace mn

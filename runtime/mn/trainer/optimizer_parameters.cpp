@@ -96,6 +96,13 @@ void MultiNodeOptimizer::shard(const std::vector<at::Tensor>& parameters) {
         "parameters cannot join a sharded optimizer (--shard): give it all parameters at the start, and freeze those "
         "that train later");
   }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].scalar_type() != at::kHalf) continue;
+    throw UsageError(
+        tensor_name(parameters[i], i) +
+        " is float16, and parameters of float16 cannot be sharded: convert the model to float32 or bfloat16 "
+        "(--precision fp16 keeps float32 parameters)");
+  }
   shards_ = std::make_shared<ShardedParameters>(parameters, comm_, options_.shard);
   for (std::size_t i = 0; i < parameters.size(); ++i) set_->replace(parameters[i], shards_->pieces()[i]);
 }
