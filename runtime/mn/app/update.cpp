@@ -25,7 +25,7 @@ bool starts_at_zero(const UpdateOptions& update) {
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// LARS and LAMB get all parameters, because they treat biases and normalizations differently themselves.
+/// LARS and LAMB exempt biases and normalizations from weight decay themselves.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
   return update.decay_all || decides ? Decay::kAll : Decay::kWeights;

@@ -102,7 +102,8 @@ void ShardedReduction::begin_step() {
   if (comm_->device().type != DeviceType::kCpu) stream_ = current_stream(comm_->device());
 }
 
-/// On a device the step's stream waits for the stream that made the gradient. Returns the step's stream.
+/// On a device, makes the step's stream wait for the gradient's stream, and returns the step's stream. Otherwise
+/// returns no value.
 std::optional<c10::Stream> ShardedReduction::stream_for(const at::Tensor& gradient) {
   if (!stream_ || *stream_ == current_stream(comm_->device())) return stream_;
   c10::Event made(stream_->device_type());

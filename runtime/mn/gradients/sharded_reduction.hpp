@@ -1,18 +1,19 @@
 /// Reduces the gradients of sharded parameters: each rank gets its pieces of the mean.
 ///
-/// A unit's gradients collect in a flat buffer with the layout of the unit's parameters. Once all gradients of the unit
-/// have arrived, a reduce-scatter leaves each rank a share of the sum, while backward continues. The buffer is freed.
+/// A unit is a block of parameters (sharded_unit.hpp). A unit's gradients collect in a flat buffer with the layout of
+/// the unit's parameters. Once all gradients of the unit have arrived, a reduce-scatter leaves each rank a share of the
+/// sum, while backward continues. The buffer is freed.
 /// (1) A round reduces each unit once. The order of the units is equal on all ranks and in all rounds: a unit that is
 ///     complete early waits for the preceding units.
-/// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. Ranks may differ
-///     in their backwards, and a rank without samples only makes the step.
+/// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. Ranks may
+///     run different numbers of backwards, and a rank without samples only calls step().
 /// (3) A gradient that arrives after the reduction of the unit is kept for an extra round.
-/// (4) The reduction of a unit needs the factor of the rank's gradients. scale_loss(loss, samples) sets the factor
-///     before backward; without scale_loss() all units are reduced at the step.
-/// (5) With Shard::kOptimizer, and while no_sync() is held, gradients collect until the last backward of the step. With
-///     kGradients and kParameters each backward is reduced, and no buffer waits.
-/// (6) A backward may make a gradient in several parts: recompute_activations() does if a block is used several times.
-///     A unit is complete once it has as many parts as in each backward of the last step.
+/// (4) A unit can be reduced once the factor is known by which the rank's gradients are multiplied. scale_loss(loss,
+///     samples) sets the factor before backward; without scale_loss() all units are reduced at the step.
+/// (5) With Shard::kOptimizer gradients collect until the last backward of the step; with keep_gradients they do so
+///     while no_sync() is held. Otherwise each backward is reduced, and no buffer waits.
+/// (6) A backward may make a gradient in several parts, for example with recompute_activations() of a block that is
+///     used several times. A unit is complete once it has the number of parts that a backward of the last step made.
 /// (7) If there are several groups of ranks (ShardOptions::group), the reduce-scatter is within the group. An allreduce
 ///     between replicas follows, also in the order of (1).
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.

@@ -25,8 +25,8 @@ struct CollectiveForm {
 /// Collective: returns the forms of all ranks' tensors, rank by rank. `own` must have the same length on every rank. If
 /// the ranks make different calls, or a tensor of any rank has a fault, all ranks throw the same ArgumentError.
 ///
-/// Each rank sends a hash of its forms. The ranks send the forms themselves only if this list of hashes is new; every
-/// rank knows all hashes, so all ranks decide alike. In a later pass of FixedForms nothing is sent.
+/// Each rank sends a hash of its forms. The ranks send the forms themselves only if no earlier call had these hashes;
+/// every rank knows all hashes, so all ranks decide alike. With FixedForms, only the first pass sends anything.
 [[nodiscard]] std::vector<CollectiveForm> agree_on_forms(const std::shared_ptr<Communicator>& comm,
                                                          const std::vector<CollectiveForm>& own, const char* call);
 

@@ -37,7 +37,7 @@ void notify(const at::Tensor& tensor, ParameterUse::Kind& kind) {
   kind.is_first = false;
 }
 
-/// (2): operators that read only a tensor's shape, or make an alias of the tensor.
+/// False for operators that read only a tensor's shape, or make an alias of the tensor (invariant 2).
 bool reads_elements(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> others = {
       "aten::detach",         "aten::detach_",     "aten::alias",       "aten::data",

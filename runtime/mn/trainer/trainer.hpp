@@ -105,8 +105,8 @@ class Trainer {
   /// checkpoint, but had not begun when the checkpoint was written.
   [[nodiscard]] bool is_pending(const Extension& extension) const;
 
-  /// Returns why training has ended: because of a limit, because of stop() with this text, or because of a signal.
-  /// Empty while training goes on.
+  /// Returns why training has ended: a limit, a signal, or the text that was passed to stop(). Empty while training
+  /// goes on.
   [[nodiscard]] std::string end_reason() const;
 
   /// Writes a checkpoint to `path` while training waits. See Checkpointer::save().

@@ -40,7 +40,7 @@ inline std::string state_prefix(const std::string& optimizer) { return "optimize
 inline const std::string kOwnBufferPrefix = "buffer.";
 /// Returns the prefix for MultiNodeOptimizer::rank_state().
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-/// Returns the prefix for the torch optimizer's state, if each rank has a state of its own.
+/// Returns the prefix for the torch optimizer's state where each rank saves a state of its own.
 inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
 
 class TrainingState {

@@ -37,7 +37,8 @@ void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   first_ = at::where(at::isfinite(value).logical_or(first_ != 0), first_, iteration);
 }
 
-/// Collective. Returns, for instance, ", on rank 1 in iteration 17 first", or "" if no rank has noted a bad loss.
+/// Collective. Returns an end for the error text, such as ", on rank 1 in iteration 17 first", or "" if no rank has
+/// noted a bad loss.
 std::string FailOnNonNumber::first_text(Trainer& trainer) const {
   const std::int64_t own = first_.defined() ? first_.item<std::int64_t>() : 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(trainer.communicator().size()));
