@@ -186,7 +186,7 @@ TEST_F(IndexProblems, FieldsThatWereNeverWrittenAreAnErrorUnlessAccepted) {
     settings.out = folder_.path() / (dataset + unwritten);
     settings.fields = {"x=/" + dataset};
     settings.unwritten = unwritten;
-    return run_index(files, settings);
+    return find_command("index")->run(files, settings);
   };
   for (const char* name : {"none", "flat"}) {
     EXPECT_THAT(test::message_of<DataError>([&] { (void)index(name, "fail"); }),

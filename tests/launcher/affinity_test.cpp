@@ -12,6 +12,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
+#include "facts_equal.hpp"
 #include "launcher/bind/cpu_set.hpp"
 #include "launcher/facts/json_fields.hpp"
 #include "tests/support/folders.hpp"

@@ -3,19 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "facts_equal.hpp"
 #include "healthy.hpp"
 #include "launcher/checks/checks.hpp"
 #include "launcher/facts/collect.hpp"
 #include "launcher/facts/json_fields.hpp"
 
 namespace mn::launcher {
-
-/// Compares facts with all the facts in them.
-template <json_fields::Listed Facts>
-bool operator==(const Facts& one, const Facts& other) {
-  return one.fields() == other.fields();
-}
-
 namespace {
 
 using nlohmann::json;

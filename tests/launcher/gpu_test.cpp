@@ -9,6 +9,7 @@
 
 #include <mn/core/environment.hpp>
 
+#include "facts_equal.hpp"
 #include "launcher/facts/elf.hpp"
 #include "launcher/facts/gpu/nvidia_gpu.hpp"
 #include "tests/support/folders.hpp"

@@ -128,8 +128,8 @@ TEST(ShardingOfHalf, IsRefused) {
   torch::nn::Linear net(3, 2);
   net->to(at::kHalf);
   const Action make = [&] {
-    create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), world(),
-                                {.shard = {.what = Shard::kOptimizer}});
+    (void)create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), world(),
+                                      {.shard = {.what = Shard::kOptimizer}});
   };
   expect_error(make, "parameters of float16 cannot be sharded: convert the model to float32 or bfloat16");
 }
