@@ -37,7 +37,7 @@ std::optional<ParameterPiece> find_piece(const at::Tensor& tensor) {
 
 bool is_in_pieces(const at::Tensor& tensor) {
   const auto piece = find_piece(tensor);
-  return piece && tensor.is_same(piece->whole) && tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+  return piece && tensor.is_same(piece->whole) && tensor.numel() > 0 && tensor.storage().data() == nullptr;
 }
 
 at::Tensor whole_on_root(const at::Tensor& tensor) {

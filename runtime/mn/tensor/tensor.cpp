@@ -109,7 +109,7 @@ constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
 constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
 
 /// False for a sharded parameter that is not whole now: each rank has a piece, and no rank has all values.
-bool has_memory(const at::Tensor& tensor) { return !tensor.has_storage() || tensor.storage().nbytes() > 0; }
+bool has_memory(const at::Tensor& tensor) { return !tensor.has_storage() || tensor.storage().data() != nullptr; }
 
 std::size_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
