@@ -38,8 +38,11 @@ bool is_arithmetic(const std::string& name) {
 bool is_whole(const std::string& name) {
   static const Names names = {"aten::native_dropout", "aten::native_batch_norm", "aten::native_batch_norm_backward",
                               "aten::sum", "aten::linalg_vector_norm"};
+  static const Names of_mn = {"mn::token_loss",          "mn::scale_rows",         "mn::norm_forward",
+                              "mn::norm_backward",       "mn::batch_norm_forward", "mn::batch_norm_sums",
+                              "mn::batch_norm_backward", "mn::gelu_backward"};
   return is_arithmetic(name) || names.contains(name) || name.starts_with("aten::_foreach_") ||
-         name.starts_with("aten::_fused_");
+         name.starts_with("aten::_fused_") || (counted_device == c10::kCPU && of_mn.contains(name));
 }
 
 /// True for an operator that looks up a few elements of its arguments.
