@@ -11,6 +11,7 @@
 #include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/program.hpp>
@@ -93,7 +94,7 @@ std::map<std::string, at::Tensor> state_of(const torch::nn::Module& module) {
 }
 
 ExportedInput describe(const Input& input) {
-  ExportedInput result{input.value, input.dtype, {}, {}};
+  ExportedInput result{input.value, exported::scalar_type_of(input.dtype), {}, {}};
   for (const auto& [least, most] : input.extents) {
     result.sizes.push_back(least == most ? most : -1);
     result.most.push_back(most);

@@ -5,9 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include <c10/core/Layout.h>
-#include <c10/core/MemoryFormat.h>
-
 #include <mn/core/json.hpp>
 
 namespace mn::exported {
@@ -41,37 +38,9 @@ Value parse_complex(const json& document, const Rename& rename) {
   return std::complex<double>(part("real"), part("imag"));
 }
 
-// The numbers of ScalarType, MemoryFormat and Layout in torch/_export/serde/schema.py.
-constexpr std::pair<std::int64_t, at::ScalarType> kScalarTypes[] = {
-    {1, at::kByte},           {2, at::kChar},  {3, at::kShort},     {4, at::kInt},         {5, at::kLong},
-    {6, at::kHalf},           {7, at::kFloat}, {8, at::kDouble},    {9, at::kComplexHalf}, {10, at::kComplexFloat},
-    {11, at::kComplexDouble}, {12, at::kBool}, {13, at::kBFloat16}, {28, at::kUInt16},
-};
-constexpr std::pair<std::int64_t, at::MemoryFormat> kMemoryFormats[] = {
-    {1, at::MemoryFormat::Contiguous},
-    {2, at::MemoryFormat::ChannelsLast},
-    {3, at::MemoryFormat::ChannelsLast3d},
-    {4, at::MemoryFormat::Preserve},
-};
-constexpr std::pair<std::int64_t, at::Layout> kLayouts[] = {{7, at::kStrided}};
-
-template <class Table>
-auto find_number(const Table& table, const json& document, const char* what) {
-  const auto number = whole_number<std::int64_t>(document);
-  for (const auto& [known, value] : table) {
-    if (known == number) return value;
-  }
-  throw UnknownForm(std::string("the unknown ") + what + " " + std::to_string(number));
-}
-
-Value parse_scalar_type(const json& document, const Rename&) {
-  return static_cast<std::int64_t>(parse_dtype(document));
-}
-Value parse_memory_format(const json& document, const Rename&) {
-  return static_cast<std::int64_t>(find_number(kMemoryFormats, document, "memory format"));
-}
-Value parse_layout(const json& document, const Rename&) {
-  return static_cast<std::int64_t>(find_number(kLayouts, document, "layout"));
+template <Enumerator::Kind kind>
+Value parse_enumerator(const json& document, const Rename&) {
+  return Enumerator{kind, whole_number<std::int64_t>(document)};
 }
 
 template <Parse item>
@@ -104,9 +73,9 @@ constexpr std::pair<std::string_view, Parse> kForms[] = {
     {"as_sym_bools", parse_list<parse_nested>},
     {"as_sym_ints", parse_list<parse_nested>},
     {"as_sym_floats", parse_list<parse_nested>},
-    {"as_scalar_type", parse_scalar_type},
-    {"as_memory_format", parse_memory_format},
-    {"as_layout", parse_layout},
+    {"as_scalar_type", parse_enumerator<Enumerator::Kind::kScalarType>},
+    {"as_memory_format", parse_enumerator<Enumerator::Kind::kMemoryFormat>},
+    {"as_layout", parse_enumerator<Enumerator::Kind::kLayout>},
     {"as_device", parse_device},
 };
 
@@ -116,8 +85,6 @@ std::string form_of(const json& document) {
   if (!document.is_object() || document.size() != 1) throw UnknownForm("a union that is not of one form");
   return document.begin().key();
 }
-
-at::ScalarType parse_dtype(const json& number) { return find_number(kScalarTypes, number, "dtype"); }
 
 Argument parse_argument(const json& document, const Rename& rename) {
   const std::string form = form_of(document);

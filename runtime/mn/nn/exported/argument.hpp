@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include <c10/core/ScalarType.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace mn::exported {
@@ -19,14 +18,20 @@ struct ValueName {
   std::string name;
 };
 
+/// A constant of one of torch's enumerations. The number in the file differs from libtorch's number.
+struct Enumerator {
+  enum class Kind { kScalarType, kMemoryFormat, kLayout };
+  Kind kind = Kind::kScalarType;
+  std::int64_t number = 0;
+};
+
 /// A device, whatever its name: the graph runs on the device of its parameters, not on the device in the file.
 struct AnyDevice {};
 
-/// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None. Constants of
-/// enumerations (dtype, memory format, layout) are libtorch's numbers, which differ from the numbers in the file.
+/// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None.
 struct Argument {
   using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
-                             AnyDevice, std::vector<Argument>>;
+                             Enumerator, AnyDevice, std::vector<Argument>>;
   std::string form;  ///< name in the file: "as_ints"
   Value value;
 };
@@ -42,9 +47,6 @@ class UnknownForm : public std::runtime_error {
 
 /// Returns the name of a JSON object's only member. Throws UnknownForm if `document` is not such an object.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
-
-/// Returns the dtype for a number that torch.export.save writes. Throws UnknownForm for any other number.
-[[nodiscard]] at::ScalarType parse_dtype(const nlohmann::json& number);
 
 /// Parses one argument. Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);

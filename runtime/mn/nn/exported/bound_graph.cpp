@@ -12,6 +12,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 
 namespace mn::exported {
@@ -23,7 +24,7 @@ std::string form_of_input(const Input& input) {
     if (extent.least == extent.most) return std::to_string(extent.most);
     return extent.most == Extent().most ? "any" : "up to " + std::to_string(extent.most);
   };
-  return std::string(toString(input.dtype)) + " [" + join(input.extents, ", ", text_of) + "]";
+  return std::string(toString(scalar_type_of(input.dtype))) + " [" + join(input.extents, ", ", text_of) + "]";
 }
 
 std::string form_of_tensor(const at::Tensor& tensor) {
@@ -37,10 +38,19 @@ bool is_same_kind(at::ScalarType a, at::ScalarType b) {
 }
 
 bool admits(const Input& input, const at::Tensor& given) {
-  if (!is_same_kind(given.scalar_type(), input.dtype)) return false;
+  if (!is_same_kind(given.scalar_type(), scalar_type_of(input.dtype))) return false;
   return std::ranges::equal(input.extents, given.sizes(), [](const Extent& extent, std::int64_t size) {
     return extent.least <= size && size <= extent.most;
   });
+}
+
+void check_dtype(const Input& input, const std::string& source) {
+  if (input.kind != Input::Kind::kUser) return;
+  try {
+    (void)scalar_type_of(input.dtype);
+  } catch (const UnknownForm& unknown) {
+    throw DataError(source + ": input " + json_quoted(input.value) + " has " + unknown.what());
+  }
 }
 
 /// The index of the input whose buffer gets a copy of the output; no value if the output is returned to the user.
@@ -69,9 +79,10 @@ BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor
       tensors_(std::move(tensors)),
       runner_(program.graph, source) {
   for (const Input& input : inputs_) {
+    check_dtype(input, source);
     const auto stored = program.weights.find(input.target);
     is_complex_.push_back(is_state(input) && stored != program.weights.end() &&
-                          c10::isComplexType(stored->second.dtype));
+                          c10::isComplexType(scalar_type_of(stored->second.dtype)));
   }
   is_copied_ = mode == Mode::kEvaluation ? written_inputs(program) : std::vector<bool>(inputs_.size());
   for (const Output& output : program.outputs) {

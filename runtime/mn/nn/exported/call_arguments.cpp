@@ -9,6 +9,7 @@
 
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 
 namespace mn::exported {
 namespace {
@@ -99,6 +100,7 @@ std::optional<IValue> constant_of(const Argument& argument) {
   if (const auto* real = std::get_if<double>(&value)) return IValue(*real);
   if (const auto* number = std::get_if<std::complex<double>>(&value)) return IValue(c10::complex<double>(*number));
   if (const auto* text = std::get_if<std::string>(&value)) return IValue(*text);
+  if (const auto* enumerator = std::get_if<Enumerator>(&value)) return IValue(libtorch_number(*enumerator));
   return std::nullopt;
 }
 

@@ -20,6 +20,7 @@
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/aliases.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/operators.hpp>
 
 namespace mn::exported {
@@ -230,7 +231,7 @@ void take_new_values(Program& program, Derivation& derivation) {
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);
-  return stored != tensors.end() && c10::isIntegralType(stored->second.dtype, true);
+  return stored != tensors.end() && c10::isIntegralType(scalar_type_of(stored->second.dtype), true);
 }
 
 }  // namespace

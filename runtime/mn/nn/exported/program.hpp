@@ -35,8 +35,8 @@ struct Input {
   std::string target = {};
   bool persistent = true;  ///< for a buffer: true if it belongs to the model's state
   Argument literal = {};
-  at::ScalarType dtype = at::kFloat;  ///< dtype of a user's input
-  std::vector<Extent> extents = {};   ///< shape of a user's input
+  std::int64_t dtype = 0;            ///< dtype of a user's input, as torch._export.serde.schema.ScalarType
+  std::vector<Extent> extents = {};  ///< shape of a user's input
 };
 
 /// True if the input belongs to the model's state, as in Python's state_dict().
@@ -78,7 +78,7 @@ struct Graph {
 /// A tensor in the archive: a view of the elements of one record.
 struct StoredTensor {
   std::string record;
-  at::ScalarType dtype = at::kFloat;
+  std::int64_t dtype = 0;  ///< number of the dtype in torch._export.serde.schema.ScalarType
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;

@@ -64,7 +64,7 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
   if (entry.at("use_pickle").get<bool>()) throw UnknownForm("a pickle for a tensor, which is never read");
   const json& meta = entry.at("tensor_meta");
   return {folder + entry.at("path_name").get<std::string>(),
-          parse_dtype(meta.at("dtype")),
+          whole_number<std::int64_t>(meta.at("dtype")),
           parse_numbers(meta.at("sizes")),
           parse_numbers(meta.at("strides")),
           whole_number<std::int64_t>(meta.at("storage_offset").at("as_int")),
@@ -233,7 +233,7 @@ class ProgramReader {
     std::map<std::string, StoredTensor> tensors;
     within(folder + name, [&] {
       for (const auto& [key, entry] : document.at("config").items()) {
-        within("tensor " + json_quoted(key), [&] { tensors.emplace(key, parse_stored_tensor(entry, folder)); });
+        tensors.emplace(key, parse_stored_tensor(entry, folder));
       }
     });
     return tensors;

@@ -7,6 +7,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 
 namespace mn::exported {
 namespace {
@@ -32,18 +33,24 @@ std::optional<std::int64_t> elements_needed(const StoredTensor& stored, std::int
 }  // namespace
 
 at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
-  const std::string_view bytes = archive.record(stored.record);
-  const auto needed = elements_needed(stored, static_cast<std::int64_t>(bytes.size() / c10::elementSize(stored.dtype)));
-  if (!needed) {
-    throw DataError(archive.source() + ": tensor " + json_quoted(name) + " of dtype " + toString(stored.dtype) +
-                    " has other elements than the " + std::to_string(bytes.size()) + " bytes of the record " +
-                    json_quoted(stored.record));
+  const std::string what = archive.source() + ": tensor " + json_quoted(name);
+  try {
+    const at::ScalarType dtype = scalar_type_of(stored.dtype);
+    const std::string_view bytes = archive.record(stored.record);
+    const auto available = static_cast<std::int64_t>(bytes.size() / c10::elementSize(dtype));
+    const auto needed = elements_needed(stored, available);
+    if (!needed) {
+      throw DataError(what + " of dtype " + toString(dtype) + " has other elements than the " +
+                      std::to_string(bytes.size()) + " bytes of the record " + json_quoted(stored.record));
+    }
+    if (*needed == 0) return at::empty(stored.sizes, dtype);
+    const at::Tensor elements = at::empty({*needed}, dtype);
+    std::memcpy(elements.data_ptr(), bytes.data(), elements.nbytes());
+    const at::Tensor view = elements.as_strided(stored.sizes, stored.strides, stored.offset);
+    return view.is_contiguous() && view.numel() == *needed ? view : view.clone();
+  } catch (const UnknownForm& unknown) {
+    throw DataError(what + " has " + unknown.what());
   }
-  if (*needed == 0) return at::empty(stored.sizes, stored.dtype);
-  const at::Tensor elements = at::empty({*needed}, stored.dtype);
-  std::memcpy(elements.data_ptr(), bytes.data(), elements.nbytes());
-  const at::Tensor view = elements.as_strided(stored.sizes, stored.strides, stored.offset);
-  return view.is_contiguous() && view.numel() == *needed ? view : view.clone();
 }
 
 }  // namespace mn::exported

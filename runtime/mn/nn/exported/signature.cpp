@@ -217,11 +217,7 @@ std::vector<Input> read_inputs(const json& document) {
     Input& input = inputs.emplace_back(read_input(spec));
     if (input.kind != Input::Kind::kUser) continue;
     const json& meta = module.at("graph").at("tensor_values").at(input.value);
-    try {
-      input.dtype = parse_dtype(meta.at("dtype"));
-    } catch (const UnknownForm& unknown) {
-      throw UnknownForm("an input " + json_quoted(input.value) + " of " + unknown.what());
-    }
+    input.dtype = whole_number<std::int64_t>(meta.at("dtype"));
     for (const json& size : meta.at("sizes")) {
       input.extents.push_back(parse_extent(size, document.at("range_constraints")));
     }
