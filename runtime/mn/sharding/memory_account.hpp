@@ -15,7 +15,7 @@ namespace mn {
 
 /// Bytes of a whole model in training, on all ranks together.
 struct ModelBytes {
-  std::uint64_t parameters = 0;
+  std::uint64_t parameters = 0;    ///< trained or not
   std::uint64_t gradients = 0;     ///< of the trained parameters
   std::uint64_t optimizer = 0;     ///< the optimizer's state: 8 for each parameter with Adam
   std::uint64_t largest_unit = 0;  ///< the parameters of the largest unit
@@ -23,13 +23,14 @@ struct ModelBytes {
 
 /// The memory of a rank, in bytes.
 struct MemoryAccount {
-  std::uint64_t parameters = 0;
-  std::uint64_t gradients = 0;
-  std::uint64_t optimizer = 0;
+  std::uint64_t parameters = 0;   ///< the rank's share
+  std::uint64_t gradients = 0;    ///< the rank's share
+  std::uint64_t optimizer = 0;    ///< the rank's share of the state
   std::uint64_t gathered = 0;     ///< whole units: the present and the next
   std::uint64_t buffers = 0;      ///< gradients of two units: backward fills a buffer, and the ranks reduce the other
   std::uint64_t activations = 0;  ///< tensors that forward keeps for backward; 0: not measured
 
+  /// The sum of all parts.
   [[nodiscard]] std::uint64_t total() const noexcept {
     return parameters + gradients + optimizer + gathered + buffers + activations;
   }

@@ -15,10 +15,12 @@ enum class Shard : std::uint8_t {
   kParameters,  ///< also the parameters; a unit is whole only while it computes (ZeRO-3)
 };
 
+/// How the ranks of a multi-node optimizer divide a training.
 struct ShardOptions {
-  static constexpr int kAllRanks = 0, kNode = -1;
+  static constexpr int kAllRanks = 0;  ///< value of `group`: all ranks are one group
+  static constexpr int kNode = -1;     ///< value of `group`: the ranks of a node are a group
 
-  Shard what = Shard::kNone;
+  Shard what = Shard::kNone;  ///< what the ranks share
   /// Size of the groups that divide the parameters: kAllRanks, kNode (the ranks of a node), or a number of consecutive
   /// ranks. Each group holds all parameters and gathers within the group. Groups exchange only shares of the gradients.
   int group = kAllRanks;

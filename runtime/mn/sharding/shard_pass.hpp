@@ -25,6 +25,7 @@ class ShardedParameters;
 /// ranks have reached the destructor. The destructor throws if communication fails.
 class ShardPass {
  public:
+  /// Local: begins a pass of the model's sharded parameters.
   explicit ShardPass(const torch::nn::Module& model);
   ~ShardPass() noexcept(false);
   ShardPass(const ShardPass&) = delete;
@@ -43,6 +44,7 @@ void join_shard_passes();
 /// Writes must be equal on all ranks. The destructor frees the memory.
 class WholeParameters {
  public:
+  /// Collective: gathers all sharded parameters of the model.
   explicit WholeParameters(const torch::nn::Module& model);
   ~WholeParameters();
   WholeParameters(const WholeParameters&) = delete;

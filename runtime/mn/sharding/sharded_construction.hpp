@@ -28,6 +28,7 @@ class Communicator;
 /// While an object lives, operators of its thread divide parameters. Programs call construct_sharded().
 class ShardedConstruction {
  public:
+  /// Parameters of at most `whole_bytes` bytes stay whole during construction, and the newest parameter.
   ShardedConstruction(std::shared_ptr<Communicator> comm, std::size_t whole_bytes);
   ~ShardedConstruction();
   ShardedConstruction(const ShardedConstruction&) = delete;

@@ -49,7 +49,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// counter of rank 0, the root of the tree.
 class NodeBarrier {
  public:
-  static constexpr std::size_t kMaxDirect = 16;
+  static constexpr std::size_t kMaxDirect = 16;  ///< the most ranks of which each waits for all others
 
   /// `arrivals[r]` is the address of rank r's counter in the calling process. Only the barrier may use the counters.
   NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin);

@@ -40,7 +40,9 @@ class PlotReport final : public Extension {
   /// Waits at most a few seconds until gnuplot has drawn the last plot.
   void finalize(Trainer& trainer) override;
 
+  /// Adds the points of an entry of OUT/log.
   void add(const nlohmann::json& entry);
+  /// Adds the points of all entries of OUT/log that were not added yet.
   void add_new();
   /// Returns the gnuplot commands that draw all points into the PNG file `png`. Empty if there is no point.
   [[nodiscard]] std::string script(const std::string& png) const;
