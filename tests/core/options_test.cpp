@@ -95,6 +95,9 @@ TEST_F(OptionsTest, OptionalValueMayFollowOrBeAbsent) {
   EXPECT_EQ(epoch_, 2);
   (void)parse({"--resume=x"});
   EXPECT_EQ(resume_, "x");
+  options_.set_bare("device", "on");  // an option with other values than a flag's
+  (void)parse({"--device", "auto"});
+  EXPECT_EQ(device_, "auto");
 }
 
 TEST_F(OptionsTest, FlagIsOnAloneAndCanBeSetOff) {

@@ -272,6 +272,7 @@ class Communicator : public PlacedRank {
   /// The MPI communicator of all calls except send() and recv(). The two kinds of calls must not share an MPI
   /// communicator, because a recv() with kAnyTag would take messages of collective calls.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
+  /// Reduces by messages, in the order of ranks.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// The dtype in which gradients travel between ranks. If it has no value, each gradient travels in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }

@@ -30,6 +30,7 @@ constexpr const char* kVersion = "version";
 // The values of an option that add_flag() has added.
 constexpr const char* kOn = "on";
 constexpr const char* kOff = "off";
+constexpr const char* kFlagValues = "on|off";
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
@@ -105,7 +106,7 @@ void Options::add_flag(const std::string& name, bool& target, const std::string&
     if (text != kOn && text != kOff) throw UsageError("is neither on nor off");
     target = text == kOn;
   };
-  options_.push_back({name, "on|off", help, kOn, "", set, [&target] { return target ? kOn : kOff; }});
+  options_.push_back({name, kFlagValues, help, kOn, "", set, [&target] { return target ? kOn : kOff; }});
 }
 
 void Options::add_alias(const std::string& alias, const std::string& name, const std::string& bare) {
@@ -193,9 +194,11 @@ std::vector<Options::Setting> Options::read_command_line(int argc, const char* c
     const std::string shown(word.substr(0, equals));
     const std::string name = shown.substr(2);
     const bool is_question = name == kHelp || name == kVersion;
-    const std::string bare = is_question || name == kConfig ? "" : known(name, shown).bare;
+    const Option* const option = is_question || name == kConfig ? nullptr : &known(name, shown);
+    const std::string bare = option != nullptr ? option->bare : "";
+    const bool is_flag = option != nullptr && option->value_name == kFlagValues;
     const std::string_view next = i + 1 < argc ? argv[i + 1] : "--";
-    const bool has_value = bare == kOn    ? next == kOn || next == kOff
+    const bool has_value = is_flag        ? next == kOn || next == kOff
                            : bare.empty() ? !next.starts_with("--")
                                           : !next.empty() && !next.starts_with('-');
     std::string value;
