@@ -20,6 +20,7 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/job/job.hpp>
 #include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/pieces.hpp>
@@ -191,8 +192,7 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
   const MemoryAccount account = memory_account(model_bytes(optimizer), what, trainer.communicator().size());
-  throw UsageError("out of memory: " + text.substr(0, text.find('\n')) + "; beside activations, " +
-                   memory_advice(account, what));
+  throw UsageError("out of memory: " + first_line_of(text) + "; beside activations, " + memory_advice(account, what));
 }
 
 /// If the last checkpoint or the weights cannot be written, throws only after all other files are written.

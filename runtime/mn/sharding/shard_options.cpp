@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
-#include <system_error>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -26,9 +25,7 @@ Shard parse_shard(std::string_view name) {
 int parse_shard_group(std::string_view name) {
   if (name == "all") return ShardOptions::kAllRanks;
   if (name == "node") return ShardOptions::kNode;
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), ranks);
-  if (error == std::errc() && end == name.data() + name.size() && ranks > 0) return ranks;
+  if (const auto ranks = parse_number<int>(name); ranks && *ranks > 0) return *ranks;
   throw UsageError("a group of ranks that share parameters is all, node or a number of ranks, not " +
                    std::string(name));
 }
