@@ -1,5 +1,5 @@
 // The communicator's collective calls in which every rank passes equally many elements. The device's collectives,
-// MessageReducer (reductions in rank order) or MPI make the call.
+// shared memory (host_backends.hpp), MessageReducer (reductions in rank order) or MPI make the call.
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -74,10 +74,12 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    const bool on_host = !lies_on_device(in) && !lies_on_device(out);
+    if (on_host && do_allgather(in, out)) return;
     const MpiCount n(in.count, in.dtype);
     // MPI requires MPI_IN_PLACE on all ranks or on none, but only some ranks' parts may lie in place.
     bool in_place = is_in_place(out, in, rank());
-    if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
+    if (!in_place && in.count > 0 && on_host) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
       std::memcpy(static_cast<std::byte*>(out.data) + own, in.data, in.bytes());
       in_place = true;
@@ -175,8 +177,9 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
   calls_->match("reduce_scatter", recv, -1, op);
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    calls_->give_up_on_mismatch(
-        [&] { reducer_->reduce_scatter(in.data, out.data, out.count, Reduction::of(out.dtype, op, size())); });
+    const Reduction reduction = Reduction::of(out.dtype, op, size());
+    if (do_reduce_scatter(in, out, reduction)) return;
+    calls_->give_up_on_mismatch([&] { reducer_->reduce_scatter(in.data, out.data, out.count, reduction); });
   });
 }
 

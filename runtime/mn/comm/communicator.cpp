@@ -55,6 +55,8 @@ Communicator::~Communicator() {
   calls_->close();
 }
 
+void Communicator::match_by(std::function<void(const CallSignature&)> compare) { calls_->match_by(std::move(compare)); }
+
 DeviceCollectives* Communicator::device_collectives() {
   DeviceCollectives* const device = do_device_collectives();
   if (device == nullptr) return nullptr;

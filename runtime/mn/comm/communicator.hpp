@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -29,6 +30,7 @@ namespace mn {
 class CallCheck;
 class CallScope;
 class CallHostCopies;
+struct CallSignature;
 class CommunicationThread;
 class DeviceCollectives;
 class MessageReducer;
@@ -272,6 +274,8 @@ class Communicator : public PlacedRank {
   /// The MPI communicator of all calls except send() and recv(). The two kinds of calls must not share an MPI
   /// communicator, because a recv() with kAnyTag would take messages of collective calls.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
+  /// From now on `compare` compares the ranks' calls, and throws CallMismatch on all ranks if they differ.
+  void match_by(std::function<void(const CallSignature&)> compare);
   /// Reduces by messages, in the order of ranks.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// The dtype in which gradients travel between ranks. If it has no value, each gradient travels in its own dtype.
@@ -282,6 +286,10 @@ class Communicator : public PlacedRank {
   // Backends override the functions below. Communicator has already checked the arguments and made host copies of
   // device buffers. Counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
+  /// Exchanges parts of buffers on the host through shared memory. Both return false on all ranks, and do nothing, if
+  /// the ranks do not share memory, or if messages are as quick.
+  virtual bool do_allgather(ConstBufferView send, BufferView recv) = 0;
+  virtual bool do_reduce_scatter(ConstBufferView send, BufferView recv, const Reduction& reduction) = 0;
   virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
   /// Sums gradients that all lie on the device. Returns false, and changes nothing, if the backend needs host copies.
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/node/node_parts.hpp>
 #include <mn/comm/node/node_reducer.hpp>
 #include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/error.hpp>
@@ -54,6 +55,9 @@ HostCommunicator::HostCommunicator(CommunicatorSetup setup, const HostBackend& b
     }
   }
   node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, std::move(comms));
+  if (inter_size() == 1 && node_->has_memory()) {
+    match_by([node = node_.get()](const CallSignature& call) { node->compare(call); });
+  }
 }
 
 HostCommunicator::~HostCommunicator() = default;
@@ -70,6 +74,24 @@ void HostCommunicator::do_finalize() {
 void HostCommunicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
   if (!node_) return reducer().allreduce(buffer.data, buffer.count, reduction);
   node_->allreduce(buffer.data, buffer.count, reduction);
+}
+
+/// True if parts of this size go through shared memory.
+bool HostCommunicator::exchanges_in_memory(const ConstBufferView& part) const {
+  constexpr std::size_t kLeastBytes = 2048;  // messages of less are as quick
+  return node_ && inter_size() == 1 && size() > 1 && part.bytes() >= kLeastBytes;
+}
+
+bool HostCommunicator::do_allgather(ConstBufferView send, BufferView recv) {
+  return exchanges_in_memory(send) &&
+         node_->allgather(
+             {static_cast<const std::byte*>(send.data), static_cast<std::byte*>(recv.data), send.count, {send.dtype}});
+}
+
+bool HostCommunicator::do_reduce_scatter(ConstBufferView send, BufferView recv, const Reduction& reduction) {
+  return exchanges_in_memory(recv) &&
+         node_->reduce_scatter(
+             {static_cast<const std::byte*>(send.data), static_cast<std::byte*>(recv.data), recv.count, reduction});
 }
 
 void HostCommunicator::do_sum_gradients(std::span<const BufferView> gradients, double scale) {

@@ -47,6 +47,9 @@ class HostCommunicator : public Communicator {
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) final;
+  bool do_allgather(ConstBufferView send, BufferView recv) final;
+  bool do_reduce_scatter(ConstBufferView send, BufferView recv, const Reduction& reduction) final;
+  [[nodiscard]] bool exchanges_in_memory(const ConstBufferView& part) const;
   void do_sum_gradients(std::span<const BufferView> gradients, double scale) final;
   std::shared_ptr<std::byte> do_allocate(std::size_t bytes) final;
   std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) final;

@@ -13,16 +13,18 @@
 ///
 /// Cost: a record for each call (flight_recorder.hpp). In debug mode each collective call makes two small calls of
 /// MPI_Allgather, and two more before it throws an error. match() sends a message to the next rank (call_match.hpp), or
-/// makes an MPI_Iallgather of 48 bytes if the call has a time-out.
+/// makes an MPI_Iallgather of 48 bytes if the call has a time-out. Ranks that share memory compare calls there.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -35,6 +37,8 @@
 #include <mn/core/error.hpp>
 
 namespace mn {
+
+struct CallSignature;
 
 /// Marks one call of a communicator: begun by the constructor, ended by the destructor. CallCheck makes the object.
 class CallScope {
@@ -119,6 +123,8 @@ class CallCheck {
   /// Collective: compares a call between ranks outside of debug mode. Throws CallMismatch unless all ranks make the
   /// call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks have then made the call.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
+  /// From now on match() calls `compare`, which does the same without messages.
+  void match_by(std::function<void(const CallSignature&)> compare) { compare_calls_ = std::move(compare); }
   template <class Call>
   void give_up_on_mismatch(const Call& call) {
     try {
@@ -186,7 +192,8 @@ class CallCheck {
   void compare(const ComparedCall& call, const std::string& details, const std::string& rejection);
 
   MPI_Comm comm_;
-  std::shared_ptr<const Mpi> comparisons_;  // null: calls are compared over comm_
+  std::function<void(const CallSignature&)> compare_calls_;  // null: match() sends messages
+  std::shared_ptr<const Mpi> comparisons_;                   // null: calls are compared over comm_
   bool debug_ = false;
   bool open_ = true;
   GroupName group_;

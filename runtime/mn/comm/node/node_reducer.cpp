@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include <mn/comm/node/node_parts.hpp>
 #include <mn/comm/node/numa_domains.hpp>
 #include <mn/comm/node/reduce_pieces.hpp>
 #include <mn/core/log.hpp>
@@ -16,8 +17,8 @@ namespace {
 
 /// Up to this size, every rank reduces the whole buffer by itself, with one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
-constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // a slot begins with a cache line for the CallShape
-static_assert(sizeof(CallShape) <= 64);
+constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // a slot begins with a cache line for the CallSignature
+static_assert(sizeof(CallSignature) <= 64);
 /// Size of the pieces of a private buffer on one node: they stay in the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
 /// Largest scratch memory. With several nodes, a larger piece moves through it in several rounds.
@@ -109,18 +110,26 @@ std::byte* NodeReducer::slot(int rank, std::size_t turn) const {
   return segments_->segment(rank) + sizeof(Control) + turn * kSlotBytes;
 }
 
-void NodeReducer::announce(std::size_t count, const Reduction& reduction) {
+void NodeReducer::announce(const CallSignature& call) {
   small_turn_ ^= 1;  // invariant 4: the old slot may still be read
-  call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
+  const auto number = static_cast<std::uint16_t>(call_.shape.call + 1);
+  call_ = call;
+  call_.shape.call = number;
   std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
 }
 
 void NodeReducer::require_same_calls() const {
   for (int rank = 0; rank < ranks_; ++rank) {
-    CallShape theirs;
+    CallSignature theirs;
     std::memcpy(&theirs, slot(rank, small_turn_), sizeof theirs);
-    if (!theirs.is(call_)) require_same(node_.get(), rank, {"allreduce", theirs}, {"allreduce", call_});
+    require_same(node_.get(), rank, theirs, call_);
   }
+}
+
+void NodeReducer::compare(const CallSignature& call) {
+  announce(call);
+  barrier_->arrive_and_wait();
+  require_same_calls();
 }
 
 void NodeReducer::report_shortage(const NoSharedMemory& error) const {
@@ -168,7 +177,7 @@ Reduction NodeReducer::between(const Reduction& reduction) const {
 void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
-  if (segments_) announce(count, reduction);
+  if (segments_) announce({"allreduce", {count, reduction}});
   if (count * size_of(reduction.dtype) <= kSmallBytes) {
     return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
   }
@@ -245,6 +254,29 @@ std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
     buffers.push_back(memory->segment(r) + location.offset);
   }
   return buffers;
+}
+
+/// Calls shared() if all ranks' `send` lie in shared memory, else copied() with scratch memory of `scratch_bytes` or
+/// less.
+template <class Shared, class Copied>
+bool NodeReducer::exchange(const NodeParts& parts, std::size_t scratch_bytes, Shared shared, Copied copied) {
+  const auto sent = shared_buffers(parts.send);
+  if (!sent.empty()) {
+    shared(parts, ranks(), sent);
+    return true;
+  }
+  if (!segments_ || !reserve_scratch(std::min(scratch_bytes, kNodePieceBytes))) return false;
+  copied(parts, ranks());
+  return true;
+}
+
+bool NodeReducer::allgather(const NodeParts& parts) {
+  return exchange(parts, 2 * parts.bytes(), allgather_shared, allgather_copied);
+}
+
+bool NodeReducer::reduce_scatter(const NodeParts& parts) {
+  return exchange(parts, 2 * parts.bytes() * static_cast<std::size_t>(ranks_), reduce_scatter_shared,
+                  reduce_scatter_copied);
 }
 
 std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {

@@ -19,8 +19,8 @@
 ///    release.
 /// 6. Each node chooses for itself how its ranks move a piece: in place, through more or less scratch memory, or by
 ///    messages. The pieces and slices that nodes exchange, and the bits of a result, do not depend on this choice.
-/// 7. A rank reads other ranks' elements only after a barrier, and after it has compared the CallShape at the head of
-///    their slots with its own. All ranks of the node compare the same shapes, so they throw together.
+/// 7. A rank reads other ranks' elements only after a barrier, and after it has compared the CallSignature at the head
+///    of their slots with its own. All ranks of the node compare the same calls, so they throw together.
 ///
 /// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm has
 /// little room, scratch memory is smaller. If there is room for less than 64 KiB, messages replace scratch memory.
@@ -28,7 +28,8 @@
 /// Cost on one node, per rank. Buffers of at most 8 KiB: 1 barrier, and every rank reads all buffers. Buffers from
 /// allocate(): 2 barriers and no copy (more barriers with several NUMA domains: numa_domains.hpp). Private buffers: 1
 /// barrier, then 2 barriers and 2 copies for each MiB. If there are several nodes, small buffers take a second barrier,
-/// and each slice takes one MessageReducer::allreduce. Source: reduce-scatter and allgather by direct access, as in S.
+/// and each slice takes one MessageReducer::allreduce. A comparison of calls on one node: 1 barrier. Parts
+/// (node_parts.hpp): 1 barrier more than there. Source: reduce-scatter and allgather by direct access, as in S.
 /// Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
@@ -48,6 +49,7 @@
 
 namespace mn {
 
+struct NodeParts;
 struct NodeRanks;
 
 class NodeReducer {
@@ -59,6 +61,13 @@ class NodeReducer {
   /// Collective: reduces `data` over all ranks. Reduces buffers from allocate() in place, and other buffers in pieces
   /// through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
+  /// Collective over the node, which has shared memory: throws CallMismatch on all ranks if their calls differ.
+  void compare(const CallSignature& call);
+  [[nodiscard]] bool has_memory() const noexcept { return segments_.has_value(); }
+  /// Collective, on one node: exchange parts (node_parts.hpp). The ranks have compared their calls. Without shared
+  /// memory both return false on all ranks, and do nothing.
+  [[nodiscard]] bool allgather(const NodeParts& parts);
+  [[nodiscard]] bool reduce_scatter(const NodeParts& parts);
   /// Collective over the node: allocates shared memory, which each rank releases by itself. Null if impossible.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
   /// Collective over the node: if all ranks' `data` lie in one block of allocate(), returns their addresses in this
@@ -82,12 +91,14 @@ class NodeReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  /// Slot `turn` (0 or 1) of a rank: the CallShape of its call, and then the elements of a small buffer.
+  /// Slot `turn` (0 or 1) of a rank: the CallSignature of its call, and then the elements of a small buffer.
   [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
-  [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
-  /// Writes the shape of the rank's next call to the rank's slot, for all ranks to read.
-  void announce(std::size_t count, const Reduction& reduction);
-  /// Invariant 7: throws CallMismatch if the shapes in the slots differ. Call it after announce() and a barrier.
+  [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const {
+    return slot(rank, turn) + sizeof(CallSignature);
+  }
+  /// Writes the rank's next call to the rank's slot, for all ranks to read.
+  void announce(const CallSignature& call);
+  /// Invariant 7: throws CallMismatch if the calls in the slots differ. Call it after announce() and a barrier.
   void require_same_calls() const;
   /// The reduction within a node. If there are several nodes, between() applies the scale.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
@@ -101,6 +112,8 @@ class NodeReducer {
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] NodeRanks ranks();
+  template <class Shared, class Copied>
+  [[nodiscard]] bool exchange(const NodeParts& parts, std::size_t scratch_bytes, Shared shared, Copied copied);
   void reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
   /// Like addresses(), but without the final barrier: the caller must pass a barrier before the next call.
@@ -122,7 +135,7 @@ class NodeReducer {
   std::shared_ptr<Allocations> allocations_;
   std::array<std::vector<const void*>, 2> small_inputs_;  ///< [turn] all ranks' slots for small buffers
   std::size_t small_turn_ = 0;                            ///< slot in use, 0 or 1
-  CallShape call_;                                        ///< head of the slot in use
+  CallSignature call_;                                    ///< head of the slot in use
 };
 
 }  // namespace mn
