@@ -11,10 +11,10 @@ using toy::world;
 
 /// The results have equal bits if `tolerance` is 0; else they differ by less than `tolerance`, because sums of the
 /// ranks' pieces have another order.
-void expect_equal(const Case& how, double tolerance = 0) {
-  const std::vector<at::Tensor> plain = Training(Shard::kNone, how, world()).run();
+void expect_equal(const Case& how, double tolerance = 0, const std::shared_ptr<Communicator>& comm = world()) {
+  const std::vector<at::Tensor> plain = Training(Shard::kNone, how, comm).run();
   for (const Shard what : {Shard::kOptimizer, Shard::kGradients, Shard::kParameters}) {
-    const std::vector<at::Tensor> sharded = Training(what, how, world()).run();
+    const std::vector<at::Tensor> sharded = Training(what, how, comm).run();
     for (std::size_t i = 0; i < plain.size(); ++i) {
       EXPECT_TRUE(tolerance > 0 ? torch::allclose(plain[i], sharded[i], tolerance, tolerance)
                                 : torch::equal(plain[i], sharded[i]))
@@ -25,6 +25,12 @@ void expect_equal(const Case& how, double tolerance = 0) {
 }
 
 constexpr double kRounding = 1e-6;
+
+/// The world's ranks share memory.
+const std::shared_ptr<Communicator>& node() {
+  static const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  return comm;
+}
 
 TEST(Sharding, EqualsPlainDataParallel) { expect_equal({}); }
 TEST(Sharding, EqualsPlainWithUnusedParameters) { expect_equal({.unused = true}); }
@@ -55,6 +61,18 @@ TEST(Sharding, EqualsPlainWithClippedValues) { expect_equal({.clip_value = 1e-3}
 TEST(Sharding, EqualsPlainWithClippedNorm) { expect_equal({.clip_norm = 0.1}, kRounding); }
 TEST(Sharding, EqualsPlainWithLamb) { expect_equal({.optimizer = Case::Optimizer::kLamb}, kRounding); }
 TEST(Sharding, EqualsPlainWithLars) { expect_equal({.optimizer = Case::Optimizer::kLars}, kRounding); }
+TEST(ShardingInSharedMemory, EqualsPlain) { expect_equal({.unused = true, .evaluates = true}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithRecomputation) { expect_equal({.recompute = true}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithAccumulation) { expect_equal({.accumulate = 3}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithFrozenParameters) { expect_equal({.freezes = true}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithTwoOptimizers) { expect_equal({.two = true}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithOverflowOnOneRank) { expect_equal({.scaler = true}, 0, node()); }
+TEST(ShardingInSharedMemory, EqualsPlainWithRankWithoutSamples_from_2_ranks) {
+  expect_equal({.absent = true}, 0, node());
+}
+TEST(ShardingInSharedMemory, EqualsPlainWithRanksThatUseDifferentBlocks_from_2_ranks) {
+  expect_equal({.differs = true}, kRounding, node());
+}
 
 }  // namespace
 }  // namespace mn::sharded

@@ -8,6 +8,7 @@
 #include <mn/gradients/one_node_reduction.hpp>
 #include <mn/gradients/overlapped_reduction.hpp>
 #include <mn/gradients/sharded_reduction.hpp>
+#include <mn/tensor/stream_call.hpp>
 #include <mn/tensor/stream_order.hpp>
 
 namespace mn {
@@ -55,9 +56,7 @@ bool moves_gradients(const Communicator& comm) {
 bool overlaps(const OptimizerOptions& options, Communicator& comm) {
   if (comm.size() == 1) return false;
   if (options.overlap) return *options.overlap;
-  // If all ranks run on the CPUs of one node, a reduction during backward gains nothing, because it would compute on
-  // the cores that backward needs.
-  if (comm.inter_size() == 1 && comm.device().type == DeviceType::kCpu) return false;
+  if (!gains_from_background(comm)) return false;
   if (comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return true;
   if (comm.rank() == 0) {
     log_info(

@@ -36,6 +36,8 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
       shards_(std::move(shards)),
       weights_(weights),
       keeps_(options.shard.what == Shard::kOptimizer || options.shard.keep_gradients),
+      blocks_(!gains_from_background(*shards_->ranks().group)),
+      in_step_(blocks_ && options.shard.what == Shard::kOptimizer),
       units_(shards_->units().size()),
       has_(shards_->parameters().size()),
       parts_(has_.size(), 0),
@@ -63,10 +65,24 @@ void ShardedReduction::train_only(const std::vector<bool>& parameters) {
   for (std::size_t unit = units_.size(); unit-- > 0;) {
     if (units_[unit].expected > 0) order_.push_back(unit);
   }
+  make_buffers();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     // A backward before the ranks' agreement made the gradients. The step reduces the gradients on all ranks.
     if (shards_->parameters()[i].grad().defined()) arrived(i);
   }
+}
+
+/// (8): a buffer for each unit whose reduction waits for the step, otherwise for two units: backward fills one buffer,
+/// and the other is reduced.
+void ShardedReduction::make_buffers() {
+  std::vector<std::size_t> sizes;
+  for (const std::size_t unit : order_) {
+    const ShardedUnit& own = *shards_->units()[unit];
+    sizes.push_back(static_cast<std::size_t>(own.layout().size()) * own.share().element_size());
+  }
+  if (!in_step_ && !sizes.empty()) sizes.assign(2, std::ranges::max(sizes));
+  buffers_.reset();
+  buffers_.emplace(*shards_->ranks().group, sizes);
 }
 
 /// (6): the next step expects as many parts of each gradient as a backward of this step has made.
@@ -135,7 +151,7 @@ void ShardedReduction::arrived(std::size_t i) {
 
 void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient) {
   if (!unit.gradients.defined()) {
-    unit.gradients = at::empty({layout.size()}, gradient.options());
+    unit.gradients = buffers_->take(layout.size(), gradient.options());
     unit.filled.assign(layout.parameters(), false);
   }
   const at::Tensor room = unit.gradients.narrow(0, layout.offset(number), layout.count(number)).view(gradient.sizes());
@@ -175,7 +191,7 @@ bool ShardedReduction::may_launch() {
 }
 
 void ShardedReduction::launch_complete() {
-  if (order_.empty() || (keeps_ && launched_ >= order_.size())) return;  // (3)
+  if (in_step_ || order_.empty() || (keeps_ && launched_ >= order_.size())) return;  // (8), (3)
   for (;;) {
     const Unit& next = unit_of_launch(launched_);
     if (next.arrivals < next.expected || !may_launch()) return;
@@ -193,18 +209,21 @@ void ShardedReduction::launch(Unit& unit) {
   const UnitLayout& layout = shards_->units()[index]->layout();
   const at::TensorOptions options = shards_->units()[index]->share().options();
   const bool adds = unit.gradients.defined() && may_launch();
-  unit.sent = adds ? std::exchange(unit.gradients, {}) : at::empty({layout.size()}, options);
+  unit.sent = adds ? std::exchange(unit.gradients, {}) : buffers_->take(layout.size(), options);
   zero_rest(unit.sent, adds ? std::exchange(unit.filled, {}) : std::vector<bool>(), layout);
   if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
-  unit.arriving = at::empty({layout.share()}, options);
+  unit.arriving = in_step_ ? unit.sent.narrow(0, layout.share() * shards_->ranks().group->rank(), layout.share())
+                           : at::empty({layout.share()}, options);
   unit.arrivals = 0;
   averager().count_bytes(unit.sent.nbytes());
   Communicator& group = *shards_->ranks().group;
   const BufferView sent = buffer_view(unit.sent), arriving = buffer_view(unit.arriving);
   unit.scatter.emplace(
       group, [&](DeviceCollectives& device) { device.reduce_scatter(sent, arriving, ReduceOp::kAverage); },
-      [&] { return group.ireduce_scatter(sent, arriving, ReduceOp::kAverage); });
+      [&] { return group.ireduce_scatter(sent, arriving, ReduceOp::kAverage); },
+      [&] { group.reduce_scatter(sent, arriving, ReduceOp::kAverage); });
   ++launched_;
+  if (blocks_) end_scatter(unit);  // the buffer is free for the next unit
 }
 
 /// Waits for the reduce-scatter of a unit. Begins the reduction between replicas.
@@ -217,7 +236,8 @@ void ShardedReduction::end_scatter(Unit& unit) {
     const BufferView arriving = buffer_view(unit.arriving);
     unit.across.emplace(
         *replicas, [&](DeviceCollectives& device) { device.allreduce(arriving, ReduceOp::kAverage); },
-        [&] { return replicas->iallreduce(arriving, ReduceOp::kAverage); });
+        [&] { return replicas->iallreduce(arriving, ReduceOp::kAverage); },
+        [&] { replicas->allreduce(arriving, ReduceOp::kAverage); });
   }
 }
 

@@ -16,6 +16,9 @@
 ///     used several times. A unit is complete once it has the number of parts that a backward of the last step made.
 /// (7) If there are several groups of ranks (ShardOptions::group), the reduce-scatter is within the group. An allreduce
 ///     between replicas follows, also in the order of (1).
+/// (8) If all ranks run on the CPUs of one node, reductions gain nothing during backward (gains_from_background()).
+///     Reductions then block, the buffers are shared memory that serves in all steps, and with Shard::kOptimizer all
+///     reductions wait for the step. A rank's share of the sum then lies in the buffer.
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
 /// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and an allreduce of 8 bytes per parameter.
 /// Memory: the rank's shares, and the units whose gradients are under way.
@@ -33,6 +36,7 @@
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
+#include <mn/sharding/unit_memory.hpp>
 #include <mn/tensor/stream_call.hpp>
 
 namespace mn {
@@ -77,13 +81,17 @@ class ShardedReduction : public GradientReduction {
   [[nodiscard]] StepAgreement agree(const StepWeight& weight, bool has_fault);
   void begin_step();
   void expect_parts();
+  void make_buffers();
   void move_to_host();
   void give_pieces(const StepAgreement& agreement);
 
   std::shared_ptr<ShardedParameters> shards_;
   const StepWeights& weights_;
-  bool keeps_;  // (5)
+  bool keeps_;    // (5)
+  bool blocks_;   // (8)
+  bool in_step_;  // (8): all reductions wait for the step
   std::vector<Unit> units_;
+  std::optional<UnitBuffers> buffers_;               // (8)
   std::vector<std::size_t> order_;                   // units in the order of reductions (1); without frozen units
   std::vector<bool> is_trained_, has_;               // [parameters] has_: this rank has a gradient in this step
   std::vector<std::size_t> parts_, parts_expected_;  // [parameters] (6): in this step; in a backward

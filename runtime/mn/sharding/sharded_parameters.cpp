@@ -155,6 +155,7 @@ void ShardedParameters::gather(std::size_t block) {
     for (ShardedUnit* const unit : units_of_block(block)) unit->begin_gather(*ranks_.group);
   }
   for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather();
+  if (!gains_from_background(*ranks_.group)) return;  // an early gather would only need more memory
   predicted_ = schedule_.next_after(block);
   if (!predicted_) return;
   for (ShardedUnit* const unit : units_of_block(*predicted_)) unit->begin_gather(*ranks_.group);

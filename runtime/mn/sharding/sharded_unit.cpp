@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/sharding/pieces.hpp>
+#include <mn/sharding/unit_memory.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -25,14 +26,15 @@ at::Tensor to_host(const at::Tensor& tensor) {
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, bool on_host,
+ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, Communicator& comm, bool keeps, bool on_host,
                          const Use& use)
     : parameters_(std::move(parameters)),
       layout_(counts_of(parameters_), comm.size()),
       rank_(comm.rank()),
       device_(comm.device()) {
   const at::NoGradGuard no_grad;
-  buffer_ = at::zeros({layout_.size()}, parameters_.front().options().requires_grad(false));
+  const at::TensorOptions options = parameters_.front().options().requires_grad(false);
+  buffer_ = keeps ? unit_memory(comm, layout_.size(), options) : at::zeros({layout_.size()}, options);
   share_ = buffer_.narrow(0, layout_.share() * rank_, layout_.share());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
@@ -45,7 +47,7 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, const Communicator&
     }
   }
   if (!keeps) {
-    share_ = share_.clone();
+    share_ = unit_memory(comm, layout_.share(), options).copy_(share_);
     release();
   }
   updated_ = on_host && !share_.is_cpu() ? to_host(share_) : share_;
@@ -63,7 +65,8 @@ void ShardedUnit::begin_gather(Communicator& comm) {
   bytes_gathered_ += arriving_.nbytes();
   gather_.emplace(
       comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(share_), buffer_view(arriving_)); },
-      [&] { return comm.iallgather(buffer_view(share_), buffer_view(arriving_)); });
+      [&] { return comm.iallgather(buffer_view(share_), buffer_view(arriving_)); },
+      [&] { comm.allgather(buffer_view(share_), buffer_view(arriving_)); });
 }
 
 void ShardedUnit::finish_gather() {

@@ -33,9 +33,10 @@ class ShardedUnit {
  public:
   using Use = std::function<void(std::size_t parameter, ParameterUse::Kind kind)>;
 
-  /// Divides `parameters` (one dtype, equal values on all ranks) and makes each contiguous. With `keeps` the parameters
-  /// stay whole; without `keeps` they have no memory afterwards. With `on_host` the pieces lie on the host (3).
-  ShardedUnit(std::vector<at::Tensor> parameters, const Communicator& comm, bool keeps, bool on_host, const Use& use);
+  /// Collective: divides `parameters` (one dtype, equal values on all ranks) and makes each contiguous. With `keeps`
+  /// the parameters stay whole; without `keeps` they have no memory afterwards. With `on_host` the pieces lie on the
+  /// host (3).
+  ShardedUnit(std::vector<at::Tensor> parameters, Communicator& comm, bool keeps, bool on_host, const Use& use);
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const UnitLayout& layout() const noexcept { return layout_; }
