@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/sharding/memory_account.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/memory_report.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -34,12 +36,14 @@ std::int64_t own_bytes() {
 
 struct Measured {
   double bytes_per_parameter = 0;  ///< mean over ranks
+  double forward = 0;              ///< bytes per parameter that are allocated in forward; mean over ranks
   double sent_per_parameter = 0;   ///< in a step
   ModelBytes model;
 };
 
 /// Trains 16 linear layers for two steps.
-Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm) {
+Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm,
+               std::optional<at::ScalarType> autocast = std::nullopt) {
   constexpr std::int64_t kWidth = 512;
   constexpr int kLayers = 16;
   std::int64_t before = own_bytes();
@@ -51,16 +55,26 @@ Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm) {
       std::make_unique<mn::FusedAdamW>(net->parameters(), torch::optim::AdamWOptions(0.01)), comm,
       {.shard = {.what = what}});
   std::uint64_t sent = 0;
+  std::int64_t forward = 0;
   for (int step = 0; step < 2; ++step) {
     sent = optimizer->bytes_sent();
     optimizer->zero_grad();
-    optimizer->scale_loss(net->forward(torch::ones({1, kWidth})).sum(), 1).backward();
+    forward = -own_bytes();
+    at::Tensor loss;
+    {
+      const mn::AutocastScope scope(autocast, comm->device());
+      loss = net->forward(torch::ones({1, kWidth})).sum().to(at::kFloat);
+    }
+    forward += own_bytes();
+    optimizer->scale_loss(loss, 1).backward();
     optimizer->step(1);
   }
   std::int64_t grown = own_bytes() - before;
   comm->allreduce(std::span(&grown, 1));
+  comm->allreduce(std::span(&forward, 1));
   const double parameters = kWidth * kWidth * kLayers;
   return {static_cast<double>(grown) / parameters / comm->size(),
+          static_cast<double>(forward) / parameters / comm->size(),
           static_cast<double>(optimizer->bytes_sent() - sent) / parameters, mn::model_bytes(*optimizer)};
 }
 
@@ -84,6 +98,16 @@ TEST(ShardedMemory, BytesSentAreCounted_from_2_ranks) {
   EXPECT_NEAR(train(Shard::kGradients, comm).sent_per_parameter, 8, kPadding);
   // The last unit of forward is the first of backward, and backward does not use the first unit.
   EXPECT_NEAR(train(Shard::kParameters, comm).sent_per_parameter, 12 - 2 * 4.0 / 16, kPadding);
+}
+
+/// Ranks gather autocast's copies, not the float32 parameters, and keep the copies of two units from forward.
+TEST(ShardedMemory, HoldsAndSendsCopiesOfTwoUnits) {
+  const auto comm = mn::create_communicator("auto");
+  static_cast<void>(train(Shard::kParameters, comm, at::kBFloat16));  // libraries allocate their own memory
+  const Measured measured = train(Shard::kParameters, comm, at::kBFloat16);
+  EXPECT_LT(measured.forward, 2 * 2.0 / 16 + 0.1);
+  const double reduced = 4;
+  EXPECT_NEAR(measured.sent_per_parameter, reduced + 4 - 2 * 2.0 / 16, 0.01);
 }
 
 TEST(MemoryAccount, DividesWhatTheRanksShare_on_1_rank) {

@@ -38,6 +38,7 @@ TEST(ShardedPrecision, EqualsPlainIfAnOperatorUsesTwoBlocks) {
     return torch::stack({weight(0), weight(2)}).square().sum();
   };
   expect_equal({.extra = of_two});
+  expect_equal({.autocast = true, .extra = of_two});
 }
 
 TEST(ShardedPrecision, MastersAreOfPiecesAlone) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <torch/torch.h>
@@ -11,6 +12,7 @@
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
 #include <mn/sharding/shard_pass.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
@@ -24,18 +26,27 @@ struct Case {
   int accumulate = 1;
   double clip_norm = 0, clip_value = 0;
   Optimizer optimizer = Optimizer::kAdam;
+  std::optional<c10::ScalarType> autocast = std::nullopt;
+  bool attends = false;
 };
 
 struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(bool has_unused)
+  BlockImpl(bool has_unused, bool attends)
       : norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({24})))),
         wide(register_module("wide", torch::nn::Linear(24, 49))),
         narrow(register_module("narrow", torch::nn::Linear(49, 24))) {
     if (has_unused) register_module("unused", torch::nn::Linear(7, 5));
+    if (attends) heads = register_module("heads", torch::nn::Linear(24, 3 * 24));
   }
-  at::Tensor forward(const at::Tensor& x) { return x + narrow(torch::gelu(wide(norm(x)))); }
+  at::Tensor forward(at::Tensor x) {
+    if (heads) {
+      const auto parts = heads(norm(x)).chunk(3, -1);
+      x = x + at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    }
+    return x + narrow(torch::gelu(wide(norm(x))));
+  }
   torch::nn::LayerNorm norm;
-  torch::nn::Linear wide, narrow;
+  torch::nn::Linear wide, narrow, heads{nullptr};
 };
 TORCH_MODULE(Block);
 
@@ -44,7 +55,7 @@ struct Model : torch::nn::Module {
   Model(const Case& how, int rank) : how_(how), rank_(static_cast<std::size_t>(rank)) {
     table = register_module("table", torch::nn::Embedding(31, 24));
     blocks = register_module("blocks", torch::nn::ModuleList());
-    for (int i = 0; i < 3; ++i) blocks->push_back(Block(how.unused && i == 1));
+    for (int i = 0; i < 3; ++i) blocks->push_back(Block(how.unused && i == 1, how.attends));
   }
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = table(tokens);
@@ -55,7 +66,8 @@ struct Model : torch::nn::Module {
         x = how_.recompute ? recompute_activations(block, x) : block(x);
       }
     }
-    return torch::nn::functional::cross_entropy(torch::linear(x, table->weight).flatten(0, 1), tokens.flatten());
+    const at::Tensor scores = torch::linear(x, table->weight).flatten(0, 1).to(at::kFloat);
+    return torch::nn::functional::cross_entropy(scores, tokens.flatten());
   }
   torch::nn::Embedding table{nullptr};
   torch::nn::ModuleList blocks{nullptr};
@@ -138,7 +150,7 @@ class Training {
       if (part < how_.accumulate) tokens.push_back(each->no_sync());
     }
     const std::int64_t rows = how_.uneven ? 1 + comm_->rank() : 2;
-    at::Tensor loss = model_->forward(torch::randint(31, {rows, 5}));
+    at::Tensor loss = forward(torch::randint(31, {rows, 5}));
     if (how_.scaler && step == 1 && comm_->rank() == comm_->size() - 1) loss = loss * 1e38;  // overflows
     const auto samples = static_cast<double>(5 * rows);
     MultiNodeOptimizer& first = *optimizers_.front();
@@ -149,10 +161,14 @@ class Training {
     weighted.backward();
     return samples;
   }
+  at::Tensor forward(const at::Tensor& tokens) {
+    const AutocastScope autocast(how_.autocast, comm_->device());
+    return model_->forward(tokens);
+  }
   void evaluate() {
     const ShardPass pass(*model_);
     const at::NoGradGuard no_grad;
-    for (int i = 0; i < 2; ++i) results_.push_back(model_->forward(torch::arange(20).reshape({4, 5})));
+    for (int i = 0; i < 2; ++i) results_.push_back(forward(torch::arange(20).reshape({4, 5})));
   }
 
   Case how_;

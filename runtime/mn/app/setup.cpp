@@ -34,7 +34,7 @@ void add_communication_options(Options& options, CommonOptions& common) {
                    "reduce the gradients of one step while the next step computes; updates are one step stale");
   options.add("shard", common.shard, "PART",
               "what each rank holds only a share of: none, optimizer (its state), gradients (these, too) or parameters "
-              "(all three)",
+              "(all three; ranks gather parameters before use, with --precision bf16 and fp16 most of them in 16 bits)",
               {"none", "optimizer", "gradients", "parameters"});
   options.add("shard-group", common.shard_group, "all|node|N",
               "which ranks share with --shard: all, those of each node, or each N consecutive ranks; every group then "

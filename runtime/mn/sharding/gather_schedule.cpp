@@ -9,10 +9,10 @@ void GatherSchedule::begin() {
   follows_ = true;
 }
 
-std::optional<std::size_t> GatherSchedule::next_after(std::size_t block) {
+std::optional<std::size_t> GatherSchedule::next_after(std::size_t gather) {
   const std::size_t place = present_.size();
-  present_.push_back(block);
-  follows_ = follows_ && place < last_.size() && last_[place] == block;
+  present_.push_back(gather);
+  follows_ = follows_ && place < last_.size() && last_[place] == gather;
   if (!follows_ || place + 1 == last_.size()) return std::nullopt;
   return last_[place + 1];
 }

@@ -5,10 +5,13 @@
 /// operator with the parameter, or a view of the parameter, as an argument. Backward's uses of saved tensors count too.
 /// (1) Only the parameter and views of the parameter have the key, not the results of operators.
 /// (2) Operators that read no element (detach(), for instance) call nothing.
+/// (3) Autocast's 16-bit copies of a matrix are watched, too, and have no memory while unused. Otherwise the copies of
+///     all layers would live from forward to backward, because autograd saves them.
 /// Cost: about a microsecond for each operator with a watched argument.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 
 #include <ATen/core/Tensor.h>
@@ -19,10 +22,16 @@ namespace mn {
 class ParameterUse {
  public:
   struct Kind {
-    bool writes;    ///< the operator changes the elements
-    bool is_first;  ///< no earlier argument is watched
+    bool writes;           ///< the operator changes the elements
+    bool is_first;         ///< no earlier argument is watched
+    c10::ScalarType type;  ///< the parameter's type, or the type of autocast's copy (3)
+    bool copies = false;   ///< autocast makes a copy in `type`, which no operator uses yet
   };
-  using Watcher = std::function<void(Kind)>;
+  /// With Kind::copies: returns true if the copy has no memory until set_memory(); false if autocast copies the elements.
+  using Watcher = std::function<bool(Kind)>;
+
+  /// True if autocast's copies of the parameter are watched (3): a float32 tensor of at least two dimensions.
+  [[nodiscard]] static bool watches_copies(const at::Tensor& parameter);
 
   /// Replaces the memory of `parameter` by a new storage without memory, until set_memory(). `watcher` runs on the
   /// operator's thread. If `watcher` throws, the operator does not run.
@@ -31,14 +40,14 @@ class ParameterUse {
   ParameterUse(const ParameterUse&) = delete;
   ParameterUse& operator=(const ParameterUse&) = delete;
 
-  /// From now on the parameter's elements lie in `memory`: one dimension, equally many elements, kept alive until the
-  /// next call. An undefined tensor leaves the parameter without memory. Tensors saved by autograd share the storage
-  /// and follow. No version counter changes.
-  void set_memory(const at::Tensor& memory);
+  /// From now on the elements of the parameter, or of its copies in the 16-bit `type`, lie in `memory`: one dimension,
+  /// equally many elements, kept alive until the next call. An undefined tensor leaves them without memory. Tensors
+  /// saved by autograd share the storage and follow. No version counter changes.
+  void set_memory(c10::ScalarType type, const at::Tensor& memory);
 
  private:
   at::Tensor parameter_;
-  c10::Storage storage_;
+  std::map<c10::ScalarType, c10::Storage> storages_;  // of the parameter and of the copies (3)
 };
 
 }  // namespace mn

@@ -46,12 +46,14 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&at_operator>());
 }
 
-void use(const c10::TensorImpl* parameter, ParameterUse::Kind kind) {
+bool use(const c10::TensorImpl* parameter, ParameterUse::Kind kind) {
+  if (kind.copies) return false;
   Divided& own = divided().at(parameter);
   own.is_written = own.is_written || kind.writes;
-  if (own.unit->is_whole()) return;
-  own.unit->begin_gather(*own.comm);
+  if (own.unit->is_whole()) return true;
+  own.unit->begin_gather(*own.comm, own.unit->type());
   own.unit->finish_gather();
+  return true;
 }
 
 void divide(at::Tensor parameter, const std::shared_ptr<Communicator>& comm) {
@@ -71,7 +73,7 @@ void divide(at::Tensor parameter, const std::shared_ptr<Communicator>& comm) {
   comm->bcast(buffer_view(parameter));
   auto unit =
       std::make_unique<ShardedUnit>(std::vector<at::Tensor>{parameter}, *comm, /*keeps=*/false, /*on_host=*/false,
-                                    [impl](std::size_t, ParameterUse::Kind kind) { use(impl, kind); });
+                                    [impl](std::size_t, ParameterUse::Kind kind) { return use(impl, kind); });
   const std::int64_t begin = unit->layout().piece(0, comm->rank()).begin;
   auto known = std::make_unique<KnownPiece>(ParameterPiece{
       .whole = parameter, .elements = unit->piece(0), .begin = begin, .ranks = comm.get(), .forget = [impl] {

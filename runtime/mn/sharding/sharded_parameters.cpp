@@ -1,7 +1,9 @@
 #include <mn/sharding/sharded_parameters.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -30,21 +32,30 @@ struct Members {
   std::vector<std::size_t> numbers;
 };
 
+/// The types in which a block is gathered: in its parameters' types, or matrices as autocast's copies (4).
+constexpr std::array kTypes = {at::kFloat, at::kBFloat16, at::kHalf};
+/// A gather's number is block * kTypes.size() + index in kTypes.
+constexpr std::size_t block_of_gather(std::size_t gather) { return gather / kTypes.size(); }
+
 /// (1): the units of all blocks, in the order of the blocks.
-std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::size_t least_bytes) {
+std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, const ShardOptions& options) {
+  const auto is_equal_kind = [&](const at::Tensor& a, const at::Tensor& b) {
+    return a.scalar_type() == b.scalar_type() &&
+           (options.what != Shard::kParameters || ParameterUse::watches_copies(a) == ParameterUse::watches_copies(b));
+  };
   std::vector<Members> units;
   std::string block;
   std::size_t number = 0, bytes = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string own = block_of(tensor_name(parameters[i], i));
-    if (own != block && bytes >= least_bytes) {
+    if (own != block && bytes >= options.unit_bytes) {
       ++number;
       bytes = 0;
     }
     block = own;
     bytes += parameters[i].nbytes();
     const auto unit = std::ranges::find_if(units, [&](const Members& other) {
-      return other.block == number && parameters[other.numbers.front()].scalar_type() == parameters[i].scalar_type();
+      return other.block == number && is_equal_kind(parameters[other.numbers.front()], parameters[i]);
     });
     (unit == units.end() ? units.emplace_back(Members{number, {}}) : *unit).numbers.push_back(i);
   }
@@ -54,12 +65,12 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, std::si
 }  // namespace
 
 std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options) {
-  std::uint64_t largest = 0;
-  for (const Members& unit : units_of(parameters, options.unit_bytes)) {
-    std::uint64_t bytes = 0;
-    for (const std::size_t i : unit.numbers) bytes += parameters[i].nbytes();
-    largest = std::max(largest, bytes);
+  std::map<std::size_t, std::uint64_t> bytes;  // of blocks
+  for (const Members& unit : units_of(parameters, options)) {
+    for (const std::size_t i : unit.numbers) bytes[unit.block] += parameters[i].nbytes();
   }
+  std::uint64_t largest = 0;
+  for (const auto& [block, size] : bytes) largest = std::max(largest, size);
   return largest;
 }
 
@@ -72,7 +83,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
       turns_(PassTurns::of(*comm)) {
   model_ = turns_->add([this](std::int64_t number, bool is_own) { make_call(number, is_own); });
   pieces_.resize(parameters_.size());
-  for (const auto& [block, numbers] : units_of(parameters_, options.unit_bytes)) {
+  for (const auto& [block, numbers] : units_of(parameters_, options)) {
     const std::size_t unit = units_.size();
     blocks_.push_back(block);
     std::vector<at::Tensor> members;
@@ -82,7 +93,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
     }
     units_.push_back(std::make_unique<ShardedUnit>(
         std::move(members), *ranks_.group, options.what != Shard::kParameters, options.offload,
-        [this, unit](std::size_t number, ParameterUse::Kind kind) { use(unit, number, kind); }));
+        [this, unit](std::size_t number, ParameterUse::Kind kind) { return use(unit, number, kind); }));
     for (const std::size_t i : numbers) {
       const ShardedUnit& own = *units_.back();
       pieces_[i] = own.piece(places_[i].number);
@@ -91,6 +102,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
                          own.keeps(), !ranks_.is_first_group(), ranks_.group.get(), this}));
     }
   }
+  types_.resize(blocks_.empty() ? 0 : blocks_.back() + 1);
 }
 
 ShardedParameters::~ShardedParameters() { turns_->remove(model_); }
@@ -101,27 +113,31 @@ std::uint64_t ShardedParameters::bytes_gathered() const noexcept {
   return bytes;
 }
 
-void ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Kind kind) {
+bool ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::Kind kind) {
   const auto name = [&] {
     const at::Tensor& parameter = units_[unit]->parameters()[number];
     std::size_t i = 0;
     while (!parameters_[i].is_same(parameter)) ++i;
     return tensor_name(parameter, i);
   };
-  if (holds_ > 0) return;
-  if (kind.writes) {
+  if (kind.copies) return in_pass_ && holds_ == 0;
+  if (kind.writes && holds_ == 0) {
     throw UsageError(name() +
                      " is sharded and cannot be written: each rank holds a part of it; write while a "
                      "mn::WholeParameters lives");
   }
-  if (units_[unit]->is_whole()) return units_[unit]->use_on_current_stream();
+  const std::size_t block = blocks_[unit];
+  const auto type = static_cast<std::size_t>(std::ranges::find(kTypes, kind.type) - kTypes.begin());
+  if (holds_ == 0 && units_[unit]->has_copies()) types_[block] = type;
+  if (units_[unit]->use_on_current_stream(kind.type)) return true;
   if (!in_pass_) {
     throw UsageError(name() +
                      " is sharded and has no values here: read it between zero_grad() and step(), while a "
                      "mn::ShardPass lives, or while a mn::WholeParameters lives");
   }
-  if (kind.is_first) release(/*except=*/blocks_[unit]);
-  turns_->take(model_, static_cast<std::int64_t>(blocks_[unit]) + 1);
+  if (kind.is_first) release(/*except=*/block);
+  turns_->take(model_, static_cast<std::int64_t>(block * kTypes.size() + types_[block]) + 1);
+  return true;
 }
 
 void ShardedParameters::release(std::optional<std::size_t> except) {
@@ -138,36 +154,31 @@ std::vector<ShardedUnit*> ShardedParameters::units_of_block(std::size_t block) {
   return units;
 }
 
-/// Makes a call that the ranks have agreed on: 0 reduces gradients, b + 1 gathers block b.
+/// Makes a call that the ranks have agreed on: 0 reduces gradients, number - 1 is a gather.
 void ShardedParameters::make_call(std::int64_t number, bool is_own) {
   if (number == 0) return reduce_();
-  const auto block = static_cast<std::size_t>(number - 1);
-  const std::vector<ShardedUnit*> units = units_of_block(block);
-  const bool was_whole = units.front()->is_whole();
-  gather(block);
-  if (is_own || was_whole) return;
-  for (ShardedUnit* const unit : units) unit->release();  // another rank uses the block
+  const auto gather = static_cast<std::size_t>(number - 1);
+  if (predicted_ != gather) {
+    drop_prediction();
+    begin_gather(gather);
+  }
+  // If this rank has not named the call, another rank uses the block.
+  for (ShardedUnit* const unit : units_of_block(block_of_gather(gather))) unit->finish_gather(/*drops=*/!is_own);
+  if (!gains_from_background(*ranks_.group)) return;  // an early gather would only need more memory
+  predicted_ = schedule_.next_after(gather);
+  if (predicted_) begin_gather(*predicted_);
 }
 
-void ShardedParameters::gather(std::size_t block) {
-  if (predicted_ != block) {
-    drop_prediction();
-    for (ShardedUnit* const unit : units_of_block(block)) unit->begin_gather(*ranks_.group);
+void ShardedParameters::begin_gather(std::size_t gather) {
+  for (ShardedUnit* const unit : units_of_block(block_of_gather(gather))) {
+    unit->begin_gather(*ranks_.group, kTypes[gather % kTypes.size()]);
   }
-  for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather();
-  if (!gains_from_background(*ranks_.group)) return;  // an early gather would only need more memory
-  predicted_ = schedule_.next_after(block);
-  if (!predicted_) return;
-  for (ShardedUnit* const unit : units_of_block(*predicted_)) unit->begin_gather(*ranks_.group);
 }
 
 void ShardedParameters::drop_prediction() {
   if (!predicted_) return;
-  for (ShardedUnit* const unit : units_of_block(*std::exchange(predicted_, std::nullopt))) {
-    const bool was_whole = unit->is_whole();
-    unit->finish_gather();
-    if (!was_whole) unit->release();
-  }
+  const std::size_t block = block_of_gather(*std::exchange(predicted_, std::nullopt));
+  for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather(/*drops=*/true);
 }
 
 bool ShardedParameters::begin_pass() {
@@ -196,7 +207,7 @@ void ShardedParameters::reduce_in_turn() { in_pass_ ? turns_->take(model_, 0) : 
 
 void ShardedParameters::publish() {
   for (const auto& unit : units_) {
-    if (unit->keeps()) unit->begin_gather(*ranks_.group);
+    if (unit->keeps()) unit->begin_gather(*ranks_.group, unit->type());
   }
   for (const auto& unit : units_) {
     if (unit->keeps()) unit->finish_gather();
@@ -209,7 +220,7 @@ void ShardedParameters::hold() {
   drop_prediction();
   for (const auto& unit : units_) {
     if (unit->keeps()) continue;
-    unit->begin_gather(*ranks_.group);
+    unit->begin_gather(*ranks_.group, unit->type());
     unit->finish_gather();
   }
 }

@@ -1,12 +1,15 @@
 /// Divides the parameters of a model: each rank holds a share.
 ///
 /// (1) Blocks follow the order of the model. A block has the parameters with an equal name up to the first number
-///     ("blocks.3"), and small neighbors. The ranks gather and free all units of a block, one per dtype, together.
+///     ("blocks.3"), and small neighbors. The ranks gather and free all units of a block together: one per dtype, and
+///     with Shard::kParameters one of float32 matrices and one of float32 vectors.
 /// (2) At most two blocks are whole at a time: the block in use, and the predicted next block (gather_schedule.hpp).
 ///     Exceptions: units that keep their parameters, hold() to let_go(), and an operator that uses several blocks.
 /// (3) Between begin_pass() and end_pass() ranks may use different parameters, but all ranks gather and predict equal
 ///     blocks (pass_turns.hpp). Outside a pass the use of a parameter without memory throws a UsageError that names the
 ///     parameter.
+/// (4) If autocast makes a copy of a matrix, the ranks gather 16-bit copies of the block's matrices instead of the
+///     matrices. If an operator then uses a matrix in float32, the ranks also gather the float32 block.
 #pragma once
 
 #include <cstdint>
@@ -77,9 +80,9 @@ class ShardedParameters {
   void let_go();
 
  private:
-  void use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
+  bool use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
   void make_call(std::int64_t number, bool is_own);
-  void gather(std::size_t block);
+  void begin_gather(std::size_t gather);
   void drop_prediction();
   [[nodiscard]] std::vector<ShardedUnit*> units_of_block(std::size_t block);
   void release(std::optional<std::size_t> except);  // a block
@@ -89,10 +92,11 @@ class ShardedParameters {
   ShardRanks ranks_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
   std::vector<std::size_t> blocks_;                 // [units] the block of the unit (1)
+  std::vector<std::size_t> types_;                  // [blocks] index in kTypes of the last use of a matrix
   std::vector<Place> places_;                       // [parameters]
   std::vector<std::unique_ptr<KnownPiece>> known_;  // [parameters]
   GatherSchedule schedule_;
-  std::optional<std::size_t> predicted_;  // the block that arrives before its use
+  std::optional<std::size_t> predicted_;  // the gather that begins before its block is used
   std::shared_ptr<PassTurns> turns_;
   std::size_t model_ = 0;  // the model's number in turns_
   std::function<void()> reduce_;

@@ -34,16 +34,16 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, Communicator& comm,
       device_(comm.device()) {
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = parameters_.front().options().requires_grad(false);
-  buffer_ = keeps ? unit_memory(comm, layout_.size(), options) : at::zeros({layout_.size()}, options);
-  share_ = buffer_.narrow(0, layout_.share() * rank_, layout_.share());
+  whole_.buffer = keeps ? unit_memory(comm, layout_.size(), options) : at::zeros({layout_.size()}, options);
+  share_ = whole_.buffer.narrow(0, layout_.share() * rank_, layout_.share());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
-    const at::Tensor place = buffer_.narrow(0, layout_.offset(i), layout_.count(i));
+    const at::Tensor place = whole_.buffer.narrow(0, layout_.offset(i), layout_.count(i));
     place.copy_(parameter.flatten());
     if (const auto piece = find_piece(parameter); piece && piece->forget) piece->forget();
     if (keeps) parameter.set_data(place.view(parameter.sizes()));
     if (!keeps) {
-      uses_.push_back(std::make_unique<ParameterUse>(parameter, [use, i](auto kind) { use(i, kind); }));
+      uses_.push_back(std::make_unique<ParameterUse>(parameter, [use, i](auto kind) { return use(i, kind); }));
     }
   }
   if (!keeps) {
@@ -58,53 +58,79 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, Communicator& comm,
   }
 }
 
-void ShardedUnit::begin_gather(Communicator& comm) {
+void ShardedUnit::begin_gather(Communicator& comm, c10::ScalarType type) {
   const at::NoGradGuard no_grad;
   if (is_on_host()) share_.copy_(updated_, /*non_blocking=*/true);
-  arriving_ = keeps() ? buffer_ : at::empty({layout_.size()}, share_.options());
+  if (!has_copies()) type = this->type();
+  arriving_ = keeps() ? whole_.buffer : at::empty({layout_.size()}, share_.options().dtype(type));
+  at::Tensor sent = share_;
+  if (type != this->type()) sent = arriving_.narrow(0, layout_.share() * rank_, layout_.share()).copy_(share_);
   bytes_gathered_ += arriving_.nbytes();
   gather_.emplace(
-      comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(share_), buffer_view(arriving_)); },
-      [&] { return comm.iallgather(buffer_view(share_), buffer_view(arriving_)); },
-      [&] { comm.allgather(buffer_view(share_), buffer_view(arriving_)); });
+      comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(sent), buffer_view(arriving_)); },
+      [&] { return comm.iallgather(buffer_view(sent), buffer_view(arriving_)); },
+      [&] { comm.allgather(buffer_view(sent), buffer_view(arriving_)); });
 }
 
-void ShardedUnit::finish_gather() {
-  gathered_ = std::exchange(gather_, std::nullopt);
-  gathered_->wait();
+void ShardedUnit::finish_gather(bool drops) {
+  std::optional<StreamCall> call = std::exchange(gather_, std::nullopt);
+  call->wait();
   const at::Tensor arrived = std::exchange(arriving_, {});
-  if (std::exchange(is_whole_, true)) return;
-  buffer_ = arrived;
-  record_stream();
+  Gathered& gathered = arrived.scalar_type() == type() ? whole_ : copies_;
+  const bool is_known = gathered.buffer.defined() && gathered.buffer.scalar_type() == arrived.scalar_type();
+  if (!drops && !is_known) set(gathered, arrived, std::move(call));
+}
+
+void ShardedUnit::set(Gathered& gathered, const at::Tensor& buffer, std::optional<StreamCall> call) {
+  release(gathered);
+  gathered = {.buffer = buffer, .call = std::move(call)};
+  record_stream(gathered);
   for (std::size_t i = 0; i < uses_.size(); ++i) {
-    uses_[i]->set_memory(buffer_.narrow(0, layout_.offset(i), layout_.count(i)));
+    uses_[i]->set_memory(buffer.scalar_type(), buffer.narrow(0, layout_.offset(i), layout_.count(i)));
   }
 }
 
-void ShardedUnit::record_stream() {
-  if (buffer_.is_cpu()) return;
-  user_ = current_stream(device_);
-  buffer_.record_stream(*user_);
+void ShardedUnit::record_stream(Gathered& gathered) {
+  if (gathered.buffer.is_cpu()) return;
+  gathered.user = current_stream(device_);
+  gathered.buffer.record_stream(*gathered.user);
 }
 
-void ShardedUnit::use_on_current_stream() {
-  if (!gathered_ || buffer_.is_cpu() || user_ == current_stream(device_)) return;
-  gathered_->wait();
-  record_stream();
+bool ShardedUnit::use_on_current_stream(c10::ScalarType type) {
+  Gathered& gathered = type == this->type() ? whole_ : copies_;
+  if (gathered.buffer.defined() && gathered.buffer.scalar_type() == type) {
+    if (gathered.buffer.is_cpu() || gathered.user == current_stream(device_)) return true;
+    if (gathered.call) {
+      gathered.call->wait();
+      record_stream(gathered);
+      return true;
+    }
+    // another stream has converted the parameters
+  }
+  if (type == this->type() || !use_on_current_stream(this->type())) return false;
+  const at::NoGradGuard no_grad;
+  set(copies_, whole_.buffer.to(type), std::nullopt);
+  return true;
 }
 
 void ShardedUnit::keep_writes() {
   const at::NoGradGuard no_grad;
-  if (!keeps()) share_.copy_(buffer_.narrow(0, layout_.share() * rank_, layout_.share()));  // (1): otherwise a view
+  // (1): the share of a unit that keeps its parameters is a view.
+  if (!keeps()) share_.copy_(whole_.buffer.narrow(0, layout_.share() * rank_, layout_.share()));
   if (is_on_host()) updated_.copy_(share_);
+  release(copies_);
 }
 
 void ShardedUnit::release() {
   if (keeps()) return;
-  for (const auto& use : uses_) use->set_memory({});
-  gathered_.reset();
-  buffer_.reset();
-  is_whole_ = false;
+  release(whole_);
+  release(copies_);
+}
+
+void ShardedUnit::release(Gathered& gathered) {
+  if (!gathered.buffer.defined()) return;
+  for (const auto& use : uses_) use->set_memory(gathered.buffer.scalar_type(), {});
+  gathered = {};
 }
 
 }  // namespace mn

@@ -9,6 +9,8 @@
 /// (3) The pieces may lie on the host (ShardOptions::offload). Then the share on the device is a copy.
 /// (4) On a device the memory is used in the order of streams, and the host does not wait.
 /// (5) All ranks begin to gather the units in equal order.
+/// (6) If autocast's copies of the parameters are watched (parameter_uses.hpp), a gather may fetch copies alone: each rank
+///     converts its share first. The copies have a buffer of their own, with the same layout.
 /// Memory of a rank: the share; while the buffer exists, also the parameters and less than 64 bytes for each parameter.
 #pragma once
 
@@ -31,7 +33,8 @@ namespace mn {
 
 class ShardedUnit {
  public:
-  using Use = std::function<void(std::size_t parameter, ParameterUse::Kind kind)>;
+  /// See ParameterUse::Watcher.
+  using Use = std::function<bool(std::size_t parameter, ParameterUse::Kind kind)>;
 
   /// Collective: divides `parameters` (one dtype, equal values on all ranks) and makes each contiguous. With `keeps`
   /// the parameters stay whole; without `keeps` they have no memory afterwards. With `on_host` the pieces lie on the
@@ -47,18 +50,21 @@ class ShardedUnit {
   /// True if the pieces lie on the host, and the share on a device.
   [[nodiscard]] bool is_on_host() const noexcept { return !updated_.is_same(share_); }
 
+  [[nodiscard]] c10::ScalarType type() const noexcept { return share_.scalar_type(); }
+  /// True if copies may be gathered alone (6).
+  [[nodiscard]] bool has_copies() const { return !keeps() && ParameterUse::watches_copies(parameters_.front()); }
   /// True if the parameters have their values.
-  [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
-  /// True between begin_gather() and finish_gather().
-  [[nodiscard]] bool is_arriving() const noexcept { return gather_.has_value(); }
-  /// Collective: begins to gather the shares of all ranks, without waiting. A rank with the whole unit only takes part.
-  /// Values of pieces on the host are first copied to the share.
-  void begin_gather(Communicator& comm);
-  /// Local: the current stream (on the CPU, the host) waits for the shares. The parameters are whole afterwards.
-  void finish_gather();
-  /// Local, before an operator uses the whole parameters. On a device the current stream waits for the shares, and the
-  /// allocator does not reuse the buffer before the stream's work ends.
-  void use_on_current_stream();
+  [[nodiscard]] bool is_whole() const noexcept { return whole_.buffer.defined(); }
+  /// Collective: begins to gather the shares of all ranks, without waiting. If has_copies() and `type` is 16-bit,
+  /// gathers the copies in `type` alone. Values of pieces on the host are first copied to the share.
+  void begin_gather(Communicator& comm, c10::ScalarType type);
+  /// Local: the current stream (on the CPU, the host) waits for the shares. The parameters, or the copies, are whole
+  /// afterwards. With `drops` the rank has only taken part.
+  void finish_gather(bool drops = false);
+  /// Local, before an operator uses the parameters, or the copies in `type`. On a device the current stream waits for
+  /// the shares, and the allocator does not reuse the buffer before the stream's work ends. Converts whole parameters
+  /// if there are no copies. Returns false if the ranks must gather first.
+  [[nodiscard]] bool use_on_current_stream(c10::ScalarType type);
   /// Local: copies the program's writes to the whole parameters into this rank's share.
   void keep_writes();
   /// Local: frees the buffer of a unit that does not keep its parameters.
@@ -67,21 +73,26 @@ class ShardedUnit {
   [[nodiscard]] std::uint64_t bytes_gathered() const noexcept { return bytes_gathered_; }
 
  private:
-  void record_stream();
+  struct Gathered {
+    at::Tensor buffer = {};                // undefined: not gathered
+    std::optional<StreamCall> call = {};   // the gather of the buffer; no value: an operator of the stream `user`
+    std::optional<c10::Stream> user = {};  // the last stream that has waited for the call
+  };
+  void record_stream(Gathered& gathered);
+  void set(Gathered& gathered, const at::Tensor& buffer, std::optional<StreamCall> call);
+  void release(Gathered& gathered);
 
   std::vector<at::Tensor> parameters_, pieces_;
   UnitLayout layout_;
   int rank_;
   Device device_;
-  at::Tensor buffer_, share_;
+  Gathered whole_, copies_;  // of the parameters and of their copies (6)
+  at::Tensor share_;
   at::Tensor arriving_;                              // the buffer of a gather under way
   at::Tensor updated_;                               // has the pieces: the share, or the share's copy on the host (3)
   std::vector<std::unique_ptr<ParameterUse>> uses_;  // [parameters]; empty if the unit keeps them
   std::optional<StreamCall> gather_;                 // until finish_gather()
-  std::optional<StreamCall> gathered_;               // the gather of buffer_, until release()
-  std::optional<c10::Stream> user_;                  // the last stream that has waited for gathered_
   std::uint64_t bytes_gathered_ = 0;
-  bool is_whole_ = true;
 };
 
 }  // namespace mn
