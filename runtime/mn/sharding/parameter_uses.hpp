@@ -27,7 +27,8 @@ class ParameterUse {
     c10::ScalarType type;  ///< the parameter's type, or the type of autocast's copy (3)
     bool copies = false;   ///< autocast makes a copy in `type`, which no operator uses yet
   };
-  /// With Kind::copies: returns true if the copy has no memory until set_memory(); false if autocast copies the elements.
+  /// With Kind::copies: returns true if the copy has no memory until set_memory(), false if autocast copies the
+  /// elements.
   using Watcher = std::function<bool(Kind)>;
 
   /// True if autocast's copies of the parameter are watched (3): a float32 tensor of at least two dimensions.

@@ -9,8 +9,8 @@
 /// (3) The pieces may lie on the host (ShardOptions::offload). Then the share on the device is a copy.
 /// (4) On a device the memory is used in the order of streams, and the host does not wait.
 /// (5) All ranks begin to gather the units in equal order.
-/// (6) If autocast's copies of the parameters are watched (parameter_uses.hpp), a gather may fetch copies alone: each rank
-///     converts its share first. The copies have a buffer of their own, with the same layout.
+/// (6) If autocast's copies of the parameters are watched (parameter_uses.hpp), a gather may fetch copies alone: each
+///     rank converts its share first. The copies have a buffer of their own, with the same layout.
 /// Memory of a rank: the share; while the buffer exists, also the parameters and less than 64 bytes for each parameter.
 #pragma once
 
