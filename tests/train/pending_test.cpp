@@ -11,6 +11,7 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 #include <mn/loader/function_iterator.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
@@ -54,6 +55,7 @@ struct ValidatedJob : ToyJob {
 
   /// What does not depend on time.
   [[nodiscard]] std::string report() const {
+    const WholeParameters whole(*model);
     std::string text;
     for (const nlohmann::json& entry : log->entries()) {
       for (const char* name : {"iteration", "lr", "main/loss", "main/accuracy", kLoss})
@@ -68,6 +70,7 @@ struct ValidatedJob : ToyJob {
 class PendingTest : public toy::CheckpointTest {
  protected:
   void SetUp() override {
+    options_.fused = true;
     options_.trainer = {.epochs = 4, .out = folder_.path() / "whole", .checkpoint_on_signal = true};
     ValidatedJob whole(options_);
     EXPECT_EQ(whole.trainer->run(), 0);
@@ -75,6 +78,7 @@ class PendingTest : public toy::CheckpointTest {
     best_ = best();
     options_.trainer.out = folder_.path() / "out";
   }
+  void expect_an_end_in_each_validation();
   std::string best() const { return std::filesystem::read_symlink(options_.trainer.out / "snapshot_best").string(); }
   void expect_the_same_after(const std::string& from) {
     ValidatedJob next(options_);
@@ -86,8 +90,8 @@ class PendingTest : public toy::CheckpointTest {
   std::string undisturbed_, best_;
 };
 
-/// Before the first minibatch, in the middle, and in the last validation of all.
-TEST_F(PendingTest, ASignalInAValidationEndsItOnAllRanks) {
+/// Signals before the first minibatch, in the middle, and in the last validation of all.
+void PendingTest::expect_an_end_in_each_validation() {
   for (const std::int64_t signaled : {0, 1, 5, 13}) {
     std::int64_t seen = 0;
     ValidatedJob job(options_, [&](Trainer&, std::int64_t number) {
@@ -107,6 +111,14 @@ TEST_F(PendingTest, ASignalInAValidationEndsItOnAllRanks) {
     world()->barrier();  // all have read the link
     toy::on_rank_zero([&] { std::filesystem::remove_all(options_.trainer.out); });
   }
+}
+
+TEST_F(PendingTest, ASignalInAValidationEndsItOnAllRanks) { expect_an_end_in_each_validation(); }
+
+/// A rank without further minibatches waits for the others' signals while they gather parameters.
+TEST_F(PendingTest, ASignalInAValidationOfAShardedModelEndsItOnAllRanks) {
+  options_.optimizer.shard = {.what = Shard::kParameters, .unit_bytes = 0};
+  expect_an_end_in_each_validation();
 }
 
 /// Nothing is written in place of the checkpoint that training resumed from.

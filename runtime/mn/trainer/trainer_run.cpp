@@ -12,6 +12,7 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extension_list.hpp>
@@ -223,6 +224,7 @@ std::function<void(bool)> Trainer::pauses() {
 /// Collective: true if all ranks have done their parts. A rank without further parts waits here for the next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
+  join_shard_passes();  // a rank without samples is here while other ranks gather parameters
   agreement.exchange(flags, parts, *comm_);
   if (flags[1] == 0) checkpointer_->advance();
   end_reason_ = flags[0];
