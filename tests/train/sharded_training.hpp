@@ -21,8 +21,9 @@ namespace mn::sharded {
 struct Case {
   enum class Optimizer { kAdam, kSgd, kLamb, kLars };
   bool recompute = false, unused = false, twice = false, freezes = false, scaler = false, two = false,
-       evaluates = false;
-  bool uneven = false, absent = false, differs = false, schedule = false, keep_gradients = true, weighs = true;
+       alternates = false, evaluates = false;  // alternates: the second of two optimizers steps first in odd steps
+  bool uneven = false, uneven_later = false, absent = false, differs = false, schedule = false, keep_gradients = true,
+       weighs = true;
   int accumulate = 1;
   double clip_norm = 0, clip_value = 0;
   Optimizer optimizer = Optimizer::kAdam;
@@ -140,7 +141,9 @@ class Training {
     for (const auto& each : optimizers_) each->zero_grad();
     double samples = 0;
     for (int part = 1; part <= how_.accumulate; ++part) samples += backward(step, part);
-    for (const auto& each : optimizers_) how_.weighs ? each->step(samples) : each->step();
+    std::vector<std::shared_ptr<MultiNodeOptimizer>> order = optimizers_;
+    if (how_.alternates && step % 2 == 1) std::swap(order.front(), order.back());
+    for (const auto& each : order) how_.weighs ? each->step(samples) : each->step();
   }
   /// Returns the number of samples.
   double backward(int step, int part) {
@@ -149,7 +152,8 @@ class Training {
     for (const auto& each : optimizers_) {
       if (part < how_.accumulate) tokens.push_back(each->no_sync());
     }
-    const std::int64_t rows = how_.uneven ? 1 + comm_->rank() : 2;
+    const bool is_uneven = how_.uneven || (how_.uneven_later && step > 0);
+    const std::int64_t rows = is_uneven ? 1 + comm_->rank() : 2;
     at::Tensor loss = forward(torch::randint(31, {rows, 5}));
     if (how_.scaler && step == 1 && comm_->rank() == comm_->size() - 1) loss = loss * 1e38;  // overflows
     const auto samples = static_cast<double>(5 * rows);

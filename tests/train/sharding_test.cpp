@@ -46,11 +46,13 @@ TEST(Sharding, EqualsPlainWithRecomputedModuleUsedTwice) {
 TEST(Sharding, EqualsPlainWithFrozenParameters) { expect_equal({.freezes = true}); }
 TEST(Sharding, EqualsPlainWithOverflowOnOneRank) { expect_equal({.scaler = true}); }
 TEST(Sharding, EqualsPlainWithTwoOptimizers) { expect_equal({.two = true}); }
+TEST(Sharding, EqualsPlainWithTwoOptimizersInAnotherOrder) { expect_equal({.two = true, .alternates = true}); }
 TEST(Sharding, EqualsPlainWithEvaluations) { expect_equal({.evaluates = true}); }
-// The mean over uneven samples is rounded in another order.
+// In the first step the ranks agree on the unit of weights, which plain training chooses otherwise.
 TEST(Sharding, EqualsPlainWithUnevenSamples) {
   expect_equal({.uneven = true, .optimizer = Case::Optimizer::kSgd}, kRounding);
 }
+TEST(Sharding, EqualsPlainWithUnevenSamplesAfterTheFirstStep) { expect_equal({.uneven_later = true}); }
 TEST(Sharding, EqualsPlainWithRankWithoutSamples_from_2_ranks) { expect_equal({.absent = true}); }
 TEST(Sharding, EqualsPlainWithRanksThatUseDifferentBlocks_from_2_ranks) { expect_equal({.differs = true}, kRounding); }
 TEST(Sharding, EqualsPlainWithSchedule) { expect_equal({.schedule = true}); }

@@ -11,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/mean_numbers.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -276,8 +277,8 @@ StepAgreement ShardedReduction::agree(const StepWeight& weight, bool has_fault) 
     if (has_[i]) agreement.add(i);
   }
   if (gradients_->take_set_change()) agreement.add_set_change();
-  const at::Tensor tail =
-      at::empty({static_cast<std::int64_t>(StepAgreement::tail_count(has_.size(), *comm_))}, at::kDouble);
+  const auto count = static_cast<std::int64_t>(StepAgreement::tail_count(has_.size(), *comm_));
+  const at::Tensor tail = at::empty({count}, numbers_dtype(shards_->parameters()));
   agreement.write(tail);
   if (tail.numel() > 0) comm_->allreduce(buffer_view(tail), ReduceOp::kAverage);
   agreement.agree(*comm_);
@@ -292,7 +293,7 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
   agree_on_rounds();
   const StepAgreement agreement = agree(weight, has_fault || reduced_wrongly);
   for (Unit& unit : units_) wait(unit);
-  const double divisor = std::abs(agreement.divisor() - 1) < 1e-14 ? 1 : agreement.divisor();
+  const double divisor = without_rounding(agreement.divisor(), numbers_dtype(shards_->parameters()));
   const ReductionResult result = {.has_mean = divisor != 0,
                                   .any_fault = agreement.any_fault(),
                                   .set_changes = agreement.any_set_change(),

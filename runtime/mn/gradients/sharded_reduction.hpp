@@ -20,7 +20,7 @@
 ///     Reductions then block, the buffers are shared memory that serves in all steps, and with Shard::kOptimizer all
 ///     reductions wait for the step. A rank's share of the sum then lies in the buffer.
 /// Parameters have no gradient after backward; after reduce() the pieces (ShardedParameters::pieces()) have the mean.
-/// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and an allreduce of 8 bytes per parameter.
+/// Cost of a step: one reduce-scatter of each unit, an allreduce of 8 bytes, and an allreduce of 4 bytes per parameter.
 /// Memory: the rank's shares, and the units whose gradients are under way.
 #pragma once
 

@@ -1,7 +1,6 @@
 #include <mn/tensor/flat_buffer.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -16,6 +15,7 @@
 #include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/mean_numbers.hpp>
 #include <mn/tensor/multi_tensor.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -51,13 +51,6 @@ at::Tensor flattened(const at::Tensor& view) {
   return view.as_strided({view.numel()}, {1});
 }
 
-/// The dtype of the tail: numbers that follow the gradients in the buffer. They scale gradients, and must be as precise
-/// as the most precise gradient.
-at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
-  const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
-  return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
-}
-
 /// The indices of the parameters of each dtype. The bool is true for the dtype of the tail, so this group is the last.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
@@ -66,7 +59,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
-  const at::ScalarType last = tail_dtype(parameters);
+  const at::ScalarType last = numbers_dtype(parameters);  // of the tail
   groups[{true, last}];  // makes the group, even if no parameter has the tail's dtype
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
@@ -175,8 +168,7 @@ void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
 }
 
 double FlatBuffer::without_rounding(double mean) const {
-  const double rounding = tail_.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
-  return std::abs(mean - 1) < rounding ? 1 : mean;
+  return mn::without_rounding(mean, tail_.scalar_type());
 }
 
 std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {
