@@ -3,6 +3,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/collectives.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
@@ -35,8 +36,9 @@ struct PairJob {
   std::unique_ptr<Trainer> trainer;
 
   PairJob(const std::shared_ptr<Communicator>& comm, std::int64_t batchsize, const TrainerOptions& options,
-          bool overlap) {
-    const OptimizerOptions how = {.overlap = overlap, .deterministic = true, .bucket_bytes = 16};
+          bool overlap, Shard shard = Shard::kNone) {
+    const OptimizerOptions how = {
+        .overlap = overlap, .shard = {.what = shard, .unit_bytes = 0}, .deterministic = true, .bucket_bytes = 16};
     generator = create_multi_node_optimizer(
         std::make_unique<torch::optim::Adam>(model->generator->parameters(), torch::optim::AdamOptions(0.01)), comm,
         how);
@@ -52,6 +54,7 @@ struct PairJob {
     const bool any = batch.samples > 0;
     const auto samples = static_cast<double>(batch.samples);
     const auto target = batch.target.to(torch::kFloat).unsqueeze(1);
+    const ShardPass pass(*model);
     critic->zero_grad();
     if (any) {
       const auto loss = (model->critic(model->generator(batch.data).detach()) - target).square().mean();
@@ -70,17 +73,19 @@ struct PairJob {
   }
 };
 
-std::string weights_after(const std::filesystem::path& out, std::int64_t iterations, std::int64_t stop, bool overlap) {
+std::string weights_after(const std::filesystem::path& out, std::int64_t iterations, std::int64_t stop, bool overlap,
+                          Shard shard = Shard::kNone) {
   TrainerOptions options = {.iterations = stop > 0 ? stop : iterations, .out = out};
-  auto job = std::make_unique<PairJob>(world(), 4, options, overlap);
+  auto job = std::make_unique<PairJob>(world(), 4, options, overlap, shard);
   EXPECT_EQ(job->trainer->run(), 0);
   if (stop > 0) {
     job->trainer->save(out / "saved");
     options.iterations = iterations;
-    job = std::make_unique<PairJob>(world(), 4, options, overlap);
+    job = std::make_unique<PairJob>(world(), 4, options, overlap, shard);
     EXPECT_TRUE(job->trainer->resume((out / "saved").string()));
     EXPECT_EQ(job->trainer->run(), 0);
   }
+  const WholeParameters parameters(*job->model);
   EXPECT_TRUE(same_on_all(bytes_of(job->model->parameters())));
   return bytes_of(job->model->parameters());
 }
@@ -91,6 +96,14 @@ TEST(SeveralOptimizers, OverlapChangesNoBitAndAResumeNeither) {
   EXPECT_EQ(weights_after(folder.path(), 20, 0, true), whole);
   EXPECT_EQ(weights_after(folder.path(), 20, 7, false), whole);
   EXPECT_EQ(weights_after(folder.path(), 20, 7, true), whole);
+}
+
+TEST(SeveralOptimizers, ShardsChangeNoBitAndAResumeNeither) {
+  const toy::TestFolder folder(world());
+  const std::string whole = weights_after(folder.path(), 20, 0, false);
+  for (const Shard shard : {Shard::kOptimizer, Shard::kGradients, Shard::kParameters}) {
+    for (const int stop : {0, 7}) EXPECT_EQ(weights_after(folder.path(), 20, stop, false, shard), whole) << stop;
+  }
 }
 
 TEST(SeveralOptimizers, TrainAsOneRankWithTheWholeMinibatchWould) {

@@ -98,6 +98,13 @@ TEST_F(ShardingErrors, WritesWhileWholeReachThePieces) {
   EXPECT_TRUE(table_.eq(3).all().item<bool>());
 }
 
+TEST_F(ShardingErrors, StepsWhileWhole) {
+  optimizer_.zero_grad();
+  optimizer_.scale_loss(loss(), 10).backward();
+  const WholeParameters whole(training_.model());
+  expect_error([&] { optimizer_.step(10); }, "an update while a mn::WholeParameters lives would be lost");
+}
+
 TEST_F(ShardingErrors, GradientsWithGraph) {
   optimizer_.zero_grad();
   const at::Tensor scaled = optimizer_.scale_loss(loss(), 10);

@@ -22,15 +22,16 @@ std::vector<ShardedParameters*> owners(const torch::nn::Module& model) {
 
 }  // namespace
 
-ShardPass::ShardPass(const torch::nn::Module& model) : exceptions_(std::uncaught_exceptions()) {
-  for (ShardedParameters* const each : owners(model)) {
-    if (each->begin_pass()) began_.push_back(each);
-  }
+ShardPass::ShardPass(const torch::nn::Module& model) : shards_(owners(model)), exceptions_(std::uncaught_exceptions()) {
+  for (ShardedParameters* const each : shards_) each->begin_pass(ShardedParameters::PassOf::kObject);
 }
 
 ShardPass::~ShardPass() noexcept(false) {
   const bool fails = std::uncaught_exceptions() > exceptions_;
-  for (ShardedParameters* const each : began_) fails ? each->leave_pass() : each->end_pass();
+  for (ShardedParameters* const each : shards_) {
+    constexpr auto kWho = ShardedParameters::PassOf::kObject;
+    fails ? each->leave_pass(kWho) : each->end_pass(kWho);
+  }
 }
 
 void join_shard_passes() { PassTurns::join_all(); }

@@ -22,7 +22,8 @@ class ShardedParameters;
 
 /// While an object lives, operators gather the parameters that they use, and free the previous block. All ranks must
 /// have an object at once, but may compute different things, or nothing: the destructor takes part in gathers until all
-/// ranks have reached the destructor. The destructor throws if communication fails.
+/// ranks have reached the destructor. The destructor throws if communication fails. Training steps may begin and end
+/// while an object lives, for example if a loss uses the networks of two optimizers that step in turn.
 class ShardPass {
  public:
   /// Local: begins a pass of the model's sharded parameters.
@@ -32,7 +33,7 @@ class ShardPass {
   ShardPass& operator=(const ShardPass&) = delete;
 
  private:
-  std::vector<ShardedParameters*> began_;
+  std::vector<ShardedParameters*> shards_;
   int exceptions_;  // uncaught exceptions of this thread at construction
 };
 
@@ -41,7 +42,7 @@ class ShardPass {
 void join_shard_passes();
 
 /// While an object lives, every rank has all parameters, and may read and write them. The constructor is collective.
-/// Writes must be equal on all ranks. The destructor frees the memory.
+/// Writes must be equal on all ranks. The destructor frees the memory. No optimizer may step meanwhile.
 class WholeParameters {
  public:
   /// Collective: gathers all sharded parameters of the model.

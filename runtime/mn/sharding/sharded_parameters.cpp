@@ -130,7 +130,7 @@ bool ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
   const auto type = static_cast<std::size_t>(std::ranges::find(kTypes, kind.type) - kTypes.begin());
   if (holds_ == 0 && units_[unit]->has_copies()) types_[block] = type;
   if (units_[unit]->use_on_current_stream(kind.type)) return true;
-  if (!in_pass_) {
+  if (!in_pass()) {
     throw UsageError(name() +
                      " is sharded and has no values here: read it between zero_grad() and step(), while a "
                      "mn::ShardPass lives, or while a mn::WholeParameters lives");
@@ -181,31 +181,36 @@ void ShardedParameters::drop_prediction() {
   for (ShardedUnit* const unit : units_of_block(block)) unit->finish_gather(/*drops=*/true);
 }
 
-bool ShardedParameters::begin_pass() {
-  if (std::exchange(in_pass_, true)) return false;
-  schedule_.begin();
-  return true;
+void ShardedParameters::begin_pass(PassOf who) {
+  if (!in_pass()) schedule_.begin();
+  who == PassOf::kStep ? void(in_step_ = true) : void(++objects_);
 }
 
 void ShardedParameters::join() {
-  if (in_pass_) turns_->join();
+  if (in_pass()) turns_->join();
 }
 
-void ShardedParameters::end_pass() {
-  if (!in_pass_) return;
+void ShardedParameters::end_pass(PassOf who) {
+  if (!in_pass()) return;
   join();
-  leave_pass();
+  leave_pass(who);
 }
 
-void ShardedParameters::leave_pass() {
-  in_pass_ = false;
+void ShardedParameters::leave_pass(PassOf who) {
+  who == PassOf::kStep ? void(in_step_ = false) : void(--objects_);
   drop_prediction();
   if (holds_ == 0) release(/*except=*/std::nullopt);
+  if (who == PassOf::kStep && in_pass()) schedule_.begin();
 }
 
-void ShardedParameters::reduce_in_turn() { in_pass_ ? turns_->take(model_, 0) : reduce_(); }
+void ShardedParameters::reduce_in_turn() { in_pass() ? turns_->take(model_, 0) : reduce_(); }
 
 void ShardedParameters::publish() {
+  if (holds_ > 0 && what_ == Shard::kParameters) {
+    throw UsageError("an update while a mn::WholeParameters lives would be lost: call step() after the object's end");
+  }
+  drop_prediction();  // a hook may have gathered values that are old now
+  if (holds_ == 0) release(/*except=*/std::nullopt);
   for (const auto& unit : units_) {
     if (unit->keeps()) unit->begin_gather(*ranks_.group, unit->type());
   }
@@ -228,7 +233,7 @@ void ShardedParameters::hold() {
 void ShardedParameters::let_go() {
   if (--holds_ > 0) return;
   for (const auto& unit : units_) unit->keep_writes();
-  if (!in_pass_) release(/*except=*/std::nullopt);
+  if (!in_pass()) release(/*except=*/std::nullopt);
 }
 
 }  // namespace mn

@@ -60,14 +60,16 @@ class ShardedParameters {
   };
   [[nodiscard]] Place place(std::size_t parameter) const { return places_[parameter]; }
 
-  /// Local, on all ranks: from now on units may be gathered. False if a pass has begun already.
-  bool begin_pass();
+  /// Who needs a pass: a training step, or a ShardPass object. The pass ends when neither needs it.
+  enum class PassOf : std::uint8_t { kStep, kObject };
+  /// Local, on all ranks: from now on units may be gathered.
+  void begin_pass(PassOf who);
   /// Collective: takes part in the ranks' calls until all ranks have called join(). Does nothing outside a pass.
   void join();
   /// Collective: join(), and frees the units that do not keep their parameters. Does nothing outside a pass.
-  void end_pass();
+  void end_pass(PassOf who);
   /// Local: ends the pass after an error of this rank.
-  void leave_pass();
+  void leave_pass(PassOf who);
   /// From now on reduce_in_turn() calls `reduce`.
   void reduce_by(std::function<void()> reduce) { reduce_ = std::move(reduce); }
   /// Collective: reduces the next unit of gradients; in a pass, as soon as all ranks do.
@@ -80,6 +82,7 @@ class ShardedParameters {
   void let_go();
 
  private:
+  [[nodiscard]] bool in_pass() const noexcept { return in_step_ || objects_ > 0; }
   bool use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
   void make_call(std::int64_t number, bool is_own);
   void begin_gather(std::size_t gather);
@@ -100,8 +103,9 @@ class ShardedParameters {
   std::shared_ptr<PassTurns> turns_;
   std::size_t model_ = 0;  // the model's number in turns_
   std::function<void()> reduce_;
-  bool in_pass_ = false;
-  int holds_ = 0;  // hold() without let_go()
+  bool in_step_ = false;
+  int objects_ = 0;  // ShardPass objects that live
+  int holds_ = 0;    // hold() without let_go()
 };
 
 }  // namespace mn

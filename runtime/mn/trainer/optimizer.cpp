@@ -87,7 +87,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
-  if (shards_) shards_->end_pass();
+  if (shards_) shards_->end_pass(ShardedParameters::PassOf::kStep);
   reduction_->clear();  // first, because ranks whose set does not change may make new buffers in this call
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
@@ -99,7 +99,7 @@ void MultiNodeOptimizer::zero_grad() {
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   if (shards_) {
     for (const at::Tensor& piece : shards_->pieces()) piece.mutable_grad().reset();
-    shards_->begin_pass();
+    shards_->begin_pass(ShardedParameters::PassOf::kStep);
   }
   reduced_.reset();
   if (!options_.double_buffering) faults_->forget();  // zero_grad() drops the gradients that caused the fault

@@ -140,7 +140,7 @@ bool MultiNodeOptimizer::is_reduced() {
 }
 
 void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
-  if (shards_) shards_->end_pass();
+  if (shards_) shards_->end_pass(ShardedParameters::PassOf::kStep);
   follow_parameter_set();
   if (is_reduced()) {
     weights_->check_same(reduced_->weight, weight);
