@@ -1,6 +1,7 @@
 // What a random training of a user combines.
 #pragma once
 
+#include <algorithm>
 #include <ostream>
 #include <random>
 
@@ -43,10 +44,10 @@ class Plan {
   std::int64_t stop = by_trainer ? below(8) : 0;  // after so many iterations, if not 0
   int first_ranks = static_cast<int>(1 + below(3));
   bool scaler = chance() && !two_optimizers && when < When::kDoubleBuffering && compression <= Compression::kBf16;
-  Shard shard = when < When::kDoubleBuffering && compression == Compression::kNone
-                    ? static_cast<Shard>(below(average ? 3 : 4))
-                    : Shard::kNone;
+  Shard shard =
+      when < When::kDoubleBuffering && compression == Compression::kNone ? static_cast<Shard>(below(4)) : Shard::kNone;
   bool keep_gradients = chance();
+  int shard_group = static_cast<int>(below(3));  // all ranks, each rank alone, pairs
 
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }
   /// Plain SGD and Adagrad do.
@@ -56,7 +57,7 @@ class Plan {
     if (dtype == at::kFloat || mixed) return 2e-3;
     return scaler ? 1e-6 : 1e-8;  // scaled losses are float32
   }
-  [[nodiscard]] OptimizerOptions options() const {
+  [[nodiscard]] OptimizerOptions options(int ranks) const {
     OptimizerOptions options;
     if (when == When::kOverlap || when == When::kSmallBuckets) options.overlap = true;
     if (when == When::kSmallBuckets) options.bucket_bytes = 64;
@@ -66,7 +67,8 @@ class Plan {
     } else {
       options.compression = {.kind = compression, .density = 1, .rank = 16};
     }
-    options.shard = {.what = shard, .keep_gradients = keep_gradients, .unit_bytes = 64};
+    const int group = ranks % std::max(shard_group, 1) == 0 ? shard_group : ShardOptions::kAllRanks;
+    options.shard = {.what = shard, .group = group, .keep_gradients = keep_gradients, .unit_bytes = 64};
     if (scaler) options.grad_scaler = GradScalerOptions{.growth_interval = 4};
     return options;
   }
@@ -76,8 +78,8 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   const auto flag = [&](const char* name, bool on) { out << (on ? " " : " no-") << name; };
   out << plan.dtype << " loss " << static_cast<int>(plan.loss) << " samples " << plan.samples << " accumulate "
       << plan.accumulate << " epochs " << plan.epochs << " when " << static_cast<int>(plan.when) << " compression "
-      << static_cast<int>(plan.compression) << " shard " << static_cast<int>(plan.shard) << " optimizer "
-      << plan.optimizer << " stop " << plan.stop << " of " << plan.first_ranks;
+      << static_cast<int>(plan.compression) << " shard " << static_cast<int>(plan.shard) << " of " << plan.shard_group
+      << " optimizer " << plan.optimizer << " stop " << plan.stop << " of " << plan.first_ranks;
   flag("mixed", plan.mixed), flag("norm", plan.norm), flag("embedding", plan.embedding), flag("frozen", plan.frozen);
   flag("twice", plan.twice), flag("recompute", plan.recompute), flag("shuffle", plan.shuffle);
   flag("drop_last", plan.drop_last), flag("clip", plan.clip), flag("decay", plan.decay);

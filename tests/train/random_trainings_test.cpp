@@ -141,7 +141,7 @@ class Run {
     const auto middle = all.begin() + static_cast<std::ptrdiff_t>(plan_.two_optimizers ? all.size() / 2 : all.size());
     for (const auto& part : {std::vector(all.begin(), middle), std::vector(middle, all.end())}) {
       if (part.empty()) continue;
-      optimizers_.push_back(create_multi_node_optimizer(actual(part), comm_, plan_.options()));
+      optimizers_.push_back(create_multi_node_optimizer(actual(part), comm_, plan_.options(comm_->size())));
       if (plan_.decay) optimizers_.back()->add_hook("decay", weight_decay(0.05));
     }
   }
