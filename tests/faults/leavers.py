@@ -1,8 +1,8 @@
 """Ranks that leave main, or take their time alone, among signals and kills: one right line, or no effect."""
-import os, random, re, signal, threading, time
+import itertools, os, random, re, signal, threading, time
 
 from processes import pids
-from training import check, ends_well, fresh, own, start, undisturbed
+from training import Run, check, ends_well, fresh, own, start, undisturbed
 
 HOW = dict(iterations=12, every=3, step_ms=20)
 # What the last rank does after some iteration, and the line that follows; rank 0 alone in the ways without one.
@@ -13,6 +13,7 @@ LINES = {
     "exit3": r"rank {0} \(host \S+\): exit\(3\) was called on this rank, and not on every other",
     "_exit": r"lost rank {0} on host \S+: its process died",
     "text": r"rank {0} \(host \S+\): uncaught text: enough",
+    "kill": r"lost rank {0} on host \S+: its process died",
     "collective": r"make no progress .*these calls never meet|makes no progress .*these calls never meet",
     "validate": None,
     "rank0": None,
@@ -53,6 +54,33 @@ def verdict(way, ranks, number, sent, status, lines, weights, found, stamp, gone
         return f"{len(over)} lines, none of {patterns}"
     begin = max(sent[1:] + ([stamp.stat().st_mtime] if stamp.exists() else []))
     return "" if gone - begin <= most_s else f"gone {gone - begin:.0f} s later"
+
+
+def sharded(number=60, most_s=10):
+    """The last rank ends within a step of a sharded training, while the others gather, reduce or update: one right line.
+    The next start ends as an undisturbed training without sharding."""
+    how = dict(iterations=6, every=1)
+    weights = {ranks: Run(fresh(), ranks=ranks, **how).weights for ranks in (2, 3, 4)}
+    ways = ("text", "kill", "exit3", "_exit", "leave", "exit0")
+    trials = [(way, place, shard) for way in ways for place in ("forward", "backward", "update")
+              for shard in ("parameters", "gradients", "optimizer")]
+    random.shuffle(trials)
+    try:
+        for way, place, shard in own(itertools.islice(itertools.cycle(trials), number)):
+            ranks, out, stamp = random.randint(2, 4), fresh(), fresh("stamp")
+            stamp.unlink(missing_ok=True)
+            os.environ.update(MN_FAULTS_SHARD=shard, MN_FAILING_STAMP=str(stamp), MN_HANG_SECONDS="1")
+            process = start(out, ranks=ranks, way=f"{way}@{random.randint(0, 2)}:{place}", **how)  # all have samples
+            _, err = process.communicate()
+            gone = time.time() - stamp.stat().st_mtime if stamp.exists() else 0
+            lines = [line for line in err.splitlines() if line.startswith("mn: rank ") and not line.endswith("the job goes on")]
+            what = f"{way} in {place} of {ranks} ranks with --shard {shard}"
+            check(what, process.returncode != 0 and len(lines) == 1 and gone <= most_s and
+                  re.search(LINES[way].format(ranks - 1), lines[0]), f"status {process.returncode}, {gone:.0f} s", err)
+            ends_well(f"the start after {what}", out, weights[ranks], ranks=ranks, **how)
+    finally:
+        for name in ("MN_FAULTS_SHARD", "MN_FAILING_STAMP", "MN_HANG_SECONDS"):
+            os.environ.pop(name, None)
 
 
 def leavers(number=100, most_s=10):

@@ -80,10 +80,13 @@ struct ToyNet : torch::nn::Module {
       if (is_training()) running_mean.mul_(0.9).add_(x.mean(0), 0.1);
     }
     if (noise_) x = torch::dropout(x - running_mean, 0.3, is_training());
-    return second(torch::tanh(first(x)));
+    x = torch::tanh(first(x));
+    if (between_layers) between_layers();
+    return second(x);
   }
   torch::nn::Linear first{nullptr}, second{nullptr};
   at::Tensor running_mean;
+  std::function<void()> between_layers = {};
 
  private:
   bool noise_;
