@@ -1,8 +1,8 @@
-// small_training OUT ITERATIONS EVERY STEP_MS [WAY[@N[:PLACE]]]: a training that is the same at every run. It resumes from
-// OUT's newest checkpoint, saves one every EVERY iterations and at the best report, keeps two, takes at least STEP_MS
-// for an iteration, and ends with a line "weights HASH". WAY fresh: it does not resume. Others are what the last rank
-// does after iteration N (5): stop (itself), sleep (in an extension), collective (one that the others lack), leave
-// (main, by an exception that it catches; leave-first: before the training), exit0, exit3, _exit, text (which it
+// small_training OUT ITERATIONS EVERY STEP_MS [WAY[@N[:PLACE]]]: a training that is the same at every run. It resumes
+// from OUT's newest checkpoint, saves one every EVERY iterations and at the best report, keeps two, takes at least
+// STEP_MS for an iteration, and ends with a line "weights HASH". WAY fresh: it does not resume. Others are what the
+// last rank does after iteration N (5): stop (itself), sleep (in an extension), collective (one that the others lack),
+// leave (main, by an exception that it catches; leave-first: before the training), exit0, exit3, _exit, text (which it
 // throws), kill (itself); or what rank 0 does alone: validate (for 3 s), rank0 (as long, without a word), late (it does
 // so after the training). PLACE is forward (between the layers), backward (likewise) or update (with the mean gradient)
 // of the next iteration. MN_FAULTS_SHARD is the training's --shard; each parameter is a unit.

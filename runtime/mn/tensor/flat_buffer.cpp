@@ -60,7 +60,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
   const at::ScalarType last = numbers_dtype(parameters);  // of the tail
-  groups[{true, last}];  // makes the group, even if no parameter has the tail's dtype
+  groups[{true, last}];                                   // makes the group, even if no parameter has the tail's dtype
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
     groups[{dtype == last, dtype}].push_back(i);
@@ -167,9 +167,7 @@ void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
   messages_.push_back(buffer_view(tail_));
 }
 
-double FlatBuffer::without_rounding(double mean) const {
-  return mn::without_rounding(mean, tail_.scalar_type());
-}
+double FlatBuffer::without_rounding(double mean) const { return mn::without_rounding(mean, tail_.scalar_type()); }
 
 std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {
   std::vector<std::string> names;
