@@ -1,6 +1,7 @@
 // Trainings that shard what the ranks hold in each way, for tests that compare the ways.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -155,7 +156,9 @@ class Training {
     std::int64_t rows = how_.uneven ? 1 + comm_->rank() : 2;
     if (how_.uneven_later && step > 0) rows = comm_->rank() == 0 ? 1 : 3;  // the mean weight of 3 ranks is rounded
     at::Tensor loss = forward(torch::randint(31, {rows, 5}));
-    if (how_.scaler && step == 1 && comm_->rank() == comm_->size() - 1) loss = loss * 1e38;  // overflows
+    if (how_.scaler && step == 1 && comm_->rank() == comm_->size() - 1) {  // a gradient that lies on one rank overflows
+      loss = loss + model_->blocks->ptr<BlockImpl>(0)->norm->bias.sum() * std::numeric_limits<float>::infinity();
+    }
     const auto samples = static_cast<double>(5 * rows);
     MultiNodeOptimizer& first = *optimizers_.front();
     const at::Tensor weighted = how_.weighs ? first.scale_loss(loss, samples, how_.accumulate) : first.scale_loss(loss);

@@ -120,7 +120,7 @@ bool ShardedParameters::use(std::size_t unit, std::size_t number, ParameterUse::
     while (!parameters_[i].is_same(parameter)) ++i;
     return tensor_name(parameter, i);
   };
-  if (kind.copies) return in_pass_ && holds_ == 0;
+  if (kind.copies) return in_pass() && holds_ == 0;
   if (kind.writes && holds_ == 0) {
     throw UsageError(name() +
                      " is sharded and cannot be written: each rank holds a part of it; write while a "
