@@ -103,6 +103,30 @@ TEST(CheckpointTest, MemoryIsThatOfTheTensorsOnEveryRank) {
   EXPECT_TRUE(target.equal(shared));
 }
 
+/// A copy would need the memory that sharding saves.
+TEST(CheckpointTest, PiecesOnTheHostAreSavedWithoutACopy) {
+  constexpr std::int64_t kCount = 12 << 20;
+  const TestFolder folder(world());
+  const auto path = folder.path() / "c";
+  const auto begin = static_cast<std::uint64_t>(world()->rank() * kCount);
+  const at::Tensor own = torch::full({kCount}, world()->rank() + 1.0F);
+  const Checkpoint checkpoint{.pieces = {{"sharded", {world()->size() * kCount}, begin, own}}};
+  world()->barrier();
+  malloc_trim(0);  // what earlier tests have left would serve
+  const std::int64_t before = test::resident_bytes();
+  const bool can_measure = test::reset_peak_bytes();
+  BackgroundSave saving;
+  saving.prepare(*world(), checkpoint);
+  saving.begin(*world(), path, checkpoint);
+  own.zero_();  // as an update after the call would
+  while (!saving.advance()) continue;
+  if (can_measure) {
+    EXPECT_LE(test::peak_bytes() - before, kCount * 4 / 2);
+  }
+  CheckpointReader::open(*world(), path.string(), folder.path())->read("", checkpoint.pieces);
+  EXPECT_TRUE(own.eq(world()->rank() + 1.0F).all().item<bool>());
+}
+
 /// The save holds what the tensors held when it began.
 TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
   const TestFolder folder(world());

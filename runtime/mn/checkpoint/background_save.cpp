@@ -72,6 +72,11 @@ class Pace {
   int wanted_ = 0;
 };
 
+/// (4)
+bool has_pieces_on_host(const Checkpoint& checkpoint) {
+  return !checkpoint.pieces.empty() && checkpoint.pieces.front().elements.is_cpu();
+}
+
 }  // namespace
 
 void BackgroundSave::start(const std::function<void(const std::stop_token&)>& work) {
@@ -95,7 +100,8 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
   assert(!is_under_way());  // invariant 2: one save at a time
   join();
-  start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()](const std::stop_token&) {
+  const std::uint64_t copied = has_pieces_on_host(like) ? 0 : bytes_of(slices_of_rank(comm, like));
+  start([this, bytes = copied, device = comm.device()](const std::stop_token&) {
     try {
       if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
       memory_.reserve(bytes, device);
@@ -109,14 +115,14 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
   join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);
-  save->copy(memory_);
+  has_pieces_on_host(checkpoint) ? save->write() : save->copy(memory_);  // (4)
   save_s_ = time.seconds();
   is_root_ = comm.rank() == 0;
   is_collected_ = false;
   save_ = std::move(save);
   start([this](const std::stop_token& urgent) {
     Pace pace(urgent);
-    save_->write([&] {
+    save_->write([&] {  // does nothing if begin() has written already
       if (is_abandoned_) throw SaveError("the save was abandoned");
       pace.pause();
     });

@@ -8,6 +8,8 @@
 /// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU,
 ///     and a save lasts 200 times its CPU time. Training slows down by less than one percent, although the ranks'
 ///     threads pause at different times. advance() completes the writing at full speed.
+/// (4) If the rank's pieces of sharded tensors lie on the host, begin() writes the shard without a copy, because a copy
+///     would need as much memory as the pieces. Training then waits until the shard is written.
 #pragma once
 
 #include <atomic>
@@ -32,7 +34,7 @@ class BackgroundSave {
   /// save begins earlier, it waits for the thread.
   void prepare(const Communicator& comm, const Checkpoint& like);
   /// Collective: begins a save. Call it while no save is under way. Copies the tensors, and starts the thread that
-  /// writes the copies. After the call the program may change the tensors. Throws SaveError.
+  /// writes the copies; or writes the tensors (4). After the call the program may change the tensors. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
   /// True while a save is under way: on all ranks, from begin() until advance() returns true or throws.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
