@@ -5,6 +5,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <malloc.h>
 #include <torch/library.h>
 
 #include <mn/comm/communicator.hpp>
@@ -107,16 +108,19 @@ void ShardedConstruction::make_room() {
   const std::vector<at::Tensor> whole = whole_parameters();
   std::size_t bytes = 0;
   for (const at::Tensor& parameter : whole) bytes += parameter.nbytes();
+  if (bytes <= whole_bytes_) return;
   for (std::size_t i = 0; i + 1 < whole.size() && bytes > whole_bytes_; ++i) {
     divide(whole[i], comm_);
     bytes -= whole[i].nbytes();
   }
+  malloc_trim(0);  // a job's malloc keeps freed memory, and pieces lie between the freed parameters
 }
 
 void ShardedConstruction::finish() {
   const c10::impl::ExcludeDispatchKeyGuard no_operators(kModeKey);
   for (const at::Tensor& parameter : whole_parameters()) divide(parameter, comm_);
   made_.clear();
+  malloc_trim(0);
 }
 
 }  // namespace mn

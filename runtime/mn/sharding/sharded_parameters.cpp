@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <malloc.h>
+
 #include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -101,6 +103,7 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
           ParameterPiece{parameters_[i], pieces_[i], own.layout().piece(places_[i].number, ranks_.group->rank()).begin,
                          own.keeps(), !ranks_.is_first_group(), ranks_.group.get(), this}));
     }
+    malloc_trim(0);  // a job's malloc keeps freed memory, and shares lie between the freed parameters
   }
   types_.resize(blocks_.empty() ? 0 : blocks_.back() + 1);
 }
