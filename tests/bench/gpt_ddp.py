@@ -1,4 +1,4 @@
-"""jobs/gpt in Python: the same network, minibatches and optimizer with DistributedDataParallel over gloo.
+"""jobs/gpt in Python: the same network, minibatches and optimizer over gloo, with DistributedDataParallel or sharded.
 
 Run once for each rank with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Rank 0 prints samples/s of the updates after
 the first fifth, training alone. The tokens lie in memory and a minibatch is one index_select, so no time goes into worker
@@ -7,38 +7,48 @@ processes.
 import argparse
 import math
 import pathlib
+import sys
 import time
 
 import h5py
+import numpy
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn import functional as F
 
-CONTEXT, LAYERS, HEADS, WIDTH, BATCHSIZE = 64, 4, 4, 128, 12
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import safetensors_file
+
+CONTEXT = 64
+NAMES = {"c_attn": "attn.c_attn", "attn_proj": "attn.c_proj", "c_fc": "mlp.c_fc", "mlp_proj": "mlp.c_proj"}  # of jobs/gpt
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, heads, width):
         super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.c_attn, self.attn_proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.c_fc, self.mlp_proj = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.c_attn, self.attn_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.c_fc, self.mlp_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        count, length, _ = x.shape
-        query, key, value = self.c_attn(self.ln_1(x)).view(count, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        count, length, width = x.shape
+        query, key, value = self.c_attn(self.ln_1(x)).view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.attn_proj(seen.transpose(1, 2).reshape(count, length, WIDTH))
+        x = x + self.attn_proj(seen.transpose(1, 2).reshape(count, length, width))
         return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
 
 
 class Gpt(nn.Module):
-    def __init__(self, tokens):
+    def __init__(self, tokens, layers, heads, width):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(tokens, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.h = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.ln_f = nn.LayerNorm(WIDTH)
+        self.wte, self.wpe = nn.Embedding(tokens, width), nn.Embedding(CONTEXT, width)
+        self.h = nn.ModuleList(Layer(heads, width) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
         for parameter in self.parameters():
             if parameter.dim() >= 2:
                 nn.init.normal_(parameter, 0, 0.02)
@@ -50,8 +60,9 @@ class Gpt(nn.Module):
         return F.linear(self.ln_f(x), self.wte.weight)
 
 
-def read_tokens(folder):
-    """(samples, CONTEXT + 1), and the number of the vocabulary's tokens."""
+def read_tokens(name):
+    """(samples, CONTEXT + 1), and the number of the vocabulary's tokens. FOLDER@FILE: the samples that the file numbers."""
+    folder, _, few = name.partition("@")
     parts = []
     with h5py.File(pathlib.Path(folder, "manifest.h5")) as manifest:
         names = [name.decode() for name in manifest["file"][:]]
@@ -59,7 +70,8 @@ def read_tokens(folder):
         with h5py.File(pathlib.Path(folder, name)) as shard:
             parts.append(torch.from_numpy(shard["data/tokens"][:]))
     samples = torch.cat(parts)
-    return samples, int(samples.max()) + 1
+    chosen = samples[numpy.loadtxt(few, dtype=int)] if few else samples
+    return chosen, int(samples.max()) + 1
 
 
 def rate_at(update, updates):
@@ -70,31 +82,64 @@ def rate_at(update, updates):
     return 1e-4 + (0.003 - 1e-4) * (1 + math.cos(math.pi * passed)) / 2
 
 
-def main():
+def groups(model):
+    return [{"params": [each for each in model.parameters() if (each.dim() >= 2) == decays],
+             "weight_decay": 0.1 if decays else 0} for decays in (True, False)]
+
+
+def shard(model, what, **adamw):
+    """The model and the optimizer, whose ranks divide what jobs/gpt's --shard names."""
+    if what in ("gradients", "parameters"):
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        for module in (*model.h, model):
+            fully_shard(module, mesh=mesh, reshard_after_forward=what == "parameters")
+        return model, torch.optim.AdamW(groups(model), **adamw)
+    optimizer = torch.optim.AdamW(groups(model), **adamw) if what == "none" else \
+        ZeroRedundancyOptimizer(groups(model), optimizer_class=torch.optim.AdamW, **adamw)
+    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True), optimizer
+
+
+def mean_over_ranks(loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    return mean.item()
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--train", required=True)
     parser.add_argument("--iterations", type=int, required=True)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--batchsize", type=int, default=12)
     parser.add_argument("--fused", action="store_true", help="AdamW(fused=True)")
-    args = parser.parse_args()
+    parser.add_argument("--shard", choices=("none", "optimizer", "gradients", "parameters"), default="none",
+                        help="DistributedDataParallel; with ZeroRedundancyOptimizer; FSDP2, which frees no parameters; FSDP2")
+    parser.add_argument("--losses", action="store_true", help="print the loss of each update instead of the rate")
+    parser.add_argument("--save-initial", help="file for the initial weights, as jobs/gpt reads them")
+    return parser.parse_args()
 
+
+def main():
+    args = parse_arguments()
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     samples, vocabulary = read_tokens(args.train)
     torch.manual_seed(0)
-    model = Gpt(vocabulary)
-    decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
-    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0}],
-                                  betas=(0.9, 0.99), fused=args.fused)
-    model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    model = Gpt(vocabulary, args.layers, args.heads, args.width)
+    if args.save_initial and rank == 0:
+        safetensors_file.save(args.save_initial, {".".join(NAMES.get(part, part) for part in name.split(".")): tensor
+                                                  for name, tensor in model.named_parameters()})
+    model, optimizer = shard(model, args.shard, lr=0.003, betas=(0.9, 0.99), fused=args.fused)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
     begin = args.iterations // 5
     for update in range(args.iterations):
         if update == begin:
             dist.barrier()
             start = time.perf_counter()
-        first = (update * size + rank) * BATCHSIZE % (len(order) - BATCHSIZE)
-        chosen = samples[order[first:first + BATCHSIZE]].long()
+        first = (update * size + rank) * args.batchsize
+        chosen = samples[order[torch.arange(first, first + args.batchsize) % len(order)]].long()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(update, args.iterations)
         optimizer.zero_grad()
@@ -103,9 +148,13 @@ def main():
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1)
         optimizer.step()
+        if args.losses:
+            mean = mean_over_ranks(loss)
+            if rank == 0:
+                print(f"{mean:.6f}")
     dist.barrier()
-    if rank == 0:
-        print(f"{(args.iterations - begin) * BATCHSIZE * size / (time.perf_counter() - start):.0f}")
+    if rank == 0 and not args.losses:
+        print(f"{(args.iterations - begin) * args.batchsize * size / (time.perf_counter() - start):.2f}")
     dist.destroy_process_group()
 
 

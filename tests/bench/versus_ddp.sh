@@ -51,7 +51,7 @@ versus_ddp() {
     done
   done
   median() { sort -n | sed -n "$(((round + 1) / 2))p"; }
-  rate() { printf '%-40s %8d\n' "$2" "$(median <"$work/$1")"; }
+  rate() { printf '%-40s %8.0f\n' "$2" "$(median <"$work/$1")"; }
   ratio() {
     paste "$work/$1" "$work/$2" | awk '{printf "%.2f\n", $1 / $2}' >"$work/ratios"
     printf '%-40s %8s (%s to %s)\n' "$3" "$(median <"$work/ratios")" "$(sort -n "$work/ratios" | head -1)" \
