@@ -39,6 +39,19 @@ constexpr std::array kTypes = {at::kFloat, at::kBFloat16, at::kHalf};
 /// A gather's number is block * kTypes.size() + index in kTypes.
 constexpr std::size_t block_of_gather(std::size_t gather) { return gather / kTypes.size(); }
 
+/// (1): block and number of each parameter, block after block. Optimizers list the parameters by group, and the groups
+/// (weights, biases) may separate the parameters of a block.
+std::vector<std::pair<std::string, std::size_t>> parameters_by_block(const std::vector<at::Tensor>& parameters) {
+  std::vector<std::pair<std::string, std::size_t>> ordered;
+  std::map<std::string, std::size_t> first;  // the first parameter of the block
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    ordered.emplace_back(block_of(tensor_name(parameters[i], i)), i);
+    first.emplace(ordered.back().first, i);
+  }
+  std::ranges::stable_sort(ordered, {}, [&](const auto& parameter) { return first.at(parameter.first); });
+  return ordered;
+}
+
 /// (1): the units of all blocks, in the order of the blocks.
 std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, const ShardOptions& options) {
   const auto is_equal_kind = [&](const at::Tensor& a, const at::Tensor& b) {
@@ -48,16 +61,16 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, const S
   std::vector<Members> units;
   std::string block;
   std::size_t number = 0, bytes = 0;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string own = block_of(tensor_name(parameters[i], i));
+  for (const auto& [own, i] : parameters_by_block(parameters)) {
     if (own != block && bytes >= options.unit_bytes) {
       ++number;
       bytes = 0;
     }
     block = own;
-    bytes += parameters[i].nbytes();
+    const at::Tensor& parameter = parameters[i];
+    bytes += parameter.nbytes();
     const auto unit = std::ranges::find_if(units, [&](const Members& other) {
-      return other.block == number && is_equal_kind(parameters[other.numbers.front()], parameters[i]);
+      return other.block == number && is_equal_kind(parameters[other.numbers.front()], parameter);
     });
     (unit == units.end() ? units.emplace_back(Members{number, {}}) : *unit).numbers.push_back(i);
   }
