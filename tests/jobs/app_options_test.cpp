@@ -45,6 +45,17 @@ TEST(AppOptions, SayHowRanksTrainTogether) {
   EXPECT_NE(ways_of({"--profile"}).trace, nullptr);
 }
 
+TEST(AppOptions, SayWhatGpusKeepOnTheHost) {
+  EXPECT_FALSE(parse_offload("none").activations);
+  EXPECT_FALSE(parse_offload("optimizer").activations);
+  EXPECT_TRUE(parse_offload("activations").activations);
+  EXPECT_FALSE(ways_of({"--offload", "activations"}).shard.offload);
+  EXPECT_TRUE(ways_of({"--offload", "activations,optimizer", "--shard", "gradients"}).shard.offload);
+  EXPECT_THROW(ways_of({"--offload", "optimizer"}), UsageError);
+  EXPECT_THROW(ways_of({"--offload", "gradients"}), UsageError);
+  EXPECT_THROW(ways_of({"--offload", "activations", "--cuda-graph"}), UsageError);
+}
+
 TEST(AppOptions, SayHowLongToTrainAndWhere) {
   const CommonOptions common =
       parsed({"--epoch", "7", "--iterations", "30", "--accumulate", "4", "--out", "there", "--profile"});

@@ -46,6 +46,7 @@ struct CommonOptions : UpdateOptions {
   bool double_buffering = false;        ///< OptimizerOptions::double_buffering
   std::string shard = "none";           ///< OptimizerOptions::shard: optimizer, gradients, parameters
   std::string shard_group = "all";      ///< ShardOptions::group: node, or a number of ranks
+  std::string offload = "none";         ///< for parse_offload()
   std::string compress = "none";        ///< a name for parse_compression()
   double compress_density = CompressionOptions().density;               ///< density of topk
   std::int64_t compress_rank = CompressionOptions().rank;               ///< rank of powersgd

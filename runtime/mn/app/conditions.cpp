@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kOfUpdates =
     "accumulate balance optimizer momentum beta1 beta2 weight-decay decay-all group clip-norm overlap compress "
     "compress-rank compress-density local-steps double-buffering cuda-graph outer-momentum check-parameters "
-    "overlap-ctas";
+    "overlap-ctas offload";
 
 /// Options that have an effect only in a training.
 constexpr std::string_view kOfTraining =

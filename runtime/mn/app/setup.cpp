@@ -40,6 +40,17 @@ void add_communication_options(Options& options, CommonOptions& common) {
               "which ranks share with --shard: all, those of each node, or each N consecutive ranks; every group then "
               "holds everything once");
   options.add_check([&common] { static_cast<void>(parse_shard_group(common.shard_group)); });
+  options.add("offload", common.offload, "PART",
+              "what GPUs keep in the host's memory: none, activations (between forward and backward), optimizer (its "
+              "state and --shard's shares of parameters, which the host then updates) or activations,optimizer");
+  options.add_check([&common] {
+    if (parse_offload(common.offload).optimizer && common.shard == "none") {
+      throw UsageError("--offload optimizer needs --shard optimizer, gradients or parameters");
+    }
+  });
+  exclude_cuda_graph(
+      options, common, "offload", [&common] { return parse_offload(common.offload).activations; },
+      "the copies of activations take other memory in each step");
   options.add("compress", common.compress, "NAME",
               "compression of gradients between ranks: none, fp16, bf16, topk or powersgd", compression_names());
   options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
@@ -136,10 +147,25 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
   });
 }
 
+Offload parse_offload(std::string_view list) {
+  Offload offload;
+  if (list == "none") return offload;
+  for (const std::string_view part : split(list, ',')) {
+    if (part != "activations" && part != "optimizer") {
+      throw UsageError("--offload takes none, activations, optimizer or activations,optimizer, not " +
+                       std::string(list));
+    }
+    (part == "activations" ? offload.activations : offload.optimizer) = true;
+  }
+  return offload;
+}
+
 OptimizerOptions optimizer_options(const CommonOptions& common) {
   return {.overlap = common.overlap == "auto" ? std::nullopt : std::optional(common.overlap == "on"),
           .double_buffering = common.double_buffering,
-          .shard = {.what = parse_shard(common.shard), .group = parse_shard_group(common.shard_group)},
+          .shard = {.what = parse_shard(common.shard),
+                    .group = parse_shard_group(common.shard_group),
+                    .offload = parse_offload(common.offload).optimizer},
           .compression = {.kind = parse_compression(common.compress),
                           .density = common.compress_density,
                           .rank = common.compress_rank},
@@ -264,6 +290,9 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   const bool found_none = common.device == "auto" && environment("MN_DEVICE");
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
+  }
+  if (common.offload != "none" && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
+    log_warning("--offload: ranks compute on CPUs, nothing is moved");
   }
   record_calls_in(output_folder(common) / "calls", *comm);
   set_hang_action(common.hang == "off"      ? HangAction::kOff

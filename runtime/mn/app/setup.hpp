@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <c10/core/ScalarType.h>
 
@@ -34,6 +35,14 @@ void exclude_cuda_graph(Options& options, CommonOptions& common, const std::stri
 
 /// Collective: checks the options, makes the communicator, and sets precision, determinism and the random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
+
+/// What GPUs keep in the host's memory.
+struct Offload {
+  bool activations = false;  ///< OffloadedActivations
+  bool optimizer = false;    ///< ShardOptions::offload
+};
+/// Returns the parts that --offload lists. Throws UsageError for an unknown part.
+[[nodiscard]] Offload parse_offload(std::string_view list);
 
 /// Returns the options of the multi-node optimizer. With --profile, they have a trace. trainer_options() gives the same
 /// trace to the trainer.

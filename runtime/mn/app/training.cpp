@@ -22,6 +22,7 @@
 #include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
 #include <mn/job/job.hpp>
+#include <mn/nn/offloaded_activations.hpp>
 #include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
@@ -241,8 +242,10 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
   const auto optimizer =
       create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
+  const Device offloaded_device = parse_offload(common.offload).activations ? comm->device() : Device();
   const auto compute_loss = [&](const Batch& batch, Summary& report) {
     const AutocastScope autocast(autocast_type(common.precision), comm->device());
+    const OffloadedActivations offloaded(*training.model, offloaded_device);
     return training.loss(batch, report);
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));

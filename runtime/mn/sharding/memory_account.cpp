@@ -27,7 +27,7 @@ std::vector<std::pair<std::string_view, std::uint64_t>> parts_of(const MemoryAcc
 
 /// The option that makes a part of the account smaller. Empty if no option does.
 std::string option_for(std::string_view part, Shard what) {
-  if (part == "activations") return "--recompute, or a smaller --batchsize with --accumulate";
+  if (part == "activations") return "--recompute, --offload activations, or a smaller --batchsize with --accumulate";
   if (part == "gathered" || part == "buffers") return "blocks with fewer parameters";
   const Shard needed = part == "parameters"  ? Shard::kParameters
                        : part == "gradients" ? Shard::kGradients
