@@ -5,6 +5,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/hdf5_reader.hpp>
@@ -199,12 +200,6 @@ std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
     for (const std::int64_t sample : {std::int64_t{0}, last}) digest = hash64(reader->read_sample(f, sample), digest);
   }
   return digest;
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::int64_t kMega = 1 << 20;
-  if (bytes < 1 << 10) return std::to_string(bytes) + " bytes";
-  return bytes < kMega ? std::to_string(bytes >> 10) + " KiB" : std::to_string((bytes + kMega / 2) / kMega) + " MiB";
 }
 
 std::string with_commas(std::int64_t number) {

@@ -57,7 +57,6 @@
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>
 #include <mn/report/make_report.hpp>
-#include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/shard_options.hpp>
 #include <mn/sharding/shard_pass.hpp>
 #include <mn/sharding/sharded_construction.hpp>
@@ -95,6 +94,7 @@
 #include <mn/trainer/extensions/weight_histograms.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/loop_checkpoints.hpp>
+#include <mn/trainer/memory_account.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/replica_sets.hpp>
 #include <mn/trainer/sample_results.hpp>

@@ -55,6 +55,14 @@ TEST(Text, DurationsHaveTwoUnits) {
   EXPECT_EQ(duration_text(-1), "0 s");
 }
 
+TEST(Text, SizesHaveBinaryUnits) {
+  EXPECT_EQ(bytes_text(0), "0 bytes");
+  EXPECT_EQ(bytes_text(1023), "1023 bytes");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(std::uint64_t{312} << 20), "312 MiB");
+  EXPECT_EQ(bytes_text(std::uint64_t{5000} << 40), "5000 TiB");
+}
+
 TEST(UnixTime, IsWrittenInUtc) {
   EXPECT_EQ(utc_text(1764057600.9), "2025-11-25T08:00:00Z");
   EXPECT_EQ(utc_text(1764057600, "%Y-%m-%d %H:%M UTC"), "2025-11-25 08:00 UTC");

@@ -23,7 +23,6 @@
 #include <mn/core/text.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/offloaded_activations.hpp>
-#include <mn/sharding/memory_account.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/autocast.hpp>
@@ -32,6 +31,7 @@
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/freezing.hpp>
 #include <mn/trainer/extensions/memory_report.hpp>
+#include <mn/trainer/memory_account.hpp>
 
 namespace mn::app {
 namespace {

@@ -59,6 +59,16 @@ std::string duration_text(double seconds) {
   return text;
 }
 
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
+  OutText text;
+  text << std::fixed << std::setprecision(unit > 0 && size < 100 ? 1 : 0) << size << ' ' << kUnits[unit];
+  return text.str();
+}
+
 std::string one_line(std::string_view text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
   std::string line(text);

@@ -36,6 +36,9 @@ template <class T>
 /// Writes a length of time for people, in at most two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
 
+/// Writes a size for people: "512 bytes", "1.5 MiB", "312 GiB".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+
 /// Replaces line ends and other control characters, which names of files may contain, by "?".
 [[nodiscard]] std::string one_line(std::string_view text);
 

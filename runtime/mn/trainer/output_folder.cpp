@@ -17,7 +17,6 @@
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/on_root.hpp>
-#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -25,6 +24,7 @@
 #include <mn/core/launcher_variables.hpp>
 #include <mn/core/lock_file.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 
 namespace mn {
@@ -39,13 +39,6 @@ constexpr const char* kAdvice = ": choose another output folder (--out)";
 constexpr std::uint64_t kMinBytes = 64 << 10;  // room for all files of a run except checkpoints
 
 bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
-
-std::string bytes_text(std::uint64_t bytes) {
-  OutText text;
-  text << bytes << " bytes";
-  if (bytes >= 1 << 20) text << " (" << (bytes >> 20) << " MiB)";
-  return text.str();
-}
 
 UsageError not_writable(const std::filesystem::path& folder, int error) {
   return UsageError("the output folder " + folder.string() + " can't be written (" + std::strerror(error) + ")" +

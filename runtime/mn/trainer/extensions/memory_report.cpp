@@ -11,6 +11,7 @@
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/text.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -39,7 +40,7 @@ ModelBytes model_bytes(MultiNodeOptimizer& optimizer) {
     if (parameter.requires_grad()) model.gradients += parameter.nbytes();
   }
   model.largest_unit = largest_unit_bytes(parameters, ShardOptions());
-  const int shares = shards != nullptr ? optimizer.communicator()->size() : 1;  // which have nearly the same size
+  const int shares = shards != nullptr ? shards->ranks().group->size() : 1;  // which have nearly the same size
   model.optimizer = optimizer_state_bytes(optimizer.actual()) * static_cast<std::uint64_t>(shares);
   return model;
 }
@@ -79,7 +80,8 @@ void MemoryReport::run(Trainer& trainer) {
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
   const ModelBytes model = model_bytes(optimizer);
-  const int ranks = trainer.communicator().size();
+  const int ranks =
+      optimizer.shards() != nullptr ? optimizer.shards()->ranks().group->size() : trainer.communicator().size();
   const std::uint64_t gathered = std::min(memory_account(model, what, ranks).gathered, activations_);
   if (!trainer.is_root()) return;
   const std::string text = memory_table(model, what, ranks, activations_ - gathered) +

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include <mn/sharding/memory_account.hpp>
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/memory_account.hpp>
 
 namespace mn {
 

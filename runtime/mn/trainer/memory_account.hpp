@@ -47,7 +47,4 @@ struct MemoryAccount {
 /// against the largest part.
 [[nodiscard]] std::string memory_advice(const MemoryAccount& account, Shard what);
 
-/// Returns a size as people read it: "512 B", "1.5 MiB", "3.2 GiB".
-[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
-
 }  // namespace mn

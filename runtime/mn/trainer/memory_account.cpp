@@ -1,4 +1,4 @@
-#include <mn/sharding/memory_account.hpp>
+#include <mn/trainer/memory_account.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -72,17 +73,7 @@ std::string memory_advice(const MemoryAccount& account, Shard what) {
   for (std::size_t i = 0; i < 2; ++i) {
     text += (i > 0 ? " and " : "") + std::string(parts[i].first) + " (" + bytes_text(parts[i].second) + ")";
   }
-  return text + "; " + option_for(parts.front().first, what) + " needs less";
-}
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
-  OutText text;
-  text << std::fixed << std::setprecision(unit > 0 && size < 100 ? 1 : 0) << size << ' ' << kUnits[unit];
-  return text.str();
+  return text + "; use " + option_for(parts.front().first, what);
 }
 
 }  // namespace mn
