@@ -35,7 +35,7 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.add("shard", common.shard, "PART",
               "what each rank holds only a share of: none, optimizer (its state), gradients (these, too) or parameters "
               "(all three; ranks gather parameters before use, with --precision bf16 and fp16 most of them in 16 bits)",
-              {"none", "optimizer", "gradients", "parameters"});
+              shard_names());
   options.add("shard-group", common.shard_group, "all|node|N",
               "which ranks share with --shard: all, those of each node, or each N consecutive ranks; every group then "
               "holds everything once");

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -18,6 +19,13 @@ namespace {
 
 std::mutex mutex;
 std::unordered_map<const c10::TensorImpl*, std::shared_ptr<const ParameterPiece>> pieces;  // by whole and by elements
+
+/// This rank's piece of `tensor`, if each rank has only a piece now.
+std::optional<ParameterPiece> find_only_piece(const at::Tensor& tensor) {
+  auto piece = find_piece(tensor);
+  const bool is_only = piece && tensor.is_same(piece->whole) && tensor.numel() > 0 && !tensor.storage().data();
+  return is_only ? std::move(piece) : std::nullopt;
+}
 
 /// Collective. On a device the host does not wait.
 void reduce(at::Tensor& values, ReduceOp op, Communicator& ranks) {
@@ -35,21 +43,18 @@ std::optional<ParameterPiece> find_piece(const at::Tensor& tensor) {
   return found == pieces.end() ? std::nullopt : std::optional(*found->second);
 }
 
-bool is_in_pieces(const at::Tensor& tensor) {
-  const auto piece = find_piece(tensor);
-  return piece && tensor.is_same(piece->whole) && tensor.numel() > 0 && tensor.storage().data() == nullptr;
-}
+bool is_in_pieces(const at::Tensor& tensor) { return find_only_piece(tensor).has_value(); }
 
 at::Tensor whole_on_root(const at::Tensor& tensor) {
-  if (!is_in_pieces(tensor)) return tensor;
-  const ParameterPiece piece = *find_piece(tensor);
-  Communicator& ranks = *piece.ranks;
-  const std::size_t own = piece.elements.numel();
+  const auto piece = find_only_piece(tensor);
+  if (!piece) return tensor;
+  Communicator& ranks = *piece->ranks;
+  const std::size_t own = piece->elements.numel();
   std::vector<std::size_t> counts(ranks.size());
   ranks.allgather(std::span(&own, 1), counts);
   const bool is_root = ranks.rank() == 0;
-  const at::Tensor whole = is_root ? at::empty(tensor.sizes(), piece.elements.options()) : at::Tensor();
-  ranks.gatherv(buffer_view(piece.elements), buffer_view(is_root ? whole : piece.elements), counts);
+  const at::Tensor whole = is_root ? at::empty(tensor.sizes(), piece->elements.options()) : at::Tensor();
+  ranks.gatherv(buffer_view(piece->elements), buffer_view(is_root ? whole : piece->elements), counts);
   return whole;
 }
 

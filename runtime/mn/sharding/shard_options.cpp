@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
@@ -14,12 +13,14 @@ constexpr std::array<std::string_view, 4> kNames = {"none", "optimizer", "gradie
 
 }  // namespace
 
+std::vector<std::string> shard_names() { return {kNames.begin(), kNames.end()}; }
+
 std::string_view shard_name(Shard what) noexcept { return kNames[static_cast<std::size_t>(what)]; }
 
 Shard parse_shard(std::string_view name) {
   const auto found = std::ranges::find(kNames, name);
   if (found != kNames.end()) return static_cast<Shard>(found - kNames.begin());
-  throw UsageError("ranks can share none, optimizer, gradients or parameters, not " + std::string(name));
+  throw UsageError("ranks can share " + join(kNames) + ", not " + std::string(name));
 }
 
 int parse_shard_group(std::string_view name) {

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mn {
 
@@ -34,9 +36,11 @@ struct ShardOptions {
   std::size_t unit_bytes = std::size_t{1} << 20;
 };
 
-/// The name of a value, as parse_shard() takes it.
+/// The names of all values, as parse_shard() takes them: "none", "optimizer", "gradients" and "parameters".
+[[nodiscard]] std::vector<std::string> shard_names();
+/// The name of a value.
 [[nodiscard]] std::string_view shard_name(Shard what) noexcept;
-/// The value of a name: "none", "optimizer", "gradients" or "parameters".
+/// The value of a name.
 [[nodiscard]] Shard parse_shard(std::string_view name);
 /// The value of ShardOptions::group for "all", "node" or a number of ranks.
 [[nodiscard]] int parse_shard_group(std::string_view name);
