@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/optimizers/master_weights.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/modules.hpp>
@@ -89,6 +90,14 @@ TEST(ShardedConstruction, AModelInPiecesTrainsAsAPlainOne) {
     const auto result = train_steps(*make_sharded(), what), expected = train_steps(*make_plain(), Shard::kNone);
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(torch::equal(result[i], expected[i])) << i;
   }
+}
+
+TEST(ShardedConstruction, PiecesBecomeNarrow) {
+  const auto model = make_sharded(), plain = make_plain();
+  for (const auto& each : {model, plain}) narrow_weights(*each, at::kBFloat16);
+  EXPECT_EQ(model->wide->weight.scalar_type(), at::kBFloat16);
+  expect_in_pieces(*model);
+  expect_values(*model, *plain);
 }
 
 TEST(ShardedConstruction, PiecesAreLoadedAndSaved) {

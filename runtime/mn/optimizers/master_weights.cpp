@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/optim/optimizer.h>
 
+#include <mn/sharding/pieces.hpp>
+#include <mn/sharding/sharded_construction.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -53,7 +55,12 @@ at::Tensor exact_weight(torch::optim::Optimizer& optimizer, const at::Tensor& pa
 
 void narrow_weights(const torch::nn::Module& module, at::ScalarType type) {
   for (at::Tensor& parameter : parameters_of(module)) {
-    if (parameter.is_floating_point() && parameter.dim() >= 2) parameter.set_data(parameter.detach().to(type));
+    if (!parameter.is_floating_point() || parameter.dim() < 2) continue;
+    if (is_in_pieces(parameter)) {
+      convert_pieces(parameter, type);
+    } else {
+      parameter.set_data(parameter.detach().to(type));
+    }
   }
 }
 

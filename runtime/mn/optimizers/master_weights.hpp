@@ -64,9 +64,10 @@ class MasterWeights {
 /// Local. Returns the parameter's master if the optimizer has one, otherwise the parameter.
 [[nodiscard]] at::Tensor exact_weight(torch::optim::Optimizer& optimizer, const at::Tensor& parameter);
 
-/// Local. Converts the weights of a module (its floating-point parameters of two or more dimensions) to `type`, in
-/// place. Biases and the parameters of normalizations stay as they are, because they are few and need the precision.
-/// Forward then needs an AutocastScope of the same type. Call it before a multi-node optimizer is made.
+/// Collective if the module is in pieces (construct_sharded()). Converts the weights of a module (its floating-point
+/// parameters of two or more dimensions) to `type`, in place. Biases and the parameters of normalizations stay as they
+/// are, because they are few and need the precision. Forward then needs an AutocastScope of the same type. Call it
+/// before a multi-node optimizer is made.
 void narrow_weights(const torch::nn::Module& module, at::ScalarType type);
 
 }  // namespace mn

@@ -85,6 +85,14 @@ void divide(at::Tensor parameter, const std::shared_ptr<Communicator>& comm) {
 
 }  // namespace
 
+void convert_pieces(at::Tensor parameter, at::ScalarType type) {
+  const c10::TensorImpl* const impl = parameter.unsafeGetTensorImpl();
+  const at::Tensor whole = parameter.detach().to(type);  // gathers the pieces
+  const std::shared_ptr<Communicator> comm = divided().extract(impl).mapped().comm;
+  parameter.set_data(whole);
+  divide(parameter, comm);
+}
+
 ShardedConstruction::ShardedConstruction(std::shared_ptr<Communicator> comm, std::size_t whole_bytes)
     : comm_(std::move(comm)), whole_bytes_(whole_bytes), sees_operators_(kModeKey) {
   present = this;

@@ -51,6 +51,10 @@ class ShardedConstruction {
   c10::impl::IncludeDispatchKeyGuard sees_operators_;
 };
 
+/// Collective: converts a parameter in pieces to `type`, also if construct_sharded() has returned. Needs memory for the
+/// whole parameter. An optimizer must not have the parameter.
+void convert_pieces(at::Tensor parameter, at::ScalarType type);
+
 /// Collective: returns make(), whose parameters are divided among the ranks.
 template <class Make>
 [[nodiscard]] auto construct_sharded(std::shared_ptr<Communicator> comm, const Make& make,
