@@ -1,10 +1,12 @@
 /// jobs/exported: trains a model that Python has exported, on any number of ranks.
+#include <optional>
+
 #include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
 #include <mn/comm/on_root.hpp>
-#include <mn/core/file.hpp>
+#include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
 
 #include "exported/data.hpp"
@@ -24,25 +26,22 @@ void load_operators(const std::vector<std::string>& libraries) {
 }
 
 /// Collective: rank 0 reads the files for all ranks. If a file is damaged, every rank throws the same error.
-std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
-  std::string bytes, evaluation;
-  std::shared_ptr<mn::ExportedModule> model;
-  const auto make = [&] {
-    model = std::make_shared<mn::ExportedModule>(bytes, options.model);
-    if (!options.evaluation_model.empty()) model->set_evaluation_graph(evaluation, options.evaluation_model);
+std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options,
+                                               const std::shared_ptr<mn::Communicator>& comm) {
+  const mn::ExportedFile file(options.model, comm);
+  std::optional<mn::ExportedFile> evaluation;
+  if (!options.evaluation_model.empty()) evaluation.emplace(options.evaluation_model, comm);
+  const auto make = [&](bool has_values) {
+    const auto model = std::make_shared<mn::ExportedModule>(has_values ? file : file.without_values());
+    if (evaluation) model->set_evaluation_graph(has_values ? *evaluation : evaluation->without_values());
     if (!options.validation.empty()) model->require_evaluation_graph();
+    return model;
   };
-  const auto read = [&] {
-    bytes = mn::read_file(options.model);
-    if (!options.evaluation_model.empty()) evaluation = mn::read_file(options.evaluation_model);
-    make();
-  };
-  mn::on_root<mn::DataError>(comm, read, true);
-  bytes = comm.bcast_obj(bytes);
-  evaluation = comm.bcast_obj(evaluation);
-  if (comm.rank() != 0) make();
+  mn::on_root<mn::DataError>(
+      *comm, [&] { static_cast<void>(make(false)); }, true);  // checks the graphs
+  const auto model = mn::app::make_model(options, comm, [&] { return make(true); });
   if (model->inputs().empty()) throw mn::UsageError("--model: " + options.model + " takes no tensors");
-  if (comm.rank() == 0 && model->is_exported_for_evaluation()) {
+  if (comm->rank() == 0 && model->is_exported_for_evaluation()) {
     mn::log_warning(options.model +
                     " was exported in evaluation mode: it trains without dropout, and with fixed batch " +
                     "statistics; call model.train() before torch.export.export, or, for frozen batch norms, " +
@@ -74,7 +73,7 @@ mn::Loss loss_of(mn::ExportedModule& model, const std::string& output, const Exp
 
 mn::app::Training make_training(const ExportedOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
   load_operators(options.operators);
-  const auto model = read_model(options, *comm);
+  const auto model = read_model(options, comm);
   const std::string output = model->outputs()[mn::jobs::find_output(*model, options)].name;
   mn::app::Training training{.model = model,
                              .train = mn::jobs::open_samples("train", options.train, options, *model, comm),

@@ -41,6 +41,7 @@
 #include <mn/models/models.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/collectives.hpp>
+#include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>
 #include <mn/nn/mnbn_model.hpp>

@@ -73,7 +73,7 @@ TEST(ExportedModule, ADerivedEvaluationGraphReadsNothingThatTrainingAloneMayChan
         test::message_of<DataError>([&] { model->require_evaluation_graph(); }),
         AllOf(HasSubstr(name + std::string(": node \"")), HasSubstr("the buffer \"mean\", which an output depends on"),
               HasSubstr("export the model in evaluation mode, too"), Not(HasSubstr("\n"))));
-    model->set_evaluation_graph(test::model_file("moving_eval.pt2"), "moving_eval");
+    model->set_evaluation_graph({test::model_file("moving_eval.pt2"), "moving_eval"});
     model->eval();
     expect_same_as_python(*model, name, "moving_eval");
     model->zero_grad();
@@ -95,7 +95,7 @@ TEST(ExportedModule, AnAssignedBufferHasItsNewValueInTheNextStep) {
 
 TEST(ExportedModule, AGivenEvaluationGraphChangesNothing) {
   const auto model = load("moving");
-  model->set_evaluation_graph(test::model_file("moving.pt2"), "moving");
+  model->set_evaluation_graph({test::model_file("moving.pt2"), "moving"});
   const at::Tensor before = model->named_buffers()["mean"].clone(), x = torch::randn({4, 3});
   model->eval();
   const at::Tensor evaluated = model->forward(x);
@@ -108,7 +108,7 @@ TEST(ExportedModule, AGivenEvaluationGraphChangesNothing) {
 
 TEST(ExportedModule, AnEvaluationGraphRunsOnTheSameTensors) {
   const auto model = load("conv");
-  model->set_evaluation_graph(test::model_file("conv_eval.pt2"), "conv_eval");
+  model->set_evaluation_graph({test::model_file("conv_eval.pt2"), "conv_eval"});
   model->eval();
   expect_same_as_python(*model, "conv_eval");
   const at::Tensor images = torch::randn({2, 2, 6, 6});
@@ -118,9 +118,10 @@ TEST(ExportedModule, AnEvaluationGraphRunsOnTheSameTensors) {
     model->named_parameters()["head.bias"].add_(1);
   }
   EXPECT_TRUE(model->forward(images).allclose(before + 1));
-  EXPECT_THAT(
-      test::message_of<DataError>([&] { load("mlp")->set_evaluation_graph(test::model_file("conv.pt2"), "conv"); }),
-      AllOf(HasSubstr("conv is of another model: \"layers.0.weight\""), Not(HasSubstr("\n"))));
+  EXPECT_THAT(test::message_of<DataError>([&] {
+                load("mlp")->set_evaluation_graph({test::model_file("conv.pt2"), "conv"});
+              }),
+              AllOf(HasSubstr("conv is of another model: \"layers.0.weight\""), Not(HasSubstr("\n"))));
 }
 
 TEST(ExportedModule, ALanguageModelIsPythons) {
@@ -210,7 +211,7 @@ TEST(ExportedModule, RandomNumbersWithoutASwitchNeedAnEvaluationGraph) {
                     HasSubstr("export the model in evaluation mode, too"), Not(HasSubstr("\n"))));
   model->eval();
   EXPECT_THROW((void)model->forward(torch::randn({4, 3})), DataError);
-  model->set_evaluation_graph(test::model_file("random_eval.pt2"), "random_eval");
+  model->set_evaluation_graph({test::model_file("random_eval.pt2"), "random_eval"});
   const at::Tensor x = torch::randn({4, 3});
   EXPECT_TRUE(model->forward(x).equal(model->forward(x)));
 }

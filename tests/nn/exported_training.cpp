@@ -21,7 +21,7 @@ at::Tensor loss_of(mn::ExportedModule& model, const at::Tensor& data, const at::
 int train(char** argv) {
   const auto comm = mn::create_communicator("auto");
   mn::ExportedModule model{std::filesystem::path(argv[1])};
-  model.set_evaluation_graph(mn::read_file(argv[2]), argv[2]);
+  model.set_evaluation_graph(mn::ExportedFile(std::filesystem::path(argv[2])));
   std::map<std::string, at::Tensor> tensors;
   for (auto& [name, tensor] : mn::from_safetensors(mn::read_file(argv[3]), argv[3])) tensors[name] = tensor;
   const auto optimizer = mn::create_multi_node_optimizer(

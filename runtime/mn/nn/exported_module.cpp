@@ -5,57 +5,22 @@
 #include <torch/nn/module.h>
 
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/program.hpp>
-#include <mn/nn/exported/read_tensor.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {
 namespace {
 
-using exported::Archive;
 using exported::Input;
 using exported::Program;
 using exported::StoredTensor;
-
-/// Reads the tensors of a program's inputs. Inputs with equal views of one record (tied weights) get one tensor.
-class TensorReader {
- public:
-  TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
-
-  /// Returns an undefined tensor for an argument of forward().
-  at::Tensor read(const Input& input) {
-    if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
-    const StoredTensor& stored = find(input);
-    at::Tensor& tensor = read_[stored];
-    if (tensor.defined()) return tensor;  // tied weights
-    tensor = exported::read_tensor(input.target, stored, archive_);
-    // A complex tensor becomes a real tensor of pairs, because optimizers and communicators have no complex numbers.
-    if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
-    return tensor;
-  }
-  [[nodiscard]] bool requires_grad(const Input& input) const { return find(input).requires_grad; }
-
- private:
-  [[nodiscard]] const StoredTensor& find(const Input& input) const {
-    const auto& tensors = exported::is_state(input) ? program_.weights : program_.constants;
-    const auto found = tensors.find(input.target);
-    if (found != tensors.end()) return found->second;
-    throw DataError(archive_.source() + " lacks the tensor " + json_quoted(input.target) + " of its graph");
-  }
-
-  const Program& program_;
-  const Archive& archive_;
-  std::map<StoredTensor, at::Tensor> read_;
-};
 
 /// Returns the module of the parameter or buffer `name`, and the name within this module. Makes a missing module.
 std::pair<torch::nn::Module*, std::string> module_of(torch::nn::Module& root, const std::string& name) {
@@ -104,12 +69,46 @@ ExportedInput describe(const Input& input) {
 
 }  // namespace
 
-ExportedModule::ExportedModule(const std::filesystem::path& path) : ExportedModule(read_file(path), path.string()) {}
+/// Reads the tensors of a file's inputs. Inputs with equal views of one record (tied weights) get one tensor.
+class ExportedTensors {
+ public:
+  explicit ExportedTensors(const ExportedFile& file) : file_(file) {}
 
-ExportedModule::ExportedModule(std::string_view bytes, const std::string& source) {
-  const Archive archive(bytes, source);
-  const Program program = exported::parse_program(archive);
-  TensorReader reader(program, archive);
+  /// Returns an undefined tensor for an argument of forward().
+  at::Tensor read(const Input& input) {
+    if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
+    const StoredTensor& stored = find(input);
+    at::Tensor& tensor = read_[stored];
+    if (tensor.defined()) return tensor;  // tied weights
+    const bool is_state = exported::is_state(input);
+    tensor = file_.read(input.target, stored, is_state);
+    // A complex tensor becomes a real tensor of pairs, because optimizers and communicators have no complex numbers.
+    if (is_state && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
+    return tensor;
+  }
+  [[nodiscard]] bool requires_grad(const Input& input) const { return file_.has_values_ && find(input).requires_grad; }
+
+ private:
+  [[nodiscard]] const StoredTensor& find(const Input& input) const {
+    const auto& tensors = exported::is_state(input) ? file_.program_->weights : file_.program_->constants;
+    const auto found = tensors.find(input.target);
+    if (found != tensors.end()) return found->second;
+    throw DataError(file_.source() + " lacks the tensor " + json_quoted(input.target) + " of its graph");
+  }
+
+  const ExportedFile& file_;
+  std::map<StoredTensor, at::Tensor> read_;
+};
+
+ExportedModule::ExportedModule(const std::filesystem::path& path) : ExportedModule(ExportedFile(path)) {}
+
+ExportedModule::ExportedModule(std::string_view bytes, const std::string& source)
+    : ExportedModule(ExportedFile(bytes, source)) {}
+
+ExportedModule::ExportedModule(const ExportedFile& file) {
+  const Program& program = *file.program_;
+  const std::string& source = file.source();
+  ExportedTensors reader(file);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
     tensors.push_back(reader.read(input));
@@ -117,6 +116,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
       register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
     }
   }
+  file.agree();
   Program training = program;
   const GraphBatchNorms norms = replace_batch_norms(training);
   has_other_batch_norms_ = norms.others > 0;
@@ -138,25 +138,28 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
 
 ExportedModule::~ExportedModule() = default;
 
-void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::string& source) {
-  const Archive archive(bytes, source);
-  const Program program = exported::parse_program(archive);
-  TensorReader reader(program, archive);
-  const std::map<std::string, at::Tensor> state = state_of(*this);
+void ExportedModule::set_evaluation_graph(const ExportedFile& file) {
+  const Program& program = *file.program_;
+  const ExportedFile forms = file.without_values();
+  ExportedTensors constants(file), state(forms);
+  const std::map<std::string, at::Tensor> own_state = state_of(*this);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
-    tensors.push_back(reader.read(input));
-    if (!exported::is_state(input)) continue;
-    const auto own = state.find(input.target);
-    const bool matches = own != state.end() && own->second.sizes() == tensors.back().sizes() &&
-                         own->second.scalar_type() == tensors.back().scalar_type();
+    if (!exported::is_state(input)) {
+      tensors.push_back(constants.read(input));
+      continue;
+    }
+    const at::Tensor form = state.read(input);
+    const auto own = own_state.find(input.target);
+    const bool matches = own != own_state.end() && own->second.sizes() == form.sizes() &&
+                         own->second.scalar_type() == form.scalar_type();
     if (!matches) {
-      throw DataError(source + " is of another model: " + json_quoted(input.target) +
+      throw DataError(file.source() + " is of another model: " + json_quoted(input.target) +
                       " has another shape or dtype than in the model that trains, or is absent there");
     }
-    tensors.back() = own->second;  // the module's trained weights in place of the file's
+    tensors.push_back(own->second);  // the module's trained weights in place of the file's
   }
-  evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
+  evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, file.source());
 }
 
 void ExportedModule::require_evaluation_graph() const {

@@ -11,6 +11,8 @@
 
 #include <torch/nn/module.h>
 
+#include <mn/nn/exported_file.hpp>
+
 namespace mn {
 
 class Communicator;
@@ -53,16 +55,19 @@ struct ExportedOutput {
 /// export the model in evaluation mode, too, and pass the second file to set_evaluation_graph().
 class ExportedModule : public torch::nn::Module {
  public:
-  /// Reads a file. Not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
-  /// file, for example an operator.
+  /// Makes the model of a file; collective if the file is (exported_file.hpp). Throws a DataError of one line that
+  /// names the damaged or unknown part of the file, for example an operator.
+  explicit ExportedModule(const ExportedFile& file);
+  /// Makes the model of ExportedFile(path). Not collective.
   explicit ExportedModule(const std::filesystem::path& path);
-  /// Does the same as the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
+  /// Makes the model of ExportedFile(bytes, source). Not collective.
   ExportedModule(std::string_view bytes, const std::string& source);
   ~ExportedModule() override;
 
-  /// From now on evaluation mode runs the graph in `bytes`, on this module's parameters and buffers. Throws DataError
-  /// as the constructor does, and also if a parameter or buffer of the file is not in this module.
-  void set_evaluation_graph(std::string_view bytes, const std::string& source);
+  /// From now on evaluation mode runs the graph of `file`, on this module's parameters and buffers. Collective if the
+  /// file is. Throws DataError as the constructor does, and also if a parameter or buffer of the file is not in this
+  /// module.
+  void set_evaluation_graph(const ExportedFile& file);
   /// Throws DataError with the reason if there is no graph for evaluation mode. Call it before training, if the program
   /// will evaluate.
   void require_evaluation_graph() const;

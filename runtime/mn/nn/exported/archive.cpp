@@ -1,21 +1,50 @@
 #include <mn/nn/exported/archive.hpp>
 
 #include <span>
+#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
 namespace mn::exported {
+namespace {
 
-Archive::Archive(std::string_view bytes, std::string source) : bytes_(bytes), source_(std::move(source)) {
-  for (const ZipMember& member : read_zip_directory(bytes_, source_, "torch.export.save")) {
-    const std::string name = member.name.substr(member.name.find('/') + 1);
-    if (!records_.emplace(name, member).second) fail("has the record " + json_quoted(name) + " twice");
+constexpr const char* kWriter = "torch.export.save";
+
+}  // namespace
+
+Archive::Archive(std::string_view bytes, std::string source)
+    : source_(std::move(source)),
+      read_([bytes](const ZipMember& member) { return std::string(bytes.substr(member.begin, member.bytes)); }) {
+  for (const ZipMember& member : read_zip_directory(bytes, source_, kWriter)) add(member);
+}
+
+Archive::Archive(std::shared_ptr<const File> file)
+    : source_(file->path().string()), read_([file](const ZipMember& member) {
+        std::string bytes(member.bytes, '\0');
+        file->read_at(member.begin, std::as_writable_bytes(std::span(bytes)));
+        return bytes;
+      }) {
+  for (const ZipMember& member : read_zip_directory(*file, kWriter)) add(member);
+}
+
+Archive::Archive(const std::map<std::string, std::string>& records, std::string source)
+    : source_(std::move(source)), read_([records](const ZipMember& member) { return records.at(member.name); }) {
+  for (const auto& [name, bytes] : records) {
+    records_.emplace(name, ZipMember{.name = name,
+                                     .crc = crc32_gzip(std::as_bytes(std::span(bytes))),
+                                     .stored_bytes = bytes.size(),
+                                     .bytes = bytes.size()});
   }
 }
 
-std::string_view Archive::record(const std::string& name) const {
+void Archive::add(const ZipMember& member) {
+  const std::string name = member.name.substr(member.name.find('/') + 1);
+  if (!records_.emplace(name, member).second) fail("has the record " + json_quoted(name) + " twice");
+}
+
+const ZipMember& Archive::find(const std::string& name) const {
   const auto found = records_.find(name);
   if (found == records_.end()) {
     if (records_.contains("data.pkl")) {
@@ -23,15 +52,27 @@ std::string_view Archive::record(const std::string& name) const {
     }
     fail("lacks the record " + json_quoted(name) + ": write it with torch.export.save of torch 2.9 or newer");
   }
-  const ZipMember& member = found->second;
-  if (member.method != ZipMember::Method::kStored) {
+  if (found->second.method != ZipMember::Method::kStored) {
     fail("has the record " + json_quoted(name) + " compressed, which torch.export.save does not do");
   }
-  const std::string_view content = bytes_.substr(member.begin, member.bytes);
+  return found->second;
+}
+
+std::string Archive::record(const std::string& name) const {
+  const ZipMember& member = find(name);
+  std::string content = read_(member);
   if (crc32_gzip(std::as_bytes(std::span(content))) != member.crc) {
     fail("is damaged: the checksum of the record " + json_quoted(name) + " is wrong");
   }
   return content;
+}
+
+std::map<std::string, std::string> Archive::program_records() const {
+  std::map<std::string, std::string> records;
+  for (const auto& [name, member] : records_) {
+    if (name == "byteorder" || name.ends_with(".json")) records.emplace(name, record(name));
+  }
+  return records;
 }
 
 void Archive::fail(const std::string& how) const { throw DataError(source_ + " " + how); }

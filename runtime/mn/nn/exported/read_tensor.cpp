@@ -4,6 +4,8 @@
 #include <optional>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -30,27 +32,46 @@ std::optional<std::int64_t> elements_needed(const StoredTensor& stored, std::int
   return last + 1;
 }
 
-}  // namespace
-
-at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
+/// Returns the number of elements from the record's first to the tensor's last.
+std::int64_t check_elements(const std::string& name, const StoredTensor& stored, const Archive& archive) {
   const std::string what = archive.source() + ": tensor " + json_quoted(name);
   try {
     const at::ScalarType dtype = scalar_type_of(stored.dtype);
-    const std::string_view bytes = archive.record(stored.record);
-    const auto available = static_cast<std::int64_t>(bytes.size() / c10::elementSize(dtype));
-    const auto needed = elements_needed(stored, available);
-    if (!needed) {
-      throw DataError(what + " of dtype " + toString(dtype) + " has other elements than the " +
-                      std::to_string(bytes.size()) + " bytes of the record " + json_quoted(stored.record));
-    }
-    if (*needed == 0) return at::empty(stored.sizes, dtype);
-    const at::Tensor elements = at::empty({*needed}, dtype);
-    std::memcpy(elements.data_ptr(), bytes.data(), elements.nbytes());
-    const at::Tensor view = elements.as_strided(stored.sizes, stored.strides, stored.offset);
-    return view.is_contiguous() && view.numel() == *needed ? view : view.clone();
+    const std::uint64_t bytes = archive.record_bytes(stored.record);
+    const auto needed = elements_needed(stored, static_cast<std::int64_t>(bytes / c10::elementSize(dtype)));
+    if (needed) return *needed;
+    throw DataError(what + " of dtype " + toString(dtype) + " has other elements than the " + std::to_string(bytes) +
+                    " bytes of the record " + json_quoted(stored.record));
   } catch (const UnknownForm& unknown) {
     throw DataError(what + " has " + unknown.what());
   }
+}
+
+}  // namespace
+
+void check_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
+  static_cast<void>(check_elements(name, stored, archive));
+}
+
+at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
+  const std::int64_t needed = check_elements(name, stored, archive);
+  const std::string bytes = archive.record(stored.record);
+  at::Tensor tensor = empty_tensor(stored, c10::kCPU);
+  if (needed == 0) return tensor;
+  if (stored.offset == 0 && needed == tensor.numel() && tensor.strides() == at::IntArrayRef(stored.strides)) {
+    std::memcpy(tensor.data_ptr(), bytes.data(), tensor.nbytes());
+    return tensor;
+  }
+  const at::Tensor elements = at::empty({needed}, tensor.options());
+  std::memcpy(elements.data_ptr(), bytes.data(), elements.nbytes());
+  return tensor.copy_(elements.as_strided(stored.sizes, stored.strides, stored.offset));
+}
+
+at::Tensor empty_tensor(const StoredTensor& stored, c10::Device device) {
+  const auto options = at::TensorOptions(scalar_type_of(stored.dtype));
+  // empty_like() keeps the order of dimensions in memory, such as channels_last, and drops gaps.
+  return at::empty_like(at::empty_strided(stored.sizes, stored.strides, options.device(at::kMeta)),
+                        options.device(device));
 }
 
 }  // namespace mn::exported
