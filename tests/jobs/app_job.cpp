@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -38,7 +39,11 @@ class EndEarly final : public mn::Extension {
   void run(mn::Trainer&) override {
     if (how_ == "exit") std::exit(3);
     if (how_ == "error") throw mn::DataError("the planted error", true);
-    if (rank_ == 1) throw std::runtime_error("the planted error");
+    if (rank_ != 1) return;
+    if (how_ == "memory") static_cast<void>(torch::empty({std::int64_t{1} << 50}));
+    if (how_ == "bad_alloc") throw std::bad_alloc();
+    if (how_ == "device") TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 4 PiB.");
+    throw std::runtime_error("the planted error");
   }
 
  private:
@@ -58,11 +63,15 @@ int main(int argc, char** argv) {
   options.add("train", train, "NAME", "shards to train on");
   options.add("validation", validation, "NAME", "shards to validate on");
   options.add("save-seconds", save_seconds, "let each checkpoint take so long", 0, 600);
-  options.add("end", end, "HOW", "end rank 1 in iteration 12: throw; or all ranks: error, exit",
-              {"throw", "error", "exit"});
+  options.add(
+      "end", end, "HOW",
+      "end rank 1 in iteration 12: throw, or without memory: memory, bad_alloc, device; or all ranks: error, exit; "
+      "early: end rank 1 without memory before it has a model",
+      {"throw", "memory", "bad_alloc", "device", "error", "exit", "early"});
   options.add_flag("instead", instead, "do something else");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
-    torch::nn::Linear net(784, 10);
+    if (end == "early" && comm->rank() == 1) throw std::bad_alloc();
+    torch::nn::Linear net = mn::app::make_model(common, comm, [] { return torch::nn::Linear(784, 10); });
     mn::app::Training training{.model = net.ptr(), .rate = 0.25};
     if (instead) {
       training.instead = [net, comm] { return net->weight.device().is_cpu() && comm->size() == 2 ? 7 : 1; };

@@ -10,6 +10,7 @@
 
 #include <mn/app/find_rate.hpp>
 #include <mn/app/group_options.hpp>
+#include <mn/app/memory_shortage.hpp>
 #include <mn/app/monitor_check.hpp>
 #include <mn/app/options_record.hpp>
 #include <mn/app/record_run.hpp>
@@ -20,7 +21,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/text.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/offloaded_activations.hpp>
 #include <mn/sharding/pieces.hpp>
@@ -30,8 +30,6 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/freezing.hpp>
-#include <mn/trainer/extensions/memory_report.hpp>
-#include <mn/trainer/memory_account.hpp>
 
 namespace mn::app {
 namespace {
@@ -184,26 +182,12 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   return 0;
 }
 
-/// Adds advice to an error of libtorch that means that this rank is out of memory. Rethrows other errors.
-[[noreturn]] void explain_shortage(const c10::Error& error, Trainer& trainer) {
-  const std::string text = error.what_without_backtrace();
-  const bool is_short = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                        text.find("can't allocate memory") != std::string::npos;
-  if (!is_short) throw;
-  MultiNodeOptimizer& optimizer = trainer.optimizer();
-  const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
-  const MemoryAccount account = memory_account(model_bytes(optimizer), what, trainer.communicator().size());
-  throw UsageError("out of memory: " + first_line_of(text) + "; beside activations, " + memory_advice(account, what));
-}
-
 /// If the last checkpoint or the weights cannot be written, throws only after all other files are written.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
   try {
     status = trainer.run();
-  } catch (const c10::Error& error) {
-    explain_shortage(error, trainer);
   } catch (const SaveError&) {
     if (trainer.end_reason().empty()) throw;  // the error came before training had ended
     unsaved = std::current_exception();
@@ -279,15 +263,20 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
   return run_job(argc, argv, [&](Job& job) {
     if (!parse_options(options, argc, argv, job.rank())) return 0;
     const auto comm = set_up(common);
-    Training training = build(comm);
-    resolve_monitor(common, training);
-    check_training(common, training);
-    load_initial_weights(common, *training.model, *comm);
-    move_to_device(*training.model, comm->device());
-    if (training.instead) return training.instead();
-    auto evaluators = make_evaluators(common, training, comm);
-    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, comm);
-    return run_trainer(options, common, training, std::move(evaluators), comm);
+    Training training;
+    const auto work = [&] {
+      training = build(comm);
+      resolve_monitor(common, training);
+      check_training(common, training);
+      load_initial_weights(common, *training.model, *comm);
+      move_to_device(*training.model, comm->device());
+      if (training.instead) return training.instead();
+      auto evaluators = make_evaluators(common, training, comm);
+      if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, comm);
+      return run_trainer(options, common, training, std::move(evaluators), comm);
+    };
+    return explain_shortage(
+        common, *comm, [&] { return training.model.get(); }, work);
   });
 }
 
