@@ -28,8 +28,10 @@ struct Settings : mn::app::CommonOptions {
 
 mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn::Communicator>& comm) {
   const auto data = mn::jobs::open_cifar(given.train, given.val, mn::app::loader_workers(given.loaderjob), given, comm);
-  const auto model = given.arch == "vgg16" ? mn::models::create_small_vgg16(data.num_classes)
-                                           : mn::models::create_small_resnet18(data.num_classes);
+  const auto model = mn::app::make_model(given, comm, [&] {
+    return given.arch == "vgg16" ? mn::models::create_small_vgg16(data.num_classes)
+                                 : mn::models::create_small_resnet18(data.num_classes);
+  });
   return {
       .model = model,
       .train = data.train,

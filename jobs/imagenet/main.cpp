@@ -58,8 +58,10 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   const mn::Interval usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   const mn::Interval period = mn::app::report_period(options, usual);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
-  const std::shared_ptr<Classifier> model = mn::models::create_model(options.arch, data.num_classes);
-  if (options.channels_last) mn::use_channels_last(*model);
+  const std::shared_ptr<Classifier> model =
+      mn::app::make_model(options, comm, [&] { return mn::models::create_model(options.arch, data.num_classes); });
+  // Sharded weights lie one after the other, in row-major order.
+  if (options.channels_last && options.shard == "none") mn::use_channels_last(*model);
   mn::app::Training training{
       .model = model,
       .train = data.train_batches,

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   options.add("data", data, "DIR", "folder with shards in train and val, or with MNIST's four IDX files");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
     const mn::jobs::MnistData samples = mn::jobs::open_mnist(data, common, comm);
-    Mlp model(units);
+    Mlp model = mn::app::make_model(common, comm, [&] { return Mlp(units); });
     return mn::app::Training{
         .model = model.ptr(),
         .train = samples.train,

@@ -29,7 +29,7 @@ struct ExtensionToAdd {
 
 /// Describes a training job. A job needs a model, minibatches and a loss; all other members are optional.
 struct Training {
-  std::shared_ptr<torch::nn::Module> model;   ///< on the CPU; run_training() moves it to --device
+  std::shared_ptr<torch::nn::Module> model;   ///< from make_model(); run_training() moves it to --device
   std::shared_ptr<Iterator> train = {};       ///< minibatches, as train_batches() makes them
   std::shared_ptr<Iterator> validation = {};  ///< null: no validation, unless there are `validations`
   /// Several validation sets, as validation_sets() makes them. Each set has its own values in the log. The table, the
@@ -66,17 +66,16 @@ struct Training {
 };
 
 /// Collective: returns make(), a model. With --shard parameters the model is made in pieces (construct_sharded()), so
-/// that no rank needs memory for all parameters. For models that make their parameters from random numbers.
+/// that no rank needs memory for all parameters.
 template <class Make>
 [[nodiscard]] auto make_model(const CommonOptions& common, const std::shared_ptr<Communicator>& comm,
                               const Make& make) {
-  const bool in_pieces = parse_shard(common.shard) == Shard::kParameters && common.precision != kNarrowWeights;
-  return in_pieces ? construct_sharded(comm, make) : make();
+  return parse_shard(common.shard) == Shard::kParameters ? construct_sharded(comm, make) : make();
 }
 
 /// A function that makes the model, the minibatches and the loss. run_training() calls this function after parsing the
-/// options. Collective. Before the call, libtorch's random numbers are seeded with --seed and the rank. After the call,
-/// run_training() broadcasts rank 0's parameters.
+/// options. Collective. The function should make the model by make_model(). Before the call, libtorch's random numbers
+/// are seeded with --seed and the rank. After the call, run_training() broadcasts rank 0's parameters.
 using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>;
 
 /// Does the work of main() for training programs: adds the common options to `options`, parses the command line, starts
