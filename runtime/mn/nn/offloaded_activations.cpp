@@ -76,10 +76,10 @@ class MovedStorage {
     copied_.block(out);
     copy(on_host_, bytes, out);
   }
-  /// The owner of the memory must not reuse it before the copy ends.
+  /// The owner must not reuse memory that a copy still writes.
   ~MovedStorage() {
     try {
-      if (on_device_) copied_.block(owner_);
+      if (is_back_) copied_.block(owner_);
     } catch (const std::exception& error) {
       log_warning(std::string("offloaded activations: ") + error.what());
     }

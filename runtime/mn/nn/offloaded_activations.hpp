@@ -28,7 +28,8 @@ class ActivationStore;
 /// Moves a storage of at least 1 MiB once, however many saved tensors share it. Parameters and buffers of the model,
 /// autocast's copies of parameters, and small parts of larger storages stay on the device. At most four storages are on
 /// their way in each direction; they need memory of the device. A saved tensor may not change before backward, as
-/// always. CUDA graphs cannot record it. No effect on CPUs, without gradient mode, and on backward itself (recompute_activations()).
+/// always. CUDA graphs cannot record it. No effect on CPUs, without gradient mode, and on the second forward of
+/// recompute_activations().
 class OffloadedActivations {
  public:
   /// Local. The first object on a GPU replaces the autograd engine of the process by an engine with hooks on saved
