@@ -1,10 +1,12 @@
 // Activations in the host's memory, on the test device, whose work is late: equal bits, and less memory of the device.
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
+#include "tests/support/test_device/streams.hpp"
 #include "tests/support/test_device/test_device.hpp"
 
 namespace mn {
@@ -278,10 +281,10 @@ TEST_F(OffloadMemory, ComesBackForEachBackwardAndOnAnyStream) {
     loss = net_->forward(x * 1);
   }
   loss.backward({}, /*keep_graph=*/true);
-  const at::Tensor first = x.grad().clone();
+  const at::Tensor first = x.grad().cpu();  // waits: the gradient's memory belongs to the other stream
   x.mutable_grad().reset();
   loss.backward();
-  EXPECT_TRUE(torch::equal(first, x.grad()));
+  EXPECT_TRUE(torch::equal(first, x.grad().cpu()));
 }
 
 /// Of memory that one stream allocates and another uses, the allocator must know.
@@ -290,8 +293,8 @@ TEST_F(OffloadMemory, ComesBackForTwoStreams) {
   const c10::Stream other = guard.getStreamFromGlobalPool(device_);
   std::vector<at::Tensor> gradients;
   for (const bool offload : {false, true}) {
-    const at::Tensor x = torch::linspace(-1, 1, kRows * kWidth, device_).reshape({kRows, kWidth}).requires_grad_();
-    const at::Tensor y = torch::linspace(-2, 2, kRows * kWidth, device_).reshape({kRows, kWidth}).requires_grad_();
+    const at::Tensor x = torch::linspace(-1, 1, kRows * kWidth).reshape({kRows, kWidth}).to(device_).requires_grad_();
+    const at::Tensor y = torch::linspace(-2, 2, kRows * kWidth).reshape({kRows, kWidth}).to(device_).requires_grad_();
     at::Tensor a = x, b = y, c;
     guard.synchronizeDevice(device_.index());
     {
@@ -304,7 +307,8 @@ TEST_F(OffloadMemory, ComesBackForTwoStreams) {
       guard.synchronizeDevice(device_.index());
       c = (a + b).sum();
     }
-    a = b = {};
+    a.reset();
+    b.reset();
     c.backward();
     gradients.insert(gradients.end(), {x.grad().cpu(), y.grad().cpu()});
   }
@@ -314,21 +318,24 @@ TEST_F(OffloadMemory, ComesBackForTwoStreams) {
 
 /// What is on its way to the device, and is not used, writes no memory that others have by then.
 TEST_F(OffloadMemory, GraphsMayEndInMidBackward) {
-  for (int repeat = 0; repeat < 8; ++repeat) {
-    {
-      at::Tensor y = activation(), middle;
-      const OffloadedActivations offloaded(*net_, comm_->device());
-      for (int i = 0; i < 14; ++i) {
-        y = y.sin().exp();
-        if (i == 6) middle = y;
-      }
-      static_cast<void>(torch::autograd::grad({y.sum()}, {middle}));
+  {
+    at::Tensor y = activation(), before_last;
+    const OffloadedActivations offloaded(*net_, comm_->device());
+    for (int i = 0; i < 14; ++i) {
+      before_last = y.sin();
+      y = before_last.exp();
     }
-    std::vector<at::Tensor> others;
-    for (int i = 0; i < 8; ++i) others.push_back(torch::full({kRows, kWidth}, i, device_));
     synchronize();
-    for (int i = 0; i < 8; ++i) EXPECT_TRUE(others[static_cast<std::size_t>(i)].eq(i).all().item<bool>());
+    for (int i = 0; i < 4; ++i) {  // all streams that libtorch gives to copies
+      const c10::Stream copies = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
+      test_device::enqueue(copies, "late", [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+    }
+    static_cast<void>(torch::autograd::grad({y.sum()}, {before_last}));
   }
+  std::vector<at::Tensor> others;
+  for (int i = 0; i < 12; ++i) others.push_back(torch::full({kRows, kWidth}, 1.0 * i, device_));
+  synchronize();
+  for (int i = 0; i < 12; ++i) EXPECT_TRUE(others[static_cast<std::size_t>(i)].eq(i).all().item<bool>());
 }
 
 TEST_F(OffloadMemory, UnusedTensorsErrorsAndEvaluationsLeaveNothing) {
