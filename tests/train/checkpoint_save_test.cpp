@@ -110,7 +110,8 @@ TEST(CheckpointTest, PiecesOnTheHostAreSavedWithoutACopy) {
   const auto path = folder.path() / "c";
   const auto begin = static_cast<std::uint64_t>(world()->rank() * kCount);
   const at::Tensor own = torch::full({kCount}, world()->rank() + 1.0F);
-  const Checkpoint checkpoint{.pieces = {{"sharded", {world()->size() * kCount}, begin, own}}};
+  Checkpoint checkpoint;
+  checkpoint.pieces = {{"sharded", {world()->size() * kCount}, begin, own}};
   world()->barrier();
   malloc_trim(0);  // what earlier tests have left would serve
   const std::int64_t before = test::resident_bytes();
