@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <new>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +18,24 @@
 namespace mn::app {
 namespace {
 
-/// The text of an error that means that memory is short. No value for other errors.
-std::optional<std::string> shortage(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return error.what();
+/// True if the error, or the cause of the error, means that memory is short.
+bool is_shortage(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (const auto* const of_torch = dynamic_cast<const c10::Error*>(&error)) {
+    return of_torch->msg().find("can't allocate memory") != std::string::npos;  // libtorch's allocator of the CPU
+  }
+  try {
+    std::rethrow_if_nested(error);
+  } catch (const std::exception& cause) {
+    return is_shortage(cause);
+  }
+  return false;
+}
+
+std::string text_of(const std::exception& error) {
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
-  if (of_torch == nullptr) return std::nullopt;
-  const std::string text = first_line_of(of_torch->what_without_backtrace());
-  const bool is_short = dynamic_cast<const c10::OutOfMemoryError*>(of_torch) != nullptr ||
-                        text.find("can't allocate memory") != std::string::npos;  // libtorch's allocator of the CPU
-  return is_short ? std::optional(text) : std::nullopt;
+  return first_line_of(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
 }
 
 /// The bytes of the model and of the optimizer's state, which may not exist yet.
@@ -69,9 +77,8 @@ int explain_shortage(const CommonOptions& common, const Communicator& comm,
   try {
     return work();
   } catch (const std::exception& error) {
-    const auto text = shortage(error);
-    if (!text) throw;
-    throw UsageError("out of memory: " + *text + advice(common, comm, model()));
+    if (!is_shortage(error)) throw;
+    throw UsageError("out of memory: " + text_of(error) + advice(common, comm, model()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <exception>
 
 #include <c10/util/ScopeExit.h>
 
@@ -23,7 +24,7 @@ auto name_errors(const std::string& extension, const Member& member) {
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error("the extension \"" + extension + "\" failed: " + first_line_of(error.what()));
+    std::throw_with_nested(Error("the extension \"" + extension + "\" failed: " + first_line_of(error.what())));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <mn/nn/exported/graph_runner.hpp>
 
+#include <exception>
 #include <optional>
 #include <unordered_set>
 
@@ -160,7 +161,8 @@ std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device dev
     try {
       execute(step, frame, stack);
     } catch (const c10::Error& error) {
-      throw Error(source_ + ": " + step.what + " failed: " + first_line_of(error.what_without_backtrace()));
+      std::throw_with_nested(
+          Error(source_ + ": " + step.what + " failed: " + first_line_of(error.what_without_backtrace())));
     } catch (const UnknownForm& unknown) {
       throw Error(source_ + ": " + step.what + " failed: it has " + unknown.what());
     }
