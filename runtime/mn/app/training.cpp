@@ -21,6 +21,7 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/job/failure.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/offloaded_activations.hpp>
 #include <mn/sharding/pieces.hpp>
@@ -253,7 +254,12 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
-  return train(trainer, training, average);
+  try {
+    return explain_shortage(
+        common, *comm, [&] { return training.model.get(); }, [&] { return train(trainer, training, average); });
+  } catch (...) {
+    end_for_error(std::current_exception());  // here, while the extension lives that notes the end in OUT
+  }
 }
 
 }  // namespace
