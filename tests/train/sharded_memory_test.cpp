@@ -18,6 +18,8 @@
 #include <mn/trainer/memory_account.hpp>
 #include <mn/trainer/optimizer.hpp>
 
+#include "tests/support/resident_bytes.hpp"
+
 namespace {
 
 using mn::ModelBytes;
@@ -36,9 +38,10 @@ std::int64_t own_bytes() {
 }
 
 struct Measured {
-  double bytes_per_parameter = 0;  ///< mean over ranks
-  double forward = 0;              ///< bytes per parameter that are allocated in forward; mean over ranks
-  double sent_per_parameter = 0;   ///< in a step
+  double bytes_per_parameter = 0;     ///< mean over ranks
+  double forward = 0;                 ///< bytes per parameter that are allocated in forward; mean over ranks
+  std::int64_t grown_in_forward = 0;  ///< bytes of this process, with memory that malloc keeps
+  double sent_per_parameter = 0;      ///< in a step
   ModelBytes model;
 };
 
@@ -58,16 +61,18 @@ Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm,
                                        torch::optim::AdamWOptions(0.01)),
       comm, {.shard = {.what = what}});
   std::uint64_t sent = 0;
-  std::int64_t forward = 0;
+  std::int64_t forward = 0, grown_in_forward = 0;
   for (int step = 0; step < 2; ++step) {
     sent = optimizer->bytes_sent();
     optimizer->zero_grad();
     forward = -own_bytes();
+    grown_in_forward = -mn::test::resident_bytes();
     at::Tensor loss;
     {
       const mn::AutocastScope scope(autocast, comm->device());
       loss = net->forward(torch::ones({1, kWidth})).sum().to(at::kFloat);
     }
+    grown_in_forward += mn::test::resident_bytes();
     forward += own_bytes();
     optimizer->scale_loss(loss, 1).backward();
     optimizer->step(1);
@@ -77,7 +82,7 @@ Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm,
   comm->allreduce(std::span(&forward, 1));
   const double parameters = (kWidth + 1) * kWidth * kLayers;
   return {static_cast<double>(grown) / parameters / comm->size(),
-          static_cast<double>(forward) / parameters / comm->size(),
+          static_cast<double>(forward) / parameters / comm->size(), grown_in_forward,
           static_cast<double>(optimizer->bytes_sent() - sent) / parameters, mn::model_bytes(*optimizer)};
 }
 
@@ -111,6 +116,12 @@ TEST(ShardedMemory, HoldsAndSendsCopiesOfTwoUnits) {
   EXPECT_LT(measured.forward, 2 * 2.0 / 16 + 0.1);
   const double reduced = 4;
   EXPECT_NEAR(measured.sent_per_parameter, reduced + 4 - 2 * 2.0 / 16, 0.01);
+}
+
+/// Jobs let malloc keep freed memory. Activations would then lie where freed units lay, and each unit need new memory.
+TEST(ShardedMemory, UnitsUseTheirMemoryAgain_from_2_ranks) {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  EXPECT_LT(train(Shard::kParameters, mn::create_communicator("auto")).grown_in_forward, 6 << 20);  // of 16 MiB
 }
 
 TEST(MemoryAccount, DividesWhatTheRanksShare_on_1_rank) {

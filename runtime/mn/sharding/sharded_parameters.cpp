@@ -119,6 +119,16 @@ ShardedParameters::ShardedParameters(std::vector<at::Tensor> parameters, const s
     malloc_trim(0);  // a job's malloc keeps freed memory, and shares lie between the freed parameters
   }
   types_.resize(blocks_.empty() ? 0 : blocks_.back() + 1);
+  if (options.what == Shard::kParameters) buffers_ = gather_buffers();
+}
+
+/// Buffers for two units (2). Without them the heap would hold activations in the places of freed units, and grow.
+UnitBuffers ShardedParameters::gather_buffers() const {
+  std::size_t bytes = 0;
+  for (const auto& unit : units_) {
+    bytes = std::max(bytes, static_cast<std::size_t>(unit->layout().size()) * unit->share().element_size());
+  }
+  return {*ranks_.group, std::vector<std::size_t>(bytes > 0 ? 2 : 0, bytes)};
 }
 
 ShardedParameters::~ShardedParameters() { turns_->remove(model_); }
@@ -187,7 +197,7 @@ void ShardedParameters::make_call(std::int64_t number, bool is_own) {
 
 void ShardedParameters::begin_gather(std::size_t gather) {
   for (ShardedUnit* const unit : units_of_block(block_of_gather(gather))) {
-    unit->begin_gather(*ranks_.group, kTypes[gather % kTypes.size()]);
+    unit->begin_gather(*ranks_.group, kTypes[gather % kTypes.size()], buffers_);
   }
 }
 

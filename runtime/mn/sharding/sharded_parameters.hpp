@@ -85,6 +85,7 @@ class ShardedParameters {
   [[nodiscard]] bool in_pass() const noexcept { return in_step_ || objects_ > 0; }
   bool use(std::size_t unit, std::size_t number, ParameterUse::Kind kind);
   void make_call(std::int64_t number, bool is_own);
+  [[nodiscard]] UnitBuffers gather_buffers() const;
   void begin_gather(std::size_t gather);
   void drop_prediction();
   [[nodiscard]] std::vector<ShardedUnit*> units_of_block(std::size_t block);
@@ -93,6 +94,7 @@ class ShardedParameters {
   Shard what_;
   std::vector<at::Tensor> parameters_, pieces_;
   ShardRanks ranks_;
+  UnitBuffers buffers_;  // of gathers
   std::vector<std::unique_ptr<ShardedUnit>> units_;
   std::vector<std::size_t> blocks_;                 // [units] the block of the unit (1)
   std::vector<std::size_t> types_;                  // [blocks] index in kTypes of the last use of a matrix

@@ -7,7 +7,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/sharding/pieces.hpp>
-#include <mn/sharding/unit_memory.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -58,11 +57,11 @@ ShardedUnit::ShardedUnit(std::vector<at::Tensor> parameters, Communicator& comm,
   }
 }
 
-void ShardedUnit::begin_gather(Communicator& comm, c10::ScalarType type) {
+void ShardedUnit::begin_gather(Communicator& comm, c10::ScalarType type, const UnitBuffers& buffers) {
   const at::NoGradGuard no_grad;
   if (is_on_host()) share_.copy_(updated_, /*non_blocking=*/true);
   if (!has_copies()) type = this->type();
-  arriving_ = keeps() ? whole_.buffer : at::empty({layout_.size()}, share_.options().dtype(type));
+  arriving_ = keeps() ? whole_.buffer : buffers.take(layout_.size(), share_.options().dtype(type));
   at::Tensor sent = share_;
   if (type != this->type()) sent = arriving_.narrow(0, layout_.share() * rank_, layout_.share()).copy_(share_);
   bytes_gathered_ += arriving_.nbytes();

@@ -27,6 +27,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/sharding/parameter_uses.hpp>
 #include <mn/sharding/unit_layout.hpp>
+#include <mn/sharding/unit_memory.hpp>
 #include <mn/tensor/stream_call.hpp>
 
 namespace mn {
@@ -56,8 +57,9 @@ class ShardedUnit {
   /// True if the parameters have their values.
   [[nodiscard]] bool is_whole() const noexcept { return whole_.buffer.defined(); }
   /// Collective: begins to gather the shares of all ranks, without waiting. If has_copies() and `type` is 16-bit,
-  /// gathers the copies in `type` alone. Values of pieces on the host are first copied to the share.
-  void begin_gather(Communicator& comm, c10::ScalarType type);
+  /// gathers the copies in `type` alone. Values of pieces on the host are first copied to the share. Takes memory from
+  /// `buffers`.
+  void begin_gather(Communicator& comm, c10::ScalarType type, const UnitBuffers& buffers = {});
   /// Local: the current stream (on the CPU, the host) waits for the shares. The parameters, or the copies, are whole
   /// afterwards. With `drops` the rank has only taken part.
   void finish_gather(bool drops = false);

@@ -22,6 +22,8 @@ class Communicator;
 /// memory even if the ranks use different buffers.
 class UnitBuffers {
  public:
+  /// Local: no buffers.
+  UnitBuffers() = default;
   /// Collective: makes a buffer of each of the sizes, in bytes. Makes none if the ranks need no shared memory.
   UnitBuffers(Communicator& comm, const std::vector<std::size_t>& sizes);
   /// Local: returns a tensor in the smallest buffer with enough room that no tensor uses. If there is none, returns a
