@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include <malloc.h>
 #include <time.h>
 
 #include <mn/comm/communicator.hpp>
@@ -114,8 +115,10 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
   assert(!is_under_way());  // invariant 2: one save at a time
   join();
   const OwnTime time;
+  const bool copies = !has_pieces_on_host(checkpoint);  // (4)
+  if (!copies) malloc_trim(0);                          // the page cache needs the memory that training has freed
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);
-  has_pieces_on_host(checkpoint) ? save->write() : save->copy(memory_);  // (4)
+  copies ? save->copy(memory_) : save->write();
   save_s_ = time.seconds();
   is_root_ = comm.rank() == 0;
   is_collected_ = false;
