@@ -45,6 +45,7 @@ TEST(AbandonedMemory, WhatAKilledProcessHasLeftIsRemoved) {
   const Object of_the_program(own + number + "0", false);
   comm->barrier();
   remove_abandoned_shared_memory();
+  comm->barrier();  // another rank may have locked the object, and not yet removed it
   EXPECT_FALSE(left.is_there());
   EXPECT_TRUE(used.is_there() && of_another.is_there() && of_the_program.is_there());
   comm->barrier();
