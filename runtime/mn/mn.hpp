@@ -45,6 +45,7 @@
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>
 #include <mn/nn/mnbn_model.hpp>
+#include <mn/nn/offloaded_activations.hpp>
 #include <mn/nn/point_to_point.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/nn/row_exchange.hpp>
