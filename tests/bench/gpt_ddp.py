@@ -113,6 +113,7 @@ def parse_arguments():
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--batchsize", type=int, default=12)
+    parser.add_argument("--lr", type=float, help="this rate in all updates")
     parser.add_argument("--fused", action="store_true", help="AdamW(fused=True)")
     parser.add_argument("--shard", choices=("none", "optimizer", "gradients", "parameters"), default="none",
                         help="DistributedDataParallel; with ZeroRedundancyOptimizer; FSDP2, which frees no parameters; FSDP2")
@@ -141,7 +142,7 @@ def main():
         first = (update * size + rank) * args.batchsize
         chosen = samples[order[torch.arange(first, first + args.batchsize) % len(order)]].long()
         for group in optimizer.param_groups:
-            group["lr"] = rate_at(update, args.iterations)
+            group["lr"] = args.lr or rate_at(update, args.iterations)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(chosen[:, :-1]).flatten(0, 1), chosen[:, 1:].flatten())
         loss.item()
