@@ -15,21 +15,6 @@
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
-namespace {
-
-/// Writes zeros to the elements of a unit's buffer that hold no gradient.
-void zero_rest(at::Tensor& gradients, const std::vector<bool>& filled, const UnitLayout& layout) {
-  std::int64_t end = 0;
-  for (std::size_t i = 0; i < filled.size(); ++i) {
-    if (!filled[i]) continue;
-    gradients.narrow(0, end, layout.offset(i) - end).zero_();
-    end = layout.offset(i) + layout.count(i);
-  }
-  gradients.narrow(0, end, layout.size() - end).zero_();
-}
-
-}  // namespace
-
 ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, std::shared_ptr<Communicator> comm,
                                    std::shared_ptr<GradientAverager> averager, const StepWeights& weights,
                                    const OptimizerOptions& options)
@@ -39,13 +24,15 @@ ShardedReduction::ShardedReduction(std::shared_ptr<ShardedParameters> shards, st
       keeps_(options.shard.what == Shard::kOptimizer || options.shard.keep_gradients),
       blocks_(!gains_from_background(*shards_->ranks().group)),
       in_step_(blocks_ && options.shard.what == Shard::kOptimizer),
-      units_(shards_->units().size()),
       has_(shards_->parameters().size()),
       parts_(has_.size(), 0),
       parts_expected_(has_.size(), 1) {
   // The gradient buffer only watches backwards and has no memory: gradients go to the units' buffers.
   gradients_.emplace(shards_->parameters(), SparseGradients::Flags(), *comm_, GradientWatch::Depth::kOff,
                      std::span<const std::size_t>(), DeviceSamples::ChangeNote(), /*moves=*/false);
+  for (const auto& unit : shards_->units()) {
+    units_.emplace_back(unit->layout(), unit->share().options(), shards_->ranks());
+  }
   train_only(std::vector<bool>(has_.size(), true));
   shards_->reduce_by([this] { launch(unit_of_launch(launched_)); });
   hooks_.emplace(shards_->parameters(), [this](std::size_t i) {
@@ -59,7 +46,7 @@ ShardedReduction::~ShardedReduction() = default;
 void ShardedReduction::train_only(const std::vector<bool>& parameters) {
   gradients_->train_only(parameters);
   is_trained_ = parameters;
-  for (Unit& unit : units_) wait(unit);
+  for (Unit& unit : units_) unit.wait();
   launched_ = 0;  // rounds in the old order are complete
   expect_parts();
   order_.clear();
@@ -107,8 +94,9 @@ void ShardedReduction::clear() {
 
 void ShardedReduction::begin_step() {
   for (Unit& unit : units_) {
-    wait(unit);
-    unit = {};
+    unit.wait();
+    unit.drop();
+    unit.arrivals = 0;
   }
   expect_parts();
   has_.assign(has_.size(), false);
@@ -143,21 +131,11 @@ void ShardedReduction::arrived(std::size_t i) {
   const c10::OptionalStreamGuard guard(stream_for(gradient));
   const auto [number, place] = shards_->place(i);
   Unit& unit = units_[number];
-  add(unit, shards_->units()[number]->layout(), place, gradient.is_sparse() ? gradient.to_dense() : gradient);
+  unit.add(place, gradient.is_sparse() ? gradient.to_dense() : gradient, *buffers_);
   has_[i] = true;
   if (keeps_ && paused()) return;  // (5)
   ++parts_[i];
   ++unit.arrivals;
-}
-
-void ShardedReduction::add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient) {
-  if (!unit.gradients.defined()) {
-    unit.gradients = buffers_->take(layout.size(), gradient.options());
-    unit.filled.assign(layout.parameters(), false);
-  }
-  const at::Tensor room = unit.gradients.narrow(0, layout.offset(number), layout.count(number)).view(gradient.sizes());
-  unit.filled[number] ? room.add_(gradient) : room.copy_(gradient);
-  unit.filled[number] = true;
 }
 
 void ShardedReduction::scale(double factor) {
@@ -174,13 +152,7 @@ void ShardedReduction::multiply(double factor) {
   for (const at::Tensor& parameter : shards_->parameters()) {  // gradients that wait for train_only()
     if (parameter.grad().defined()) parameter.mutable_grad().mul_(exact_factor(factor));
   }
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const UnitLayout& layout = shards_->units()[u]->layout();
-    for (std::size_t i = 0; i < units_[u].filled.size(); ++i) {
-      if (units_[u].filled[i])
-        units_[u].gradients.narrow(0, layout.offset(i), layout.count(i)).mul_(exact_factor(factor));
-    }
-  }
+  for (Unit& unit : units_) unit.multiply(factor);
 }
 
 /// (4): true if the factor of this rank's gradients is known.
@@ -203,60 +175,19 @@ void ShardedReduction::launch_complete() {
 
 /// Begins the reduction of a unit's gradients, or of zeros.
 void ShardedReduction::launch(Unit& unit) {
-  const at::NoGradGuard no_grad;
-  const std::size_t index = order_[launched_ % order_.size()];
-  wait(unit);
-  if (launched_ > 0) end_scatter(unit_of_launch(launched_ - 1));  // at most one reduce-scatter is under way
-  const UnitLayout& layout = shards_->units()[index]->layout();
-  const at::TensorOptions options = shards_->units()[index]->share().options();
-  const bool adds = unit.gradients.defined() && may_launch();
-  unit.sent = adds ? std::exchange(unit.gradients, {}) : buffers_->take(layout.size(), options);
-  zero_rest(unit.sent, adds ? std::exchange(unit.filled, {}) : std::vector<bool>(), layout);
-  if (factor_.value_or(1) != 1) unit.sent.mul_(exact_factor(*factor_));
-  unit.arriving = in_step_ ? unit.sent.narrow(0, layout.share() * shards_->ranks().group->rank(), layout.share())
-                           : at::empty({layout.share()}, options);
+  if (launched_ > 0) unit_of_launch(launched_ - 1).end_scatter();  // at most one is under way
+  const bool takes = unit.has_gradients() && may_launch();
+  averager().count_bytes(unit.begin(takes, factor_.value_or(1), *buffers_, in_step_));
   unit.arrivals = 0;
-  averager().count_bytes(unit.sent.nbytes());
-  Communicator& group = *shards_->ranks().group;
-  const BufferView sent = buffer_view(unit.sent), arriving = buffer_view(unit.arriving);
-  unit.scatter.emplace(
-      group, [&](DeviceCollectives& device) { device.reduce_scatter(sent, arriving, ReduceOp::kAverage); },
-      [&] { return group.ireduce_scatter(sent, arriving, ReduceOp::kAverage); },
-      [&] { group.reduce_scatter(sent, arriving, ReduceOp::kAverage); });
   ++launched_;
-  if (blocks_) end_scatter(unit);  // the buffer is free for the next unit
-}
-
-/// Waits for the reduce-scatter of a unit. Begins the reduction between replicas.
-void ShardedReduction::end_scatter(Unit& unit) {
-  if (!unit.scatter) return;
-  unit.scatter->wait();
-  unit.scatter.reset();
-  unit.sent.reset();
-  if (const auto& replicas = shards_->ranks().replicas) {
-    const BufferView arriving = buffer_view(unit.arriving);
-    unit.across.emplace(
-        *replicas, [&](DeviceCollectives& device) { device.allreduce(arriving, ReduceOp::kAverage); },
-        [&] { return replicas->iallreduce(arriving, ReduceOp::kAverage); },
-        [&] { replicas->allreduce(arriving, ReduceOp::kAverage); });
-  }
-}
-
-void ShardedReduction::wait(Unit& unit) {
-  end_scatter(unit);
-  if (!unit.arriving.defined()) return;
-  const at::NoGradGuard no_grad;
-  if (unit.across) unit.across->wait();
-  unit.across.reset();
-  unit.share = unit.share.defined() ? unit.share.add_(unit.arriving) : unit.arriving;
-  unit.arriving.reset();
+  if (blocks_) unit.end_scatter();  // the buffer is free for the next unit
 }
 
 /// The rounds that this rank needs to reduce all gradients.
 std::size_t ShardedReduction::rounds_needed() const {
   std::size_t launches = launched_;
   for (std::size_t k = 0; k < order_.size(); ++k) {
-    if (!factor_ || !units_[order_[k]].gradients.defined()) continue;
+    if (!factor_ || !units_[order_[k]].has_gradients()) continue;
     const std::size_t next = launched_ + (k + order_.size() - launched_ % order_.size()) % order_.size();
     launches = std::max(launches, next + 1);
   }
@@ -292,7 +223,7 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
   if (weight.own != 0 && !factor_) factor_ = weight.factor;
   agree_on_rounds();
   const StepAgreement agreement = agree(weight, has_fault || reduced_wrongly);
-  for (Unit& unit : units_) wait(unit);
+  for (Unit& unit : units_) unit.wait();
   const double divisor = without_rounding(agreement.divisor(), numbers_dtype(shards_->parameters()));
   const ReductionResult result = {.has_mean = divisor != 0,
                                   .any_fault = agreement.any_fault(),
@@ -300,7 +231,8 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
                                   .misweighed = agreement.misweighed(divisor)};
   const at::NoGradGuard no_grad;
   for (Unit& unit : units_) {
-    if (unit.share.defined() && divisor != 1 && result.has_mean) unit.share.mul_(exact_factor(1 / divisor));
+    at::Tensor& share = unit.share();
+    if (share.defined() && divisor != 1 && result.has_mean) share.mul_(exact_factor(1 / divisor));
   }
   if (!result.has_mean) return result;  // the gradients stay for the step after a change of the parameter set
   move_to_host();
@@ -313,9 +245,10 @@ ReductionResult ShardedReduction::reduce(const StepWeight& weight, bool has_faul
 void ShardedReduction::move_to_host() {
   if (shards_->units().empty() || !shards_->units().front()->is_on_host()) return;
   for (Unit& unit : units_) {
-    if (!unit.share.defined()) continue;
-    const auto options = unit.share.options().device(at::kCPU).pinned_memory(true);
-    unit.share = at::empty(unit.share.sizes(), options).copy_(unit.share, /*non_blocking=*/true);
+    at::Tensor& share = unit.share();
+    if (!share.defined()) continue;
+    const auto options = share.options().device(at::kCPU).pinned_memory(true);
+    share = at::empty(share.sizes(), options).copy_(share, /*non_blocking=*/true);
   }
   current_stream(comm_->device()).synchronize();
 }
@@ -326,7 +259,7 @@ void ShardedReduction::give_pieces(const StepAgreement& agreement) {
     const auto [unit, number] = shards_->place(i);
     const UnitLayout::Piece piece = shards_->units()[unit]->layout().piece(number, shards_->ranks().group->rank());
     shards_->pieces()[i].mutable_grad() =
-        is_trained_[i] && agreement.has(i) ? units_[unit].share.narrow(0, piece.place, piece.size()) : at::Tensor();
+        is_trained_[i] && agreement.has(i) ? units_[unit].share().narrow(0, piece.place, piece.size()) : at::Tensor();
   }
 }
 

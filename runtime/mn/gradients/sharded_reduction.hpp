@@ -1,8 +1,7 @@
 /// Reduces the gradients of sharded parameters: each rank gets its pieces of the mean.
 ///
-/// A unit is a block of parameters (sharded_unit.hpp). A unit's gradients collect in a flat buffer with the layout of
-/// the unit's parameters. Once all gradients of the unit have arrived, a reduce-scatter leaves each rank a share of the
-/// sum, while backward continues. The buffer is freed.
+/// Once all gradients of a unit (sharded_unit.hpp) have arrived, the unit is reduced, while backward continues, and the
+/// buffer of the gradients is freed (unit_reduction.hpp).
 /// (1) A round reduces each unit once. The order of the units is equal on all ranks and in all rounds: a unit that is
 ///     complete early waits for the preceding units.
 /// (2) At the step the ranks agree on the number of rounds, and a rank that lacks rounds adds zeros. Ranks may
@@ -24,6 +23,7 @@
 /// Memory: the rank's shares, and the units whose gradients are under way.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -35,9 +35,9 @@
 #include <mn/gradients/optimizer_options.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/step_weights.hpp>
+#include <mn/gradients/unit_reduction.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/sharding/unit_memory.hpp>
-#include <mn/tensor/stream_call.hpp>
 
 namespace mn {
 
@@ -56,24 +56,16 @@ class ShardedReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
 
  private:
-  struct Unit {
-    std::size_t expected = 0;                // (6): parts of gradients in a backward
-    std::size_t arrivals = 0;                // parts of gradients since the last reduction
-    at::Tensor gradients = {};               // for the next reduction; undefined: none
-    std::vector<bool> filled = {};           // [parameters of the unit] gradients has the parameter's gradient
-    at::Tensor sent = {}, arriving = {};     // the buffers of a reduction under way
-    std::optional<StreamCall> scatter = {};  // the reduce-scatter under way
-    std::optional<StreamCall> across = {};   // the allreduce between replicas (7) under way
-    at::Tensor share = {};                   // this rank's share of the sum over the step's rounds
+  struct Unit : UnitReduction {
+    using UnitReduction::UnitReduction;
+    std::size_t expected = 0;  // (6): parts of gradients in a backward
+    std::size_t arrivals = 0;  // parts of gradients since the last reduction
   };
   void arrived(std::size_t i);
   [[nodiscard]] std::optional<c10::Stream> stream_for(const at::Tensor& gradient);
   void multiply(double factor);
-  void add(Unit& unit, const UnitLayout& layout, std::size_t number, const at::Tensor& gradient);
   void launch_complete();
   void launch(Unit& unit);
-  void end_scatter(Unit& unit);
-  void wait(Unit& unit);
   [[nodiscard]] bool may_launch();
   [[nodiscard]] Unit& unit_of_launch(std::size_t launch) { return units_[order_[launch % order_.size()]]; }
   [[nodiscard]] std::size_t rounds_needed() const;
@@ -90,7 +82,7 @@ class ShardedReduction : public GradientReduction {
   bool keeps_;    // (5)
   bool blocks_;   // (8)
   bool in_step_;  // (8): all reductions wait for the step
-  std::vector<Unit> units_;
+  std::deque<Unit> units_;
   std::optional<UnitBuffers> buffers_;               // (8)
   std::vector<std::size_t> order_;                   // units in the order of reductions (1); without frozen units
   std::vector<bool> is_trained_, has_;               // [parameters] has_: this rank has a gradient in this step
