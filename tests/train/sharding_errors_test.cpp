@@ -26,6 +26,12 @@ void expect_error(const Action& act, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+[[nodiscard]] std::shared_ptr<MultiNodeOptimizer> sharded_adam(torch::nn::Linear& net,
+                                                               Shard what = Shard::kParameters) {
+  return create_multi_node_optimizer(std::make_unique<torch::optim::Adam>(net->parameters()), world(),
+                                     {.shard = {.what = what}});
+}
+
 /// A training whose parameters have no memory.
 class ShardingErrors : public ::testing::Test {
  protected:
@@ -103,6 +109,30 @@ TEST_F(ShardingErrors, StepsWhileWhole) {
   optimizer_.scale_loss(loss(), 10).backward();
   const WholeParameters whole(training_.model());
   expect_error([&] { optimizer_.step(10); }, "an update while a mn::WholeParameters lives would be lost");
+}
+
+TEST(ShardingWithoutOptimizer, ParametersAreLost) {
+  torch::nn::Linear net(24, 49);
+  { const auto adam = sharded_adam(net); }
+  expect_error([&] { net->weight.sum(); }, "its values ended with the optimizer");
+  expect_error([&] { static_cast<void>(sharded_adam(net)); }, "its values ended with the optimizer");
+}
+
+TEST(ShardingWithoutOptimizer, ParametersStayWhole) {
+  torch::nn::Linear net(24, 49);
+  const at::Tensor before = net->weight.detach().clone();
+  world()->bcast(buffer_view(before));
+  auto adam = sharded_adam(net);
+  {
+    const WholeParameters whole(*net);
+    const ShardPass pass(*net);
+    adam.reset();
+  }
+  EXPECT_TRUE(torch::equal(net->weight, before));
+  net->weight.data().add_(1);
+  adam = sharded_adam(net);
+  const WholeParameters whole(*net);
+  EXPECT_TRUE(torch::equal(net->weight, before + 1));
 }
 
 TEST_F(ShardingErrors, GradientsWithGraph) {

@@ -13,6 +13,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <mn/core/error.hpp>
+
 namespace mn {
 namespace {
 
@@ -146,6 +148,22 @@ c10::SymInt unreadable_size(std::int64_t bytes) {
   return c10::SymInt(c10::SymNode(c10::make_intrusive<c10::ConstantSymNodeImpl<std::int64_t>>(bytes)));
 }
 
+void unwatch(const c10::StorageImpl* storage) {
+  const std::unique_lock lock(watched_mutex);
+  all_watched().erase(storage);
+}
+
+/// Tensors may keep the storage, which has no memory. Watches their uses as long as the storage exists.
+void watch_until_end(const c10::Storage& storage, Watched watched) {
+  c10::StorageImpl* const own = storage.unsafeGetStorageImpl();
+  {
+    const std::unique_lock lock(watched_mutex);
+    all_watched()[own] = std::make_shared<const Watched>(std::move(watched));
+  }
+  own->set_data_ptr_noswap(at::DataPtr(
+      nullptr, own, [](void* ended) { unwatch(static_cast<const c10::StorageImpl*>(ended)); }, own->device()));
+}
+
 /// Gives the parameter another storage, and adds or removes the key. The tensor object, its version counter and its
 /// hooks stay.
 void replace_storage(const at::Tensor& parameter, const c10::Storage& storage, bool watched) {
@@ -182,11 +200,17 @@ ParameterUse::ParameterUse(const at::Tensor& parameter, Watcher watcher) : param
 }
 
 ParameterUse::~ParameterUse() {
-  {
-    const std::unique_lock lock(watched_mutex);
-    for (const auto& [type, storage] : storages_) all_watched().erase(storage.unsafeGetStorageImpl());
+  const auto lost = std::make_shared<const Watcher>([](Kind) -> bool {
+    throw UsageError(
+        "a parameter was sharded, and its values ended with the optimizer: keep the optimizer while the model is in "
+        "use, or end it while a mn::WholeParameters lives");
+  });
+  for (const auto& [type, storage] : storages_) {
+    const bool has_memory = parameter_.numel() == 0 || storage.data() != nullptr;
+    has_memory ? unwatch(storage.unsafeGetStorageImpl()) : watch_until_end(storage, {lost, type});
   }
-  replace_storage(parameter_, storages_.at(parameter_.scalar_type()), false);
+  const c10::Storage& own = storages_.at(parameter_.scalar_type());
+  if (parameter_.numel() == 0 || own.data() != nullptr) replace_storage(parameter_, own, false);
 }
 
 void ParameterUse::set_memory(c10::ScalarType type, const at::Tensor& memory) {

@@ -37,6 +37,8 @@ class ParameterUse {
   /// Replaces the memory of `parameter` by a new storage without memory, until set_memory(). `watcher` runs on the
   /// operator's thread. If `watcher` throws, the operator does not run.
   ParameterUse(const at::Tensor& parameter, Watcher watcher);
+  /// If the parameter has memory, it becomes a usual tensor. Otherwise its values are lost, and every use throws a
+  /// UsageError.
   ~ParameterUse();
   ParameterUse(const ParameterUse&) = delete;
   ParameterUse& operator=(const ParameterUse&) = delete;

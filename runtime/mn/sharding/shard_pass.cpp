@@ -9,39 +9,42 @@
 namespace mn {
 namespace {
 
-/// The ShardedParameters of the model's parameters, in the order of the model.
-std::vector<ShardedParameters*> owners(const torch::nn::Module& model) {
-  std::vector<ShardedParameters*> all;
+/// The owners of the model's sharded parameters, in the order of the model.
+std::vector<ShardOwner> owners(const torch::nn::Module& model) {
+  std::vector<ShardOwner> all;
   for (const at::Tensor& parameter : parameters_of(model)) {
     const auto piece = find_piece(parameter);
-    if (piece && piece->owner != nullptr && std::ranges::find(all, piece->owner) == all.end())
-      all.push_back(piece->owner);
+    if (piece && piece->owner != nullptr && std::ranges::find(all, piece->owner, &ShardOwner::shards) == all.end())
+      all.push_back({piece->owner, piece->owner->life()});
   }
   return all;
 }
 
 }  // namespace
 
-ShardPass::ShardPass(const torch::nn::Module& model) : shards_(owners(model)), exceptions_(std::uncaught_exceptions()) {
-  for (ShardedParameters* const each : shards_) each->begin_pass(ShardedParameters::PassOf::kObject);
+ShardPass::ShardPass(const torch::nn::Module& model) : owners_(owners(model)), exceptions_(std::uncaught_exceptions()) {
+  for (const ShardOwner& each : owners_) each.shards->begin_pass(ShardedParameters::PassOf::kObject);
 }
 
 ShardPass::~ShardPass() noexcept(false) {
   const bool fails = std::uncaught_exceptions() > exceptions_;
-  for (ShardedParameters* const each : shards_) {
+  for (const ShardOwner& each : owners_) {
     constexpr auto kWho = ShardedParameters::PassOf::kObject;
-    fails ? each->leave_pass(kWho) : each->end_pass(kWho);
+    if (each.life.expired()) continue;
+    fails ? each.shards->leave_pass(kWho) : each.shards->end_pass(kWho);
   }
 }
 
 void join_shard_passes() { PassTurns::join_all(); }
 
-WholeParameters::WholeParameters(const torch::nn::Module& model) : held_(owners(model)) {
-  for (ShardedParameters* const each : held_) each->hold();
+WholeParameters::WholeParameters(const torch::nn::Module& model) : owners_(owners(model)) {
+  for (const ShardOwner& each : owners_) each.shards->hold();
 }
 
 WholeParameters::~WholeParameters() {
-  for (ShardedParameters* const each : held_) each->let_go();
+  for (const ShardOwner& each : owners_) {
+    if (!each.life.expired()) each.shards->let_go();
+  }
 }
 
 }  // namespace mn

@@ -10,6 +10,7 @@
 ///   if (comm->rank() == 0) torch::save(model, "model.pt");
 #pragma once
 
+#include <memory>
 #include <vector>
 
 namespace torch::nn {
@@ -19,6 +20,12 @@ class Module;
 namespace mn {
 
 class ShardedParameters;
+
+/// The sharded parameters of an optimizer.
+struct ShardOwner {
+  ShardedParameters* shards;
+  std::weak_ptr<const void> life;  ///< expires with the optimizer
+};
 
 /// While an object lives, operators gather the parameters that they use, and free the previous block. All ranks must
 /// have an object at once, but may compute different things, or nothing: the destructor takes part in gathers until all
@@ -33,7 +40,7 @@ class ShardPass {
   ShardPass& operator=(const ShardPass&) = delete;
 
  private:
-  std::vector<ShardedParameters*> shards_;
+  std::vector<ShardOwner> owners_;
   int exceptions_;  // uncaught exceptions of this thread at construction
 };
 
@@ -42,7 +49,8 @@ class ShardPass {
 void join_shard_passes();
 
 /// While an object lives, every rank has all parameters, and may read and write them. The constructor is collective.
-/// Writes must be equal on all ranks. The destructor frees the memory. No optimizer may step meanwhile.
+/// Writes must be equal on all ranks. The destructor frees the memory. No optimizer may step meanwhile. An optimizer
+/// that ends meanwhile leaves the model whole: the parameters are then usual tensors.
 class WholeParameters {
  public:
   /// Collective: gathers all sharded parameters of the model.
@@ -52,7 +60,7 @@ class WholeParameters {
   WholeParameters& operator=(const WholeParameters&) = delete;
 
  private:
-  std::vector<ShardedParameters*> held_;
+  std::vector<ShardOwner> owners_;
 };
 
 }  // namespace mn

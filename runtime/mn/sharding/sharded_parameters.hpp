@@ -45,6 +45,8 @@ class ShardedParameters {
 
   /// The state that the ranks divide.
   [[nodiscard]] Shard what() const noexcept { return what_; }
+  /// Expires when this object ends.
+  [[nodiscard]] std::weak_ptr<const void> life() const noexcept { return life_; }
   /// Bytes of all buffers that this rank has gathered.
   [[nodiscard]] std::uint64_t bytes_gathered() const noexcept;
   /// The communicators of the rank's group and of its replicas.
@@ -108,6 +110,7 @@ class ShardedParameters {
   bool in_step_ = false;
   int objects_ = 0;  // ShardPass objects that live
   int holds_ = 0;    // hold() without let_go()
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
 }  // namespace mn
