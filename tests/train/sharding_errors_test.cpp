@@ -111,6 +111,16 @@ TEST_F(ShardingErrors, StepsWhileWhole) {
   expect_error([&] { optimizer_.step(10); }, "an update while a mn::WholeParameters lives would be lost");
 }
 
+TEST(ShardingOfOptimizer, ClearsGradientsAsLibtorch) {
+  torch::nn::Linear net(24, 49);
+  const auto adam = sharded_adam(net, Shard::kOptimizer);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_NO_THROW(adam->actual().zero_grad());
+    net->forward(torch::ones({2, 24})).sum().backward();
+    adam->step();
+  }
+}
+
 TEST(ShardingWithoutOptimizer, ParametersAreLost) {
   torch::nn::Linear net(24, 49);
   { const auto adam = sharded_adam(net); }

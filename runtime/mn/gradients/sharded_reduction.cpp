@@ -253,13 +253,15 @@ void ShardedReduction::move_to_host() {
   current_stream(comm_->device()).synchronize();
 }
 
-/// The mean becomes the gradient of this rank's pieces. A gradient that no rank has stays None.
+/// The mean becomes the gradient of this rank's pieces. A gradient that no rank has stays None. The gradients are not
+/// views, because torch::optim::Optimizer::zero_grad() cannot detach views.
 void ShardedReduction::give_pieces(const StepAgreement& agreement) {
   for (std::size_t i = 0; i < has_.size(); ++i) {
     const auto [unit, number] = shards_->place(i);
     const UnitLayout::Piece piece = shards_->units()[unit]->layout().piece(number, shards_->ranks().group->rank());
-    shards_->pieces()[i].mutable_grad() =
-        is_trained_[i] && agreement.has(i) ? units_[unit].share().narrow(0, piece.place, piece.size()) : at::Tensor();
+    shards_->pieces()[i].mutable_grad() = is_trained_[i] && agreement.has(i)
+                                              ? units_[unit].share().narrow(0, piece.place, piece.size()).detach()
+                                              : at::Tensor();
   }
 }
 
