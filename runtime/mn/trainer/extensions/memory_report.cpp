@@ -13,6 +13,7 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/text.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
+#include <mn/tensor/stream_call.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -27,6 +28,20 @@ std::string peak_text(c10::Device device) {
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   const auto peak = allocator->getDeviceStats(device.index()).allocated_bytes[kAll].peak;
   return "Peak of the allocator on rank 0: " + bytes_text(static_cast<std::uint64_t>(peak)) + "\n";
+}
+
+/// Bytes of the units that are gathered now and that MemoryReport::Counter has counted: units in memory that the ranks
+/// of a node share (unit_memory.hpp) are not counted.
+std::uint64_t counted_units(ShardedParameters* shards) {
+  if (shards == nullptr) return 0;
+  const Communicator& group = *shards->ranks().group;
+  if (group.size() > 1 && !gains_from_background(group)) return 0;
+  std::uint64_t bytes = 0;
+  for (const auto& unit : shards->units()) {
+    if (!unit->keeps() && unit->is_whole())
+      bytes += static_cast<std::uint64_t>(unit->layout().size()) * unit->share().element_size();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -70,8 +85,10 @@ MemoryReport::~MemoryReport() = default;
 
 void MemoryReport::initialize(Trainer& /*trainer*/) { counter_ = std::make_unique<Counter>(); }
 
-void MemoryReport::after_forward(Trainer& /*trainer*/, const at::Tensor& /*loss*/) {
-  if (counter_) activations_ = std::max(activations_, counter_->bytes());
+void MemoryReport::after_forward(Trainer& trainer, const at::Tensor& /*loss*/) {
+  if (!counter_ || activations_) return;
+  const std::uint64_t bytes = counter_->bytes();
+  activations_ = bytes - std::min(bytes, counted_units(trainer.optimizer().shards()));
 }
 
 void MemoryReport::run(Trainer& trainer) {
@@ -82,9 +99,8 @@ void MemoryReport::run(Trainer& trainer) {
   const ModelBytes model = model_bytes(optimizer);
   const int ranks =
       optimizer.shards() != nullptr ? optimizer.shards()->ranks().group->size() : trainer.communicator().size();
-  const std::uint64_t gathered = std::min(memory_account(model, what, ranks).gathered, activations_);
   if (!trainer.is_root()) return;
-  const std::string text = memory_table(model, what, ranks, activations_ - gathered) +
+  const std::string text = memory_table(model, what, ranks, activations_.value_or(0)) +
                            peak_text(c10::Device(trainer.communicator().device()));
   std::cout << text << std::flush;
   OutFile(trainer.out() / "memory.txt") << text;

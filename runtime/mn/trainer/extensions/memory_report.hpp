@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <mn/trainer/extension.hpp>
@@ -19,7 +20,7 @@ namespace extensions {
 
 /// After the first iteration, rank 0 prints the table of memory_account.hpp, and writes it to OUT/memory.txt, which
 /// mnreport shows. The activations are all tensors that are in memory after the first forward pass and were made since
-/// training began, also the minibatch. On a GPU, the peak of libtorch's allocator on rank 0 follows the table.
+/// training began, also the minibatch, but not gathered parameters. On a GPU, the peak of libtorch's allocator on rank 0 follows the table.
 class MemoryReport final : public Extension {
  public:
   MemoryReport();
@@ -34,8 +35,8 @@ class MemoryReport final : public Extension {
 
  private:
   class Counter;
-  std::unique_ptr<Counter> counter_;  // null before training and after the first iteration
-  std::uint64_t activations_ = 0;
+  std::unique_ptr<Counter> counter_;          // null before training and after the first iteration
+  std::optional<std::uint64_t> activations_;  // of the first forward pass: later passes also find gradients
 };
 
 }  // namespace extensions
