@@ -92,8 +92,8 @@ class MultiNodeOptimizer {
   MultiNodeOptimizer(const MultiNodeOptimizer&) = delete;
   MultiNodeOptimizer& operator=(const MultiNodeOptimizer&) = delete;
 
-  /// Sets every gradient to None. libtorch's zero_grad() may be called instead, except after a backward pass that
-  /// threw.
+  /// Sets every gradient to None. libtorch's zero_grad() may be called instead, except after a backward pass that threw
+  /// and with Shard::kParameters, whose parameters can be used only after this call.
   void zero_grad();
 
   /// Local and optional; call it after scale_loss(). With this call, the program promises that one backward pass and

@@ -20,7 +20,8 @@ namespace extensions {
 
 /// After the first iteration, rank 0 prints the table of memory_account.hpp, and writes it to OUT/memory.txt, which
 /// mnreport shows. The activations are all tensors that are in memory after the first forward pass and were made since
-/// training began, also the minibatch, but not gathered parameters. On a GPU, the peak of libtorch's allocator on rank 0 follows the table.
+/// training began, also the minibatch, but not gathered parameters. On a GPU, the peak of libtorch's allocator on
+/// rank 0 follows the table.
 class MemoryReport final : public Extension {
  public:
   MemoryReport();
