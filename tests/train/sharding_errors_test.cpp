@@ -121,6 +121,26 @@ TEST(ShardingOfOptimizer, ClearsGradientsAsLibtorch) {
   }
 }
 
+TEST(ShardingOfOptimizer, AWrittenGradientIsAFaultOnAllRanks) {
+  torch::nn::Linear net(24, 49);
+  const auto adam = sharded_adam(net, Shard::kOptimizer);
+  adam->zero_grad();
+  net->forward(torch::ones({2, 24})).sum().backward();
+  if (world()->rank() == world()->size() - 1) net->bias.mutable_grad() = torch::ones({49});
+  expect_error([&] { adam->step(); }, "has set the gradient of");
+}
+
+TEST(ShardingOfOptimizer, AMeanThatWasNotClearedIsAFault) {
+  torch::nn::Linear net(24, 49);
+  const auto adam = sharded_adam(net, Shard::kGradients);
+  for (int step = 0; step < 2; ++step) {
+    if (step == 0) adam->zero_grad();
+    net->forward(torch::ones({2, 24})).sum().backward();
+    if (step == 0) adam->step();
+  }
+  expect_error([&] { adam->step(); }, "is still the mean of an earlier step");
+}
+
 TEST(ShardingWithoutOptimizer, ParametersAreLost) {
   torch::nn::Linear net(24, 49);
   { const auto adam = sharded_adam(net); }

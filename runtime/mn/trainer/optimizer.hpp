@@ -243,6 +243,7 @@ class MultiNodeOptimizer {
   [[nodiscard]] bool take_pending();
   [[nodiscard]] std::string fault_of_frozen() const;
   [[nodiscard]] std::string fault_of_scales() const;
+  [[nodiscard]] std::string fault_of_sharded(const StepWeight& weight) const;
   void check_alone();
   [[nodiscard]] std::unordered_set<const c10::TensorImpl*> moved() const;
   void keep_overflows_on_device();

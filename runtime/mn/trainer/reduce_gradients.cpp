@@ -100,11 +100,33 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
+/// Sharded gradients lie in the reduction. Describes a gradient that the program has written beside them, or a mean of
+/// an earlier step, which they would not be added to; empty if there is none.
+std::string MultiNodeOptimizer::fault_of_sharded(const StepWeight& weight) const {
+  if (!shards_) return "";
+  for (std::size_t i = 0; i < shards_->parameters().size(); ++i) {
+    const at::Tensor& parameter = shards_->parameters()[i];
+    if (!parameter.requires_grad()) continue;
+    if (parameter.grad().defined() && !reduction_->gradients().set_changes()) {  // agree_on_frozen() takes others
+      return "the program has set the gradient of " + tensor_name(parameter, i) +
+             ", which is sharded: backward makes its gradient; to change it, write a hook of the optimizer";
+    }
+    const bool adds = weight.own != 0 || reduction_->gradients().watch().backward_ran();
+    if (adds && shards_->pieces()[i].grad().defined()) {
+      return "the gradient of " + tensor_name(parameter, i) +
+             " is still the mean of an earlier step, and sharded gradients are not added to it: call zero_grad() "
+             "before the backwards of each step";
+    }
+  }
+  return "";
+}
+
 /// Looks for a fault of this rank. The reduction will tell all ranks of it. Also sets the members of `weight` that
 /// depend on the losses. With double buffering, faults_ may still hold a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
+  if (!faults_->any()) faults_->keep(fault_of_sharded(weight));
   if (!faults_->any()) {
     const auto changed = reduction_->gradients().watch().find_change();  // invariant 1; called once in each step
     if (changed) faults_->keep(change_of(*changed));
