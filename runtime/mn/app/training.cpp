@@ -163,15 +163,21 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
+/// Collective. With --shard parameters, the ranks divide the model, and operators gather parameters while a ShardPass
+/// lives. Otherwise returns null.
+std::unique_ptr<ShardedParameters> shard_without_training(const CommonOptions& common, const torch::nn::Module& model,
+                                                          const std::shared_ptr<Communicator>& comm) {
+  if (parse_shard(common.shard) != Shard::kParameters) return nullptr;
+  name_tensors(model);
+  return std::make_unique<ShardedParameters>(differentiable(parameters_of(model)), comm,
+                                             ShardOptions{.what = Shard::kParameters});
+}
+
 /// Collective. Rank 0 prints the metrics.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
                   const std::shared_ptr<Communicator>& comm) {
   load_model(options.evaluate, model, *comm);
-  std::optional<ShardedParameters> shards;  // frees the parameters that are not used now
-  if (parse_shard(options.shard) == Shard::kParameters) {
-    name_tensors(model);
-    shards.emplace(differentiable(parameters_of(model)), comm, ShardOptions{.what = Shard::kParameters});
-  }
+  const auto shards = shard_without_training(options, model, comm);
   for (const auto& [name, evaluator] : evaluators) {
     for (const auto& [metric, value] : evaluator->evaluate()) {
       OutText line;
@@ -276,7 +282,10 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
       check_training(common, training);
       load_initial_weights(common, *training.model, *comm);
       move_to_device(*training.model, comm->device());
-      if (training.instead) return training.instead();
+      if (training.instead) {
+        const auto shards = shard_without_training(common, *training.model, comm);
+        return training.instead();
+      }
       auto evaluators = make_evaluators(common, training, comm);
       if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, comm);
       return run_trainer(options, common, training, std::move(evaluators), comm);
