@@ -83,7 +83,7 @@ Measured train(Shard what, const std::shared_ptr<mn::Communicator>& comm,
   const double parameters = (kWidth + 1) * kWidth * kLayers;
   return {static_cast<double>(grown) / parameters / comm->size(),
           static_cast<double>(forward) / parameters / comm->size(), grown_in_forward,
-          static_cast<double>(optimizer->bytes_sent() - sent) / parameters, mn::model_bytes(*optimizer)};
+          static_cast<double>(optimizer->bytes_sent() - sent) / parameters, mn::model_bytes(*optimizer, autocast)};
 }
 
 TEST(ShardedMemory, IsTheAccountAndTwoUnits) {
@@ -116,6 +116,10 @@ TEST(ShardedMemory, HoldsAndSendsCopiesOfTwoUnits) {
   EXPECT_LT(measured.forward, 2 * 2.0 / 16 + 0.1);
   const double reduced = 4;
   EXPECT_NEAR(measured.sent_per_parameter, reduced + 4 - 2 * 2.0 / 16, 0.01);
+  constexpr std::uint64_t kWidth = 512;  // a unit is a layer
+  const mn::MemoryAccount account = mn::memory_account(measured.model, Shard::kParameters, comm->size());
+  EXPECT_EQ(account.gathered, 2 * (kWidth * kWidth * 2 + kWidth * 4));
+  EXPECT_EQ(account.buffers, 2 * (kWidth + 1) * kWidth * 4);
 }
 
 /// Jobs let malloc keep freed memory. Activations would then lie where freed units lay, and each unit need new memory.
@@ -125,7 +129,8 @@ TEST(ShardedMemory, UnitsUseTheirMemoryAgain_from_2_ranks) {
 }
 
 TEST(MemoryAccount, DividesWhatTheRanksShare_on_1_rank) {
-  const ModelBytes model = {.parameters = 400, .gradients = 400, .optimizer = 800, .largest_unit = 10};
+  const ModelBytes model = {
+      .parameters = 400, .gradients = 400, .optimizer = 800, .largest_unit = 10, .gathered_unit = 10};
   EXPECT_EQ(mn::memory_account(model, Shard::kNone, 4).total(), 1600U);
   EXPECT_EQ(mn::memory_account(model, Shard::kOptimizer, 4).total(), 800U + 200);
   EXPECT_EQ(mn::memory_account(model, Shard::kGradients, 4).total(), 400U + 300 + 20);
@@ -134,7 +139,8 @@ TEST(MemoryAccount, DividesWhatTheRanksShare_on_1_rank) {
 }
 
 TEST(MemoryAccount, NamesTheLargestPartsAndWhatHelps_on_1_rank) {
-  const ModelBytes model = {.parameters = 4096, .gradients = 4096, .optimizer = 8192, .largest_unit = 10};
+  const ModelBytes model = {
+      .parameters = 4096, .gradients = 4096, .optimizer = 8192, .largest_unit = 10, .gathered_unit = 10};
   const std::string advice = mn::memory_advice(mn::memory_account(model, Shard::kNone, 4), Shard::kNone);
   EXPECT_NE(advice.find("optimizer (8.0 KiB) and parameters (4.0 KiB)"), std::string::npos) << advice;
   EXPECT_NE(advice.find("; use --shard optimizer"), std::string::npos) << advice;

@@ -7,6 +7,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <mn/app/setup.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
@@ -45,7 +46,8 @@ ModelBytes expected_bytes(const CommonOptions& common, const torch::nn::Module& 
   if (common.precision == kNarrowWeights) state_bytes += sizeof(float);  // masters
   name_tensors(model);
   const std::vector<at::Tensor> parameters = parameters_of(model);
-  ModelBytes bytes = {.largest_unit = largest_unit_bytes(parameters, ShardOptions())};
+  ModelBytes bytes = {.largest_unit = largest_unit_bytes(parameters, ShardOptions()),
+                      .gathered_unit = largest_unit_bytes(parameters, ShardOptions(), autocast_type(common.precision))};
   for (const at::Tensor& parameter : parameters) {
     bytes.parameters += parameter.nbytes();
     if (!parameter.requires_grad()) continue;

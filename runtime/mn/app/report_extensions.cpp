@@ -8,6 +8,7 @@
 #include <mn/app/group_options.hpp>
 #include <mn/app/group_schedules.hpp>
 #include <mn/app/record_run.hpp>
+#include <mn/app/setup.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
@@ -131,7 +132,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
         trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
     trainer.extend(std::make_unique<ext::WeightHistograms>(board));
   }
-  if (options.show_memory) trainer.extend(std::make_unique<ext::MemoryReport>());
+  if (options.show_memory) trainer.extend(std::make_unique<ext::MemoryReport>(autocast_type(options.precision)));
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log);
   add_checkpoints(trainer, options, log);

@@ -79,10 +79,16 @@ std::vector<Members> units_of(const std::vector<at::Tensor>& parameters, const S
 
 }  // namespace
 
-std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options) {
+std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options,
+                                 std::optional<c10::ScalarType> autocast) {
+  const auto bytes_of = [&](const at::Tensor& parameter) {
+    const bool is_narrow = autocast && ParameterUse::watches_copies(parameter);
+    return static_cast<std::uint64_t>(parameter.numel()) *
+           (is_narrow ? c10::elementSize(*autocast) : parameter.element_size());
+  };
   std::map<std::size_t, std::uint64_t> bytes;  // of blocks
   for (const Members& unit : units_of(parameters, options)) {
-    for (const std::size_t i : unit.numbers) bytes[unit.block] += parameters[i].nbytes();
+    for (const std::size_t i : unit.numbers) bytes[unit.block] += bytes_of(parameters[i]);
   }
   std::uint64_t largest = 0;
   for (const auto& [block, size] : bytes) largest = std::max(largest, size);

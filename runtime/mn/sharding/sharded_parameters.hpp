@@ -30,8 +30,10 @@
 
 namespace mn {
 
-/// Returns the bytes of the largest unit.
-[[nodiscard]] std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options);
+/// Returns the bytes of the largest unit. With `autocast`, the bytes of the unit that the ranks gather: matrices are
+/// gathered in the type of autocast.
+[[nodiscard]] std::uint64_t largest_unit_bytes(const std::vector<at::Tensor>& parameters, const ShardOptions& options,
+                                               std::optional<c10::ScalarType> autocast = {});
 
 class ShardedParameters {
  public:

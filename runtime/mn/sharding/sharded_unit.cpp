@@ -120,6 +120,14 @@ void ShardedUnit::keep_writes() {
   release(copies_);
 }
 
+std::uint64_t ShardedUnit::gathered_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Gathered* gathered : {&whole_, &copies_}) {
+    if (!keeps() && gathered->buffer.defined()) bytes += gathered->buffer.nbytes();
+  }
+  return bytes;
+}
+
 void ShardedUnit::release() {
   if (keeps()) return;
   release(whole_);

@@ -56,6 +56,8 @@ class ShardedUnit {
   [[nodiscard]] bool has_copies() const { return !keeps() && ParameterUse::watches_copies(parameters_.front()); }
   /// True if the parameters have their values.
   [[nodiscard]] bool is_whole() const noexcept { return whole_.buffer.defined(); }
+  /// Bytes of the parameters and copies that are gathered now and that release() frees.
+  [[nodiscard]] std::uint64_t gathered_bytes() const;
   /// Collective: begins to gather the shares of all ranks, without waiting. If has_copies() and `type` is 16-bit,
   /// gathers the copies in `type` alone. Values of pieces on the host are first copied to the share. Takes memory from
   /// `buffers`.

@@ -42,7 +42,7 @@ MemoryAccount memory_account(const ModelBytes& model, Shard what, int ranks) {
   MemoryAccount account{.parameters = share_of(model.parameters, what >= Shard::kParameters, ranks),
                         .gradients = share_of(model.gradients, what >= Shard::kGradients, ranks),
                         .optimizer = share_of(model.optimizer, what >= Shard::kOptimizer, ranks)};
-  if (what >= Shard::kParameters) account.gathered = 2 * model.largest_unit;
+  if (what >= Shard::kParameters) account.gathered = 2 * model.gathered_unit;
   if (what >= Shard::kGradients) account.buffers = 2 * model.largest_unit;
   return account;
 }

@@ -15,10 +15,11 @@ namespace mn {
 
 /// Bytes of a whole model in training, on all ranks together.
 struct ModelBytes {
-  std::uint64_t parameters = 0;    ///< trained or not
-  std::uint64_t gradients = 0;     ///< of the trained parameters
-  std::uint64_t optimizer = 0;     ///< the optimizer's state: 8 for each parameter with Adam
-  std::uint64_t largest_unit = 0;  ///< the parameters of the largest unit
+  std::uint64_t parameters = 0;     ///< trained or not
+  std::uint64_t gradients = 0;      ///< of the trained parameters
+  std::uint64_t optimizer = 0;      ///< the optimizer's state: 8 for each parameter with Adam
+  std::uint64_t largest_unit = 0;   ///< the parameters of the largest unit
+  std::uint64_t gathered_unit = 0;  ///< the largest unit as operators use it: under autocast, matrices have 16 bits
 };
 
 /// The memory of a rank, in bytes.

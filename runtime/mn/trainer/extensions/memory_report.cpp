@@ -37,16 +37,13 @@ std::uint64_t counted_units(ShardedParameters* shards) {
   const Communicator& group = *shards->ranks().group;
   if (group.size() > 1 && !gains_from_background(group)) return 0;
   std::uint64_t bytes = 0;
-  for (const auto& unit : shards->units()) {
-    if (!unit->keeps() && unit->is_whole())
-      bytes += static_cast<std::uint64_t>(unit->layout().size()) * unit->share().element_size();
-  }
+  for (const auto& unit : shards->units()) bytes += unit->gathered_bytes();
   return bytes;
 }
 
 }  // namespace
 
-ModelBytes model_bytes(MultiNodeOptimizer& optimizer) {
+ModelBytes model_bytes(MultiNodeOptimizer& optimizer, std::optional<at::ScalarType> autocast) {
   ShardedParameters* const shards = optimizer.shards();
   const std::vector<at::Tensor> parameters = shards != nullptr ? shards->parameters() : optimizer.trained_parameters();
   ModelBytes model;
@@ -55,6 +52,7 @@ ModelBytes model_bytes(MultiNodeOptimizer& optimizer) {
     if (parameter.requires_grad()) model.gradients += parameter.nbytes();
   }
   model.largest_unit = largest_unit_bytes(parameters, ShardOptions());
+  model.gathered_unit = largest_unit_bytes(parameters, ShardOptions(), autocast);
   const int shares = shards != nullptr ? shards->ranks().group->size() : 1;  // which have nearly the same size
   model.optimizer = optimizer_state_bytes(optimizer.actual()) * static_cast<std::uint64_t>(shares);
   return model;
@@ -80,7 +78,7 @@ class MemoryReport::Counter {
   c10::DebugInfoGuard guard_;
 };
 
-MemoryReport::MemoryReport() = default;
+MemoryReport::MemoryReport(std::optional<at::ScalarType> autocast) : autocast_(autocast) {}
 MemoryReport::~MemoryReport() = default;
 
 void MemoryReport::initialize(Trainer& /*trainer*/) { counter_ = std::make_unique<Counter>(); }
@@ -96,7 +94,7 @@ void MemoryReport::run(Trainer& trainer) {
   counter_.reset();
   MultiNodeOptimizer& optimizer = trainer.optimizer();
   const Shard what = optimizer.shards() != nullptr ? optimizer.shards()->what() : Shard::kNone;
-  const ModelBytes model = model_bytes(optimizer);
+  const ModelBytes model = model_bytes(optimizer, autocast_);
   const int ranks =
       optimizer.shards() != nullptr ? optimizer.shards()->ranks().group->size() : trainer.communicator().size();
   if (!trainer.is_root()) return;

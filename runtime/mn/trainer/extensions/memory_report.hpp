@@ -13,8 +13,9 @@ namespace mn {
 
 class MultiNodeOptimizer;
 
-/// Local: returns the bytes of a model and of its optimizer's state after the first step.
-[[nodiscard]] ModelBytes model_bytes(MultiNodeOptimizer& optimizer);
+/// Local: returns the bytes of a model and of its optimizer's state after the first step. `autocast` is the type of the
+/// network's 16-bit operators.
+[[nodiscard]] ModelBytes model_bytes(MultiNodeOptimizer& optimizer, std::optional<at::ScalarType> autocast = {});
 
 namespace extensions {
 
@@ -24,7 +25,8 @@ namespace extensions {
 /// rank 0 follows the table.
 class MemoryReport final : public Extension {
  public:
-  MemoryReport();
+  /// `autocast` is the type of the network's 16-bit operators; no value: none.
+  explicit MemoryReport(std::optional<at::ScalarType> autocast = {});
   ~MemoryReport() override;
   MemoryReport(const MemoryReport&) = delete;             ///< not copyable
   MemoryReport& operator=(const MemoryReport&) = delete;  ///< not copyable
@@ -36,7 +38,8 @@ class MemoryReport final : public Extension {
 
  private:
   class Counter;
-  std::unique_ptr<Counter> counter_;          // null before training and after the first iteration
+  std::unique_ptr<Counter> counter_;  // null before training and after the first iteration
+  std::optional<at::ScalarType> autocast_;
   std::optional<std::uint64_t> activations_;  // of the first forward pass: later passes also find gradients
 };
 
