@@ -5,7 +5,6 @@
 
 #include <mn/app/app.hpp>
 #include <mn/models/gpt.hpp>
-#include <mn/sharding/shard_pass.hpp>
 
 #include "gpt/data.hpp"
 #include "gpt/loss.hpp"
@@ -40,7 +39,6 @@ mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metada
   given.network.vocabulary = vocabulary.size();
   const auto model = mn::app::make_model(given, comm, [&] { return std::make_shared<Gpt>(given.network); });
   const auto write = [=, &given, prompt = prompt_of(given.generate, vocabulary)] {
-    const mn::ShardPass pass(*model);  // in its destructor, ranks other than 0 take part in rank 0's gathers
     if (comm->rank() != 0) return 0;
     model->eval();
     const auto tokens = mn::models::generate(*model, prompt, given.network.context, given.sampling, comm->device());

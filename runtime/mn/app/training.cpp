@@ -25,6 +25,7 @@
 #include <mn/job/job.hpp>
 #include <mn/nn/offloaded_activations.hpp>
 #include <mn/sharding/pieces.hpp>
+#include <mn/sharding/shard_pass.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
@@ -284,6 +285,7 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
       move_to_device(*training.model, comm->device());
       if (training.instead) {
         const auto shards = shard_without_training(common, *training.model, comm);
+        const ShardPass pass(*training.model);  // ranks that end early take part in gathers
         return training.instead();
       }
       auto evaluators = make_evaluators(common, training, comm);

@@ -52,8 +52,9 @@ struct Training {
   /// load_metadata() reads them. If a training resumes from a checkpoint with different metadata, an error is thrown.
   Metadata metadata = {};
   /// A function that run_training() calls on every rank in place of training. At the call, the model is on its device,
-  /// and has the weights of --initmodel. With --shard parameters, the function can use the model while a ShardPass
-  /// lives. The function returns the exit status. If the function is empty, run_training() trains.
+  /// and has the weights of --initmodel. With --shard parameters, operators of the function gather parameters, and
+  /// ranks may compute different things. The function returns the exit status. If the function is empty,
+  /// run_training() trains.
   std::function<int()> instead = {};
 
   /// Adds an extension to the list `extensions`. Returns a reference to the extension, so that `loss` can use it.
