@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/support/temporary_folder.hpp"
 #include "tests/train/sharded_training.hpp"
 #include "tests/train/toy.hpp"
 
@@ -146,6 +148,8 @@ TEST(ShardingWithoutOptimizer, ParametersAreLost) {
   { const auto adam = sharded_adam(net); }
   expect_error([&] { net->weight.sum(); }, "its values ended with the optimizer");
   expect_error([&] { static_cast<void>(sharded_adam(net)); }, "its values ended with the optimizer");
+  const test::TemporaryFolder folder;
+  expect_error([&] { save_model(folder.path() / "model.safetensors", *net, *world()); }, "ended with the optimizer");
 }
 
 TEST(ShardingWithoutOptimizer, ParametersStayWhole) {

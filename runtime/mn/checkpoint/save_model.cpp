@@ -68,7 +68,12 @@ std::string header_of(Part tensors, const std::set<std::string>& complex, const 
 template <class Write>
 void write_bytes(const at::Tensor& tensor, const Write& write) {
   const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
-  if (dense.numel() > 0) write(std::string_view(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()));
+  if (dense.numel() == 0) return;
+  if (dense.const_data_ptr() == nullptr) {
+    throw UsageError(
+        "a parameter has no values: it was sharded (--shard parameters), and its values ended with the optimizer");
+  }
+  write(std::string_view(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()));
 }
 
 /// Cuts the tensors into files of at most `most_bytes` bytes of data. A larger tensor has a file of its own.

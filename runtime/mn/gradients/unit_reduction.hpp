@@ -1,6 +1,6 @@
-/// The gradients of a unit of sharded parameters, and their reduction (sharded_reduction.hpp). A unit's gradients collect in
-/// a flat buffer with the layout of the unit's parameters. A reduce-scatter, and between replicas an allreduce, leaves the
-/// rank its share of the mean over ranks.
+/// The gradients of a unit of sharded parameters, and their reduction (sharded_reduction.hpp). A unit's gradients
+/// collect in a flat buffer with the layout of the unit's parameters. A reduce-scatter, and between replicas an
+/// allreduce, leaves the rank its share of the mean over ranks.
 #pragma once
 
 #include <cstddef>
