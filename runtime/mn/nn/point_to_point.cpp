@@ -19,6 +19,7 @@
 #include <mn/core/error.hpp>
 #include <mn/nn/gradient_weight.hpp>
 #include <mn/tensor/element_messages.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -165,15 +166,18 @@ class RecvNode : public torch::autograd::Function<RecvNode> {
   }
 };
 
-/// The autograd node of pseudo_connect(): passes the gradients on, and runs the backward of the delegate, too.
+/// The autograd node of pseudo_connect(): passes the gradients on, and runs the backward of the delegate, too. A
+/// delegate that is a result of further nodes gets no gradient: autograd runs these nodes all the same, and a delegate
+/// may be as large as a layer's activations.
 class ConnectNode : public torch::autograd::Function<ConnectNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& delegate, at::TensorList actual) {
-    context->save_for_backward({delegate});
+    if (delegate.is_leaf()) context->save_for_backward({delegate});
     return views_of(actual);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    gradients.insert(gradients.begin(), at::zeros_like(context->get_saved_variables()[0]));
+    const variable_list leaf = context->get_saved_variables();
+    gradients.insert(gradients.begin(), leaf.empty() ? at::Tensor() : at::zeros_like(leaf[0]));
     return gradients;
   }
 };
@@ -227,7 +231,7 @@ std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, in
   replace(tensors, need_gradients, [&](const Tensors& received) {
     return RecvNode::apply(at::empty({0}).requires_grad_(), peer, at::TensorList(received));
   });
-  return delegate.defined() ? pseudo_connect(delegate, tensors) : tensors;
+  return pseudo_connect(delegate, tensors);
 }
 
 at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual) {
@@ -236,6 +240,7 @@ at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual) 
 
 std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual) {
   Tensors results = actual;
+  if (!delegate.defined()) return results;
   std::vector<bool> can_connect;
   for (const at::Tensor& each : actual) can_connect.push_back(at::isFloatingType(each.scalar_type()));
   replace(results, can_connect,

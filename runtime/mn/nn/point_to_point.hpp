@@ -47,7 +47,7 @@ namespace mn {
 [[nodiscard]] std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank,
                                                  const at::Tensor& delegate = {}, int tag = 0);
 /// Returns tensors with the values of `actual`. Their backward also runs the backward of `delegate`, with a gradient of
-/// zero. Tensors of integers are returned unchanged. Local.
+/// zero. If `delegate` is undefined, or `actual` has integers, `actual` is returned unchanged. Local.
 [[nodiscard]] at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual);
 /// Does the work of pseudo_connect() for several tensors.
 [[nodiscard]] std::vector<at::Tensor> pseudo_connect(const at::Tensor& delegate, const std::vector<at::Tensor>& actual);
