@@ -1,4 +1,8 @@
 // Collective calls that gradients pass through: values, gradients against one graph of all ranks, weights, errors.
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -100,7 +104,15 @@ class GradientsOfGradientsTest : public CollectivesTest {
          [](const All& all, int) { return Tensors{torch::stack(firsts(all)).sum(0)}; }},
         {size_, [](int, int i) { return i; }, [&](const Tensors& own) { return Tensors{reduce_scatter(comm_, own)}; },
          [](const All& all, int rank) { return Tensors{torch::stack(sent_to(all, rank)).sum(0)}; }},
-        {size_, [](int r, int i) { return r + i; }, [&](const Tensors& own) { return alltoall(comm_, own); }, sent_to}};
+        {size_, [](int r, int i) { return r + i; }, [&](const Tensors& own) { return alltoall(comm_, own); }, sent_to},
+        {1, [](int r, int) { return r; }, [&](const Tensors& own) { return allgather(comm_, own[0]); },
+         [](const All& all, int) { return firsts(all); }},
+        {1, [](int r, int) { return r; }, [&](const Tensors& own) { return gather(comm_, own[0], size_ - 1); },
+         [&](const All& all, int rank) { return rank == size_ - 1 ? firsts(all) : Tensors(); }},
+        {1, [](int, int) { return 2; }, [&](const Tensors& own) { return Tensors{reduce(comm_, own[0], size_ - 1)}; },
+         [&](const All& all, int rank) {
+           return rank == size_ - 1 ? Tensors{torch::stack(firsts(all)).sum(0)} : Tensors();
+         }}};
   }
 
   [[nodiscard]] static at::Tensor cubes(const Tensors& outputs, int rank) {
@@ -133,12 +145,30 @@ TEST_F(GradientsOfGradientsTest, AreThoseOfOneGraph) {
   }
 }
 
+/// Gradients of float16 tensors are sent as float32.
+TEST_F(CollectivesTest, GradientsOfGradientsPassThroughHalves) {
+  const std::vector<std::pair<int, std::function<Tensors(const at::Tensor& x)>>> cases = {
+      {size_, [&](const at::Tensor& x) { return allgather(comm_, x); }},
+      {1, [&](const at::Tensor& x) { return gather(comm_, x); }},
+      {size_, [&](const at::Tensor& x) { return alltoall(comm_, Tensors(static_cast<std::size_t>(size_), x)); }}};
+  for (const auto& [receivers, call] : cases) {
+    const at::Tensor x = torch::ones({2}, at::kHalf).requires_grad_();
+    at::Tensor loss = torch::zeros({});
+    for (const at::Tensor& y : call(x)) loss = loss + y.to(at::kFloat).pow(3).sum();
+    torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true)[0].square().sum().backward();
+    EXPECT_TRUE(x.grad().equal(torch::full_like(x, 36 * receivers * receivers))) << x.grad();
+  }
+}
+
 /// The ranks that get the tensor have no input whose gradient leads to the root's.
-TEST_F(CollectivesTest, GradientsOfGradientsOfABroadcastAreAnError) {
+TEST_F(CollectivesTest, GradientsOfGradientsOfABroadcastOrScatterAreAnError) {
   const at::Tensor x = torch::ones({2}, at::kDouble).requires_grad_();
-  const at::Tensor loss = broadcast(comm_, x).square().sum();
+  const Tensors parts(static_cast<std::size_t>(size_), x);
+  const at::Tensor loss = broadcast(comm_, x).square().sum(), of_parts = scatter(comm_, parts).square().sum();
   EXPECT_THAT([&] { loss.backward({}, /*retain_graph=*/true, /*create_graph=*/true); },
               ThrowsMessage<ArgumentError>(HasSubstr("broadcast: its gradients can't be differentiated")));
+  EXPECT_THAT([&] { of_parts.backward({}, /*retain_graph=*/true, /*create_graph=*/true); },
+              ThrowsMessage<ArgumentError>(HasSubstr("scatter: its gradients can't be differentiated")));
   loss.backward();
   EXPECT_EQ(x.grad().defined(), rank_ == 0);
 }

@@ -154,6 +154,11 @@ TEST_P(FormsTest, ADeviceGivesWhatTheCpuGives) {
        [](int, int i) { return i; }},
       {[=](auto& comm, auto& given) { return Tensors{broadcast(comm, given[0], last)}; }, 1,
        [](int, int) { return 2; }},
+      {[](auto& comm, auto& given) { return allgather(comm, given[0]); }, 1, [](int r, int) { return r; }},
+      {[=](auto& comm, auto& given) { return Tensors{reduce(comm, given[0], last)}; }, 1, [](int, int) { return 2; }},
+      {[=](auto& comm, auto& given) { return gather(comm, given[0], last); }, 1, [](int r, int) { return r; }},
+      {[=](auto& comm, auto& given) { return Tensors{scatter(comm, given, last)}; }, size_,
+       [](int, int i) { return i; }},
       {[](auto& comm, auto& given) { return alltoall(comm, given); }, size_, [](int r, int i) { return (r + i) % 3; }}};
   for (const at::ScalarType dtype : {at::kFloat, at::kHalf}) {
     for (const Case& each : cases) {
@@ -177,7 +182,7 @@ TEST_P(FormsTest, ADeviceGivesWhatTheCpuGives) {
       for (std::size_t i = 0; i < found.size(); ++i) {
         ASSERT_EQ(found[i].defined(), expected[i].defined());
         if (!found[i].defined()) continue;
-        EXPECT_EQ(found[i].scalar_type(), dtype);
+        EXPECT_EQ(found[i].scalar_type(), expected[i].scalar_type());
         EXPECT_TRUE(found[i].cpu().equal(expected[i])) << i << found[i].cpu() << expected[i];
       }
     }

@@ -26,8 +26,10 @@ class GradientWeight {
     if (!unit) assume_equal_weights();
     factor_ = unit.value_or(1);
   }
-  /// Returns the gradient as it is sent: multiplied by the factor, in sent_dtype().
+  /// Returns the gradient as it is sent: multiplied by the factor, in sent_dtype(). Tensors of integers have no
+  /// gradients; autograd passes zeros.
   [[nodiscard]] at::Tensor sent(const at::Tensor& gradient) const {
+    if (!at::isFloatingType(gradient.scalar_type())) return gradient;
     const at::Tensor wide = gradient.to(sent_dtype(gradient.scalar_type()));
     return factor_ == 1 ? wide : wide.mul(exact_factor(factor_));
   }

@@ -14,7 +14,7 @@ void in_order(Communicator& comm, bool enqueued, const Enqueue& enqueue, const C
 template <class View>
 std::vector<View> views_of(const std::vector<at::Tensor>& tensors) {
   std::vector<View> views;
-  for (const at::Tensor& tensor : tensors) views.push_back(buffer_view(tensor));
+  for (const at::Tensor& tensor : tensors) views.push_back(tensor.defined() ? View(buffer_view(tensor)) : View());
   return views;
 }
 
@@ -47,6 +47,14 @@ void ordered_allreduce(Communicator& comm, const at::Tensor& tensor) {
       [&] { comm.allreduce(tensor); });
 }
 
+void ordered_reduce(Communicator& comm, const at::Tensor& own, const at::Tensor& sum, int root) {
+  const BufferView result = sum.defined() ? buffer_view(sum) : BufferView();
+  in_order(
+      comm, is_enqueued(comm, own),
+      [&](DeviceCollectives& device) { device.reduce(buffer_view(own), result, ReduceOp::kSum, root); },
+      [&] { comm.reduce(buffer_view(own), result, ReduceOp::kSum, root); });
+}
+
 void ordered_reduce_scatter(Communicator& comm, const at::Tensor& all, const at::Tensor& own) {
   in_order(
       comm, is_enqueued(comm, all),
@@ -61,12 +69,18 @@ void ordered_exchange(Communicator& comm, const std::vector<at::Tensor>& sent, c
   };
   const auto by_messages = [&] {
     const auto rank = static_cast<std::size_t>(comm.rank()), size = sent.size();
-    received[rank].copy_(sent[rank]);
-    for (std::size_t step = 1; step < size; ++step) {  // in each step every rank sends to a different rank
-      const std::size_t dest = (rank + step) % size, source = (rank + size - step) % size;
-      comm.sendrecv(sent[dest], static_cast<int>(dest), received[source], static_cast<int>(source),
-                    Communicator::kMaxTag);
+    if (sent[rank].defined()) received[rank].copy_(sent[rank]);
+    std::vector<Request> requests;  // all sends begin first: a rank waits only for ranks that have not made the call
+    for (std::size_t step = 1; step < size; ++step) {
+      const std::size_t dest = (rank + step) % size;
+      if (sent[dest].defined())
+        requests.push_back(comm.isend(sent[dest], static_cast<int>(dest), Communicator::kMaxTag));
     }
+    for (std::size_t step = 1; step < size; ++step) {
+      const std::size_t source = (rank + size - step) % size;
+      if (received[source].defined()) comm.recv(received[source], static_cast<int>(source), Communicator::kMaxTag);
+    }
+    for (Request& each : requests) each.wait();
   };
   in_order(comm, enqueued, enqueue, by_messages);
 }

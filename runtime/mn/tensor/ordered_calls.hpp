@@ -19,9 +19,11 @@ namespace mn {
 void ordered_bcast(Communicator& comm, const at::Tensor& tensor, int root);
 void ordered_allgather(Communicator& comm, const at::Tensor& own, const at::Tensor& all);
 void ordered_allreduce(Communicator& comm, const at::Tensor& tensor);
+/// `sum` may be undefined on all ranks but the root.
+void ordered_reduce(Communicator& comm, const at::Tensor& own, const at::Tensor& sum, int root);
 void ordered_reduce_scatter(Communicator& comm, const at::Tensor& all, const at::Tensor& own);
-/// Collective: sent[r] goes to rank r, and received[r] comes from rank r, in any forms. Pass on all ranks `enqueued` =
-/// true if is_enqueued() holds for all tensors of all ranks.
+/// Collective: sent[r] goes to rank r, and received[r] comes from rank r, in any forms. If a tensor is undefined, on
+/// both ranks, it is not sent. Pass on all ranks `enqueued` = true if is_enqueued() holds for all tensors of all ranks.
 void ordered_exchange(Communicator& comm, const std::vector<at::Tensor>& sent, const std::vector<at::Tensor>& received,
                       bool enqueued);
 /// Messages between two ranks. Pass on both ranks `enqueued` = true if is_enqueued() holds for both tensors. Enqueued
