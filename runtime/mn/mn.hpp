@@ -40,11 +40,13 @@
 #include <mn/models/gpt.hpp>
 #include <mn/models/models.hpp>
 #include <mn/nn/batch_norm.hpp>
+#include <mn/nn/chain_list.hpp>
 #include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>
 #include <mn/nn/mnbn_model.hpp>
+#include <mn/nn/n_step_rnn.hpp>
 #include <mn/nn/offloaded_activations.hpp>
 #include <mn/nn/point_to_point.hpp>
 #include <mn/nn/recompute.hpp>
