@@ -35,4 +35,17 @@ inline std::shared_ptr<Communicator> shared_comm(DeviceType type) {
                                     {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
 }
 
+/// A communicator of the CPU whose ranks lie on virtual nodes, one after the other.
+inline std::shared_ptr<Communicator> comm_on_nodes(int nodes) {
+  static auto& all = *new std::map<int, std::shared_ptr<Communicator>>;
+  std::shared_ptr<Communicator>& comm = all[nodes];
+  if (comm) return comm;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  setenv("MN_NODE_NAME", ("node" + std::to_string(rank % nodes)).c_str(), 1);
+  comm = create_communicator("auto", MPI_COMM_WORLD, {.device = Device{}});
+  unsetenv("MN_NODE_NAME");
+  return comm;
+}
+
 }  // namespace mn::test
