@@ -45,6 +45,7 @@
 #include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>
+#include <mn/nn/mixture_of_experts.hpp>
 #include <mn/nn/mnbn_model.hpp>
 #include <mn/nn/n_step_rnn.hpp>
 #include <mn/nn/offloaded_activations.hpp>

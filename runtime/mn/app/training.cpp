@@ -147,11 +147,13 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
-/// A model in pieces stays in pieces, which are on the device: to() would gather all parameters.
+/// A parameter in pieces stays in pieces, which are on the device: to() would gather all parameters.
 void move_to_device(torch::nn::Module& model, c10::Device device) {
   const std::vector<at::Tensor> parameters = parameters_of(model);
   if (std::ranges::none_of(parameters, is_in_pieces)) return model.to(device);
-  for (at::Tensor& buffer : buffers_of(model)) buffer.set_data(buffer.to(device));
+  for (auto& [name, tensor] : named_tensors(model)) {
+    if (!is_in_pieces(tensor)) at::Tensor(tensor).set_data(tensor.to(device));
+  }
 }
 
 /// Collective. Writes the averaged weights if `average` is not null.

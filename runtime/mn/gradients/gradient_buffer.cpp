@@ -158,6 +158,7 @@ ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement&
   const ReductionResult result = {.has_mean = divisor != 0,
                                   .any_fault = agreement.any_fault(),
                                   .set_changes = agreement.any_set_change(),
+                                  .divisor = divisor,
                                   .misweighed = agreement.misweighed(divisor)};
   if (!result.has_mean) return result;
   if (divisor != 1) reduced.scale(1 / divisor);

@@ -44,6 +44,7 @@ struct ReductionResult {
   bool has_mean = false;     ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
   bool any_fault = false;    ///< a rank has found a fault, or may be misweighed
   bool set_changes = false;  ///< a rank changes its parameter set
+  double divisor = 0;        ///< mean over ranks of StepWeight::divisor
   bool misweighed = false;   ///< this rank's weight is not the mean weight, although its backward assumed equal weights
 };
 

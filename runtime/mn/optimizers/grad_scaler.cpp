@@ -69,7 +69,7 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   has_overflow_ = at::zeros({1}, options);
   const at::Tensor inverse = stays ? device_.scale.reciprocal() : at::full({1}, 1 / scale_, options);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, has_overflow_, inverse);
-  make_whole_maximum(has_overflow_, parameters.front());
+  make_whole_maximum(has_overflow_, parameters);
   return stays || has_overflow_.item<float>() == 0;  // before stay_on() the host waits and decides
 }
 

@@ -79,8 +79,10 @@ void make_whole_norms(at::Tensor& norms, const at::Tensor& piece) {
   norms.sqrt_();
 }
 
-void make_whole_maximum(at::Tensor& values, const at::Tensor& piece) {
-  if (const auto found = find_piece(piece)) reduce(values, ReduceOp::kMax, *found->ranks);
+void make_whole_maximum(at::Tensor& values, const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    if (const auto found = find_piece(parameter)) return reduce(values, ReduceOp::kMax, *found->ranks);
+  }
 }
 
 KnownPiece::KnownPiece(const ParameterPiece& piece)

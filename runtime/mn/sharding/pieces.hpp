@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -22,6 +24,9 @@ struct ParameterPiece {
   Communicator* ranks = nullptr;       ///< the ranks among which the parameter is divided
   ShardedParameters* owner = nullptr;  ///< null before an optimizer takes the parameter
   std::function<void()> forget = {};   ///< if owner is null: makes the whole parameter a usual tensor again
+  /// Only for experts (MixtureOfExperts): the ranks that hold copies of this piece. An expert's parameter is never
+  /// gathered, and the gradient that backward makes of the piece already includes the losses of all `ranks`.
+  std::shared_ptr<Communicator> replicas = {};
 };
 
 /// Returns the piece with `tensor` as `whole` or `elements`; std::nullopt if `tensor` is not sharded.
@@ -41,8 +46,8 @@ void load_piece(const at::Tensor& parameter, const at::Tensor& whole);
 /// Collective if `piece` is a piece; otherwise does nothing. Turns norms of this rank's pieces into norms of the whole
 /// parameters. A single norm may also cover all pieces of this rank; the result then covers all parameters.
 void make_whole_norms(at::Tensor& norms, const at::Tensor& piece);
-/// Collective if `piece` is a piece; otherwise does nothing. Replaces `values` by the maximum over ranks.
-void make_whole_maximum(at::Tensor& values, const at::Tensor& piece);
+/// Collective if any of `parameters` is a piece; otherwise does nothing. Replaces `values` by the maximum over ranks.
+void make_whole_maximum(at::Tensor& values, const std::vector<at::Tensor>& parameters);
 
 /// While an object lives, find_piece() finds the piece.
 class KnownPiece {

@@ -11,7 +11,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/sharding/pieces.hpp>
 #include <mn/tensor/multi_tensor.hpp>
 #include <mn/trainer/global_norm.hpp>
 
@@ -40,9 +39,9 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
 /// leaves the gradients alone. Returns the norm before the scaling. On a GPU, the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> gradients = gradients_of(parameters);
-  at::Tensor norm = global_norm(gradients);
-  if (!parameters.empty()) make_whole_norms(norm, parameters.front());
+  std::vector<at::Tensor> gradients = gradients_of(parameters);
+  const at::Tensor norm = global_norm(gradients, parameters);
+  std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
   if (norm.is_cpu()) {
     const double rate = max_norm / norm.item<double>();
     if (rate < 1 && rate > 0) multiply(gradients, at::scalar_tensor(rate, at::kDouble));

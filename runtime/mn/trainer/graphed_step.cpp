@@ -69,6 +69,7 @@ const char* GraphedStep::why_no_graph(const MultiNodeOptimizer& optimizer) {
   if (options.compression.kind != Compression::kNone)
     return "compression keeps on the host which gradients it has sent";
   if (optimizer.shards_) return "the memory of sharded parameters and gradients moves in each step";
+  if (!optimizer.experts_.empty()) return "the hosts exchange the numbers of tokens of each expert";
   if (options.loss_ranks) return "the hosts of loss_ranks add up their samples in each step";
   if (options.trace) return "a profile waits for each phase of a step";
   if (dynamic_cast<DeviceUpdate*>(optimizer.actual_.get()) == nullptr)

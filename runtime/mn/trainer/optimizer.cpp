@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -15,6 +17,7 @@
 #include <mn/optimizers/master_weights.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/device_times.hpp>
+#include <mn/tensor/factor.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -97,6 +100,7 @@ void MultiNodeOptimizer::zero_grad() {
     check_alone();
   }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
+  for (const at::Tensor& piece : experts_) piece.mutable_grad().reset();
   if (shards_) {
     for (const at::Tensor& piece : shards_->pieces()) piece.mutable_grad().reset();
     shards_->begin_pass(ShardedParameters::PassOf::kStep);
@@ -113,7 +117,13 @@ void MultiNodeOptimizer::announce_step(double samples) {
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 
-void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
+void MultiNodeOptimizer::scale_gradients(double factor) {
+  reduction_->scale(factor);
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& piece : experts_) {
+    if (piece.grad().defined()) piece.mutable_grad().mul_(exact_factor(factor));
+  }
+}
 
 void MultiNodeOptimizer::step() { step_weighted(*weight_of({})); }
 
@@ -216,7 +226,11 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
 }
 
 std::vector<at::Tensor> MultiNodeOptimizer::trained_parameters() const {
-  if (!shards_) return set_->trained();
+  if (!shards_) {
+    std::vector<at::Tensor> trained = set_->trained();
+    std::ranges::copy_if(experts_, std::back_inserter(trained), &at::Tensor::requires_grad);
+    return trained;
+  }
   std::vector<at::Tensor> pieces;
   for (std::size_t i = 0; i < shards_->parameters().size(); ++i) {
     if (shards_->parameters()[i].requires_grad()) pieces.push_back(shards_->pieces()[i]);

@@ -70,6 +70,9 @@ using LossClosure = std::function<at::Tensor()>;
 /// After the first update and every OptimizerOptions::check_parameters updates, the ranks compare their parameters. If
 /// they differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that differs.
 ///
+/// The parameters of a MixtureOfExperts are among the model's: each rank updates the experts that it holds, by the mean
+/// gradient over the losses of all ranks. Experts exclude sharding, double buffering and local steps.
+///
 /// Gradients of frozen parameters (without requires_grad) are not sent, and no rank waits for them. If groups list a
 /// parameter twice (tied weights), the second place is removed from the groups, so that the parameter is updated once.
 /// If another living multi-node optimizer has one of the parameters, the first zero_grad() or step() throws UsageError.
@@ -204,7 +207,7 @@ class MultiNodeOptimizer {
     return group == 0 ? "" : "group" + std::to_string(group);
   }
   /// Local. Returns the parameters whose gradients are reduced, each once. With sharding returns this rank's pieces of
-  /// them, which may be empty.
+  /// them, which may be empty. Of experts, too, returns this rank's pieces.
   [[nodiscard]] std::vector<at::Tensor> trained_parameters() const;
   /// Local. Null without OptimizerOptions::shard.
   [[nodiscard]] ShardedParameters* shards() const noexcept { return shards_.get(); }
@@ -233,6 +236,8 @@ class MultiNodeOptimizer {
   /// Returns the ranks over which gradients are averaged. With local SGD this is the calling rank alone.
   [[nodiscard]] const std::shared_ptr<Communicator>& group() const noexcept { return local_ ? alone_ : comm_; }
   void shard(const std::vector<at::Tensor>& parameters);
+  void take_experts(std::vector<at::Tensor>& reduced);
+  void reduce_experts(double factor);
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
   void leave_sparse_outside();
@@ -268,6 +273,7 @@ class MultiNodeOptimizer {
   OptimizerOptions options_;
   std::unique_ptr<ParameterSet> set_;
   std::shared_ptr<ShardedParameters> shards_;  // null without sharding
+  std::vector<at::Tensor> experts_;            // this rank's pieces of experts
   std::optional<Reduced> reduced_;             // between a reduction and its update
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;

@@ -75,11 +75,11 @@ std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>&
   throw DataError("the ranks' parameters differ", true);
 }
 
-void ParameterCheck::after_update(const std::vector<at::Tensor>& parameters, Communicator& comm,
-                                  Communicator* replicas) {
+void ParameterCheck::after_update(std::vector<at::Tensor> parameters, Communicator& comm, Communicator* replicas) {
   ++updates_;
   const bool is_due = every_ > 0 && (updates_ - 1) % every_ == 0;
   if (comm.size() == 1 || !(is_due || comm.debug())) return;
+  std::erase_if(parameters, is_in_pieces);  // experts, which differ between ranks
   std::vector<at::Tensor> weights = parameters;
   for (at::Tensor& weight : weights) weight = exact_weight(optimizer_, weight);
   auto different = find_difference(weights, replicas != nullptr ? *replicas : comm, comm);

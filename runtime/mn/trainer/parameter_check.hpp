@@ -45,7 +45,7 @@ class ParameterCheck {
   /// Collective, called after each update. Compares the parameters if a comparison is due, and in debug mode always. If
   /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
   /// differs. If the parameters are pieces of sharded parameters, `replicas` are the ranks that hold the same pieces.
-  void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm, Communicator* replicas = nullptr);
+  void after_update(std::vector<at::Tensor> parameters, Communicator& comm, Communicator* replicas = nullptr);
 
  private:
   std::int64_t every_;

@@ -27,7 +27,10 @@
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/gradient_values.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
+#include <mn/tensor/factor.hpp>
+#include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/parameter_check.hpp>
@@ -161,6 +164,20 @@ bool MultiNodeOptimizer::is_reduced() {
   return false;
 }
 
+/// Collective if groups of ranks hold copies of the experts. Backward has sent the gradients of all tokens of a group to
+/// the tokens' experts. Therefore the gradient of a piece is already the sum over the losses of the group's ranks, and
+/// the sum over the copies is that of all ranks. All ranks run the same layers, so all copies have a gradient or none.
+void MultiNodeOptimizer::reduce_experts(double factor) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& piece : experts_) {
+    at::Tensor& gradient = piece.mutable_grad();
+    if (!gradient.defined() || gradient.numel() == 0) continue;
+    gradient.mul_(exact_factor(factor));
+    Communicator& replicas = *find_piece(piece)->replicas;
+    if (replicas.size() > 1) wait("wait for gradients", [&] { ordered_allreduce(replicas, gradient); });
+  }
+}
+
 void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   if (shards_) shards_->end_pass(ShardedParameters::PassOf::kStep);
   follow_parameter_set();
@@ -174,6 +191,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
   throw_faults(result, *group());
+  if (result.has_mean) reduce_experts(reduced.weight.factor / (result.divisor * comm_->size()));
   reduced.has_mean = take_pending() || result.has_mean;
   if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(trained_parameters());
   if (reduced.has_mean && reduced.finite) reduction_->commit();
@@ -220,10 +238,10 @@ at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::optional<do
   const auto weight = weight_of(samples);
   if (!weight) throw ArgumentError("no rank has samples for the closure");
   if (!closure) throw ArgumentError("step() needs a closure");
-  if (options_.double_buffering || local_ || scaler_ || shards_) {
+  if (options_.double_buffering || local_ || scaler_ || shards_ || !experts_.empty()) {
     throw UsageError(
         "a step with a closure computes the loss several times with parameters that change between: it excludes double "
-        "buffering, local steps, fp16 and sharding");
+        "buffering, local steps, fp16, sharding and experts");
   }
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);

@@ -7,7 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/master_weights.hpp>
-#include <mn/sharding/pieces.hpp>
 #include <mn/trainer/global_norm.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -15,13 +14,6 @@ namespace mn::extensions {
 namespace {
 
 constexpr const char* kHook = "mn::extensions::Norms";
-
-/// Returns the norm of all `tensors` together, which belong to `parameters`. Collective if the parameters are sharded.
-at::Tensor whole_norm(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& parameters) {
-  at::Tensor norm = global_norm(tensors);
-  if (!parameters.empty()) make_whole_norms(norm, parameters.front());
-  return norm;
-}
 
 }  // namespace
 
@@ -65,7 +57,7 @@ std::vector<at::Tensor> Norms::weights_of(const Watched& watched) {
 void Norms::watch(const Trainer& trainer, Watched& watched) const {
   if ((trainer.iteration() + 1) % every_ != 0) return;
   const at::NoGradGuard no_grad;
-  watched.gradient_norm = whole_norm(gradients_of(watched.parameters), watched.parameters);
+  watched.gradient_norm = global_norm(gradients_of(watched.parameters), watched.parameters);
   if (!watched.before.empty()) return;
   for (const at::Tensor& weight : weights_of(watched)) watched.before.push_back(weight.detach().clone());
 }
@@ -85,9 +77,9 @@ void Norms::report(Trainer& trainer, const std::string& end, Watched& watched) {
   const at::NoGradGuard no_grad;
   const auto gradient = watched.gradient_norm.item<double>();
   if (!std::isfinite(gradient)) return;
-  const auto weight = whole_norm(watched.before, watched.parameters).item<double>();
+  const auto weight = global_norm(watched.before, watched.parameters).item<double>();
   const auto update =
-      whole_norm(at::_foreach_sub(weights_of(watched), watched.before), watched.parameters).item<double>();
+      global_norm(at::_foreach_sub(weights_of(watched), watched.before), watched.parameters).item<double>();
   trainer.report_mean("gradient_norm" + end, gradient);
   trainer.report_mean("weight_norm" + end, weight);
   if (weight > 0) trainer.report_mean("update_ratio" + end, update / weight);

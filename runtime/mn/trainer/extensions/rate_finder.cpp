@@ -10,6 +10,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/sharding/pieces.hpp>
 #include <mn/sharding/shard_pass.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
@@ -42,10 +43,19 @@ NamedTensors copies_of(const NamedTensors& tensors) {
   return copies;
 }
 
+/// Returns the model's parameters and buffers. Of experts, returns this rank's pieces.
+NamedTensors tensors_of(const torch::nn::Module& model) {
+  NamedTensors tensors = named_tensors(model);
+  for (auto& [name, tensor] : tensors) {
+    if (is_in_pieces(tensor)) tensor = find_piece(tensor)->elements;
+  }
+  return tensors;
+}
+
 /// Collective. Copies the model's parameters and buffers, also if they are sharded.
 NamedTensors whole_copies_of(const torch::nn::Module& model) {
   const WholeParameters whole(model);
-  return copies_of(named_tensors(model));
+  return copies_of(tensors_of(model));
 }
 
 void copy_back(const NamedTensors& from, const NamedTensors& to) {
@@ -76,7 +86,7 @@ struct RateFinder::Before {
   void restore(Trainer& trainer) const {
     {
       const WholeParameters whole(trainer.model());
-      copy_back(model, named_tensors(trainer.model()));
+      copy_back(model, tensors_of(trainer.model()));
     }
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
       MultiNodeOptimizer& optimizer = *trainer.optimizers()[i].optimizer;

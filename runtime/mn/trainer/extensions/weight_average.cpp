@@ -98,7 +98,8 @@ void WeightAverage::initialize(Trainer& trainer) {
     const at::Tensor tensor = piece ? piece->elements : whole;
     names_.push_back(name);
     parameters_.push_back(tensor);
-    if (piece && std::ranges::find(shards_, piece->owner) == shards_.end()) shards_.push_back(piece->owner);
+    ShardedParameters* const owner = piece ? piece->owner : nullptr;  // null for experts
+    if (owner != nullptr && std::ranges::find(shards_, owner) == shards_.end()) shards_.push_back(owner);
     const auto found = loaded_.find(name);
     // Without an average of this shape in the checkpoint, the average begins with the present value.
     const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
