@@ -7,6 +7,12 @@
 #include <mn/kernels/token_loss.hpp>
 
 namespace mn::jobs {
+namespace {
+
+constexpr double kBalanceFactor = 0.01;  // of the Switch Transformer (arXiv:2101.03961)
+constexpr double kZFactor = 0.001;       // of ST-MoE (arXiv:2202.08906)
+
+}  // namespace
 
 at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
                    Summary& report) {
@@ -14,10 +20,14 @@ at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& byt
   const auto target = batch.data.slice(1, 1).flatten();
   const auto logits = model.forward(input, recompute).flatten(0, 1);
   const auto loss = token_loss(logits, target, {.overwrite_logits = true});
+  const auto& router = model.router_losses();
+  if (router.balance.defined())
+    report.add("load_balance", router.balance.detach(), static_cast<double>(target.numel()));
   const auto bytes = bytes_of.index_select(0, target).sum().to(torch::kDouble);
   const auto bits = loss.detach().to(torch::kDouble) * (static_cast<double>(target.numel()) / std::numbers::ln2);
   report.add("bits_per_byte", bits / bytes, bytes);
-  return loss;
+  if (!router.balance.defined() || !model.is_training()) return loss;
+  return loss + kBalanceFactor * router.balance + kZFactor * router.z;
 }
 
 }  // namespace mn::jobs

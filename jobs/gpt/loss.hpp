@@ -8,7 +8,8 @@
 
 namespace mn::jobs {
 
-/// Returns the mean loss over the target tokens, in nats. Also reports the bits per byte of the targets' text.
+/// Returns the mean loss over the target tokens, in nats; in training, with experts, plus the losses of their routers.
+/// Also reports the bits per byte of the targets' text, and with experts the load-balancing loss.
 /// `bytes_of` has the number of bytes of each token of the vocabulary.
 [[nodiscard]] at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
                                  Summary& report);

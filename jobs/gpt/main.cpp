@@ -39,10 +39,10 @@ mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metada
   given.network.vocabulary = vocabulary.size();
   const auto model = mn::app::make_model(given, comm, [&] { return std::make_shared<Gpt>(given.network); });
   const auto write = [=, &given, prompt = prompt_of(given.generate, vocabulary)] {
-    if (comm->rank() != 0) return 0;
+    if (comm->rank() != 0 && given.network.experts == 0) return 0;  // with experts, all ranks take part
     model->eval();
     const auto tokens = mn::models::generate(*model, prompt, given.network.context, given.sampling, comm->device());
-    std::cout << given.generate << vocabulary.decode(tokens) << std::endl;
+    if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens) << std::endl;
     return 0;
   };
   return {.model = model, .instead = write};
@@ -56,6 +56,8 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
     metadata = mn::load_metadata(file, *comm);
     mn::jobs::take_network(metadata, file, options, given.network);
   }
+  mn::jobs::check_experts(given);
+  given.network.ranks = comm;
   if (given.generates) return make_generation(given, metadata, comm);
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));

@@ -8,6 +8,9 @@
 namespace mn::jobs {
 namespace {
 
+/// True if a file of weights tells the sizes of the network.
+bool has_file(const GptSettings& given) { return !given.initmodel.empty() || !given.evaluate.empty(); }
+
 std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   const auto generates = [&given] { return given.generates; };
   const auto learns = [&given] { return !given.generates; };
@@ -24,6 +27,10 @@ std::vector<Options::Condition> conditions_of(const GptSettings& given) {
     conditions.push_back({name, learns, generating});
     conditions.push_back({name, updates, "with --evaluate, which trains nothing"});
   }
+  const auto may_have_experts = [&given] { return given.network.experts > 0 || has_file(given); };
+  for (const char* name : {"experts-per-token", "capacity-factor"}) {
+    conditions.push_back({name, may_have_experts, "without --experts"});
+  }
   conditions.push_back(
       {"report-every", [&given] { return given.find_lr.empty(); }, "with --find-lr, which reports each update"});
   return conditions;
@@ -39,6 +46,11 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);
   options.add("heads", given.network.heads, "heads of each attention", 1, 1000);
   options.add("width", given.network.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
+  options.add("experts", given.network.experts,
+              "experts in place of each perceptron, divided among the ranks; 0: perceptrons", 0, 1 << 16);
+  options.add("experts-per-token", given.network.experts_per_token, "experts that each token uses", 1, 1 << 16);
+  options.add("capacity-factor", given.network.capacity_factor,
+              "limit of the tokens of an expert in training, as a multiple of the mean; 0: no limit", 0, 1e6);
   options.add("dropout", given.network.dropout, "part of the activations that training drops", 0, 0.99);
   options.add_flag("recompute", given.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
@@ -53,8 +65,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("top-k", given.sampling.top_k, "number of likeliest tokens from which --generate draws; 0: all", 0);
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
-    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // the file has the network's sizes
-    if (!has_file && given.network.width % given.network.heads != 0) {
+    if (!has_file(given) && given.network.width % given.network.heads != 0) {
       throw UsageError("--width must be a multiple of --heads");
     }
     if (given.generates && given.initmodel.empty()) {
@@ -65,10 +76,15 @@ void declare_options(Options& options, GptSettings& given) {
 }
 
 Metadata metadata_of(const models::GptOptions& network) {
-  return {{"layers", std::to_string(network.layers)},
-          {"heads", std::to_string(network.heads)},
-          {"width", std::to_string(network.width)},
-          {"context", std::to_string(network.context)}};
+  Metadata metadata = {{"layers", std::to_string(network.layers)},
+                       {"heads", std::to_string(network.heads)},
+                       {"width", std::to_string(network.width)},
+                       {"context", std::to_string(network.context)}};
+  if (network.experts > 0) {
+    metadata["experts"] = std::to_string(network.experts);
+    metadata["experts-per-token"] = std::to_string(network.experts_per_token);
+  }
+  return metadata;
 }
 
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
@@ -89,6 +105,19 @@ void take_network(const Metadata& metadata, const std::string& file, const Optio
   take("heads", network.heads);
   take("width", network.width);
   take("context", network.context);
+  take("experts", network.experts);
+  take("experts-per-token", network.experts_per_token);
+}
+
+void check_experts(const GptSettings& given) {
+  const models::GptOptions& network = given.network;
+  if (network.experts == 0) return;
+  if (network.experts_per_token > network.experts) throw UsageError("--experts-per-token must be at most --experts");
+  const char* const excluded = given.recompute                          ? "--recompute"
+                               : given.shard != "none"                  ? "--shard"
+                               : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
+                                                                        : nullptr;
+  if (excluded != nullptr) throw UsageError(std::string("--experts and ") + excluded + " exclude each other");
 }
 
 double base_rate(const GptSettings& given) { return given.lr > 0 ? given.lr : 0.003; }

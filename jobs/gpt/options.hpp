@@ -44,6 +44,10 @@ struct GptSettings : app::CommonOptions {
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
                   models::GptOptions& network);
 
+/// Throws UsageError if an option excludes the experts of the network, or if the network has too few experts. Call it
+/// after take_network().
+void check_experts(const GptSettings& given);
+
 /// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, GptSettings& given);
 

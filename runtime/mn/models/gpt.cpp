@@ -10,6 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/kernels/linear_gelu.hpp>
+#include <mn/nn/mixture_of_experts.hpp>
 #include <mn/nn/recompute.hpp>
 
 namespace mn::models {
@@ -69,6 +70,14 @@ struct Stream {
   torch::Tensor sum, branch;
 };
 
+MixtureOfExperts make_experts(const GptOptions& options) {
+  return MixtureOfExperts(options.ranks, MixtureOfExpertsOptions{.width = options.width,
+                                                                 .hidden = 4 * options.width,
+                                                                 .experts = options.experts,
+                                                                 .experts_per_token = options.experts_per_token,
+                                                                 .capacity_factor = options.capacity_factor});
+}
+
 ResidualNorm normalize(const nn::LayerNormImpl& layer, const Stream& stream) {
   return layer_norm_residual(stream.sum, stream.branch, layer.weight, layer.bias, layer.options.eps());
 }
@@ -80,28 +89,42 @@ class Layer : public nn::Module {
       : ln_1_(register_module("ln_1", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
         attn_(register_module("attn", std::make_shared<Attention>(options))),
         ln_2_(register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
-        mlp_(register_module("mlp", std::make_shared<Perceptron>(options))) {}
+        dropout_(options.dropout) {
+    if (options.experts > 0) {
+      experts_ = register_module("experts", make_experts(options));
+    } else {
+      mlp_ = register_module("mlp", std::make_shared<Perceptron>(options));
+    }
+  }
 
-  Stream forward(const Stream& stream) {
+  /// With experts, adds the losses of the router to `losses`.
+  Stream forward(const Stream& stream, Gpt::RouterLosses& losses) {
     const ResidualNorm first = normalize(*ln_1_, stream);
     const ResidualNorm second = normalize(*ln_2_, {first.sum, attn_->forward(first.normalized)});
-    return {second.sum, mlp_->forward(second.normalized)};
+    if (mlp_) return {second.sum, mlp_->forward(second.normalized)};
+    const MixtureOfExpertsOutput mixed = experts_->forward(second.normalized);
+    losses.balance = losses.balance.defined() ? losses.balance + mixed.balance_loss : mixed.balance_loss;
+    losses.z = losses.z.defined() ? losses.z + mixed.z_loss : mixed.z_loss;
+    return {second.sum, torch::dropout(mixed.output, dropout_, is_training())};
   }
 
  private:
   nn::LayerNorm ln_1_;
   std::shared_ptr<Attention> attn_;
   nn::LayerNorm ln_2_;
-  std::shared_ptr<Perceptron> mlp_;
+  double dropout_;
+  std::shared_ptr<Perceptron> mlp_;  // null with experts
+  MixtureOfExperts experts_{nullptr};
 };
 
 /// Draws weights from N(0, 0.02²). If a linear layer's output is added to the residual stream, its weights are divided
-/// by the square root of the number of such layers.
+/// by the square root of the number of such layers. Experts keep their weights.
 void initialize(nn::Module& model, std::int64_t layers) {
   const torch::NoGradGuard no_grad;
   const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
   for (auto& item : model.named_parameters()) {
     const std::string& name = item.key();
+    if (name.ends_with("_proj")) continue;
     if (item.value().dim() >= 2) {
       nn::init::normal_(item.value(), 0, name.ends_with("c_proj.weight") ? narrow : 0.02);
     } else if (name.ends_with(".bias")) {
@@ -122,6 +145,8 @@ Gpt::Gpt(const GptOptions& options)
     throw ArgumentError("a width of " + std::to_string(options.width) + " can't be divided into " +
                         std::to_string(options.heads) + " heads");
   }
+  if (options.experts > 0 && !options.ranks)
+    throw ArgumentError("a Gpt with experts needs the communicator of its ranks");
   for (std::int64_t i = 0; i < options.layers; ++i) h_->push_back(std::make_shared<Layer>(options));
   register_module("ln_f", ln_f_);
   initialize(*this, options.layers);
@@ -131,18 +156,23 @@ torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
   const auto positions = torch::arange(tokens.size(1), tokens.options());
   Stream stream = {torch::dropout(wte_->forward(tokens) + wpe_->forward(positions), options_.dropout, is_training()),
                    {}};
+  if (recompute && options_.experts > 0) throw ArgumentError("a Gpt with experts can't compute its activations again");
+  RouterLosses losses;
   for (const auto& module : *h_) {
     auto& layer = *module->as<Layer>();
     if (!recompute) {
-      stream = layer.forward(stream);
+      stream = layer.forward(stream, losses);
       continue;
     }
     const auto forward = [&layer](const torch::Tensor& input) {
-      const Stream output = layer.forward({input, {}});
+      RouterLosses none;
+      const Stream output = layer.forward({input, {}}, none);
       return output.sum + output.branch;
     };
     stream.sum = recompute_activations(forward, stream.sum);
   }
+  const auto layers = static_cast<double>(options_.layers);
+  if (losses.z.defined()) router_losses_ = {losses.balance / layers, losses.z / layers};
   return torch::linear(normalize(*ln_f_, stream).normalized, wte_->weight);
 }
 

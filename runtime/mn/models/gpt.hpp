@@ -9,6 +9,9 @@
 
 #include <torch/nn/module.h>
 
+namespace mn {
+class Communicator;
+}
 namespace torch::nn {
 class EmbeddingImpl;
 class LayerNormImpl;
@@ -25,14 +28,20 @@ struct GptOptions {
   std::int64_t heads = 4;       ///< heads of each layer's attention
   std::int64_t width = 128;     ///< width of the embeddings; a multiple of heads
   double dropout = 0;           ///< fraction of the activations that dropout zeroes in training
+
+  std::int64_t experts = 0;            ///< experts of a MixtureOfExperts in place of each perceptron; 0: perceptrons
+  std::int64_t experts_per_token = 2;  ///< experts that each token uses
+  double capacity_factor = 0;          ///< limit of each expert's tokens in training; 0: no limit
+  std::shared_ptr<Communicator> ranks = {};  ///< the ranks among which experts are divided; needed with experts
 };
 
 /// A GPT-2 network. Its parameters have Hugging Face's names ("h.0.attn.c_attn.weight"), but the weights of linear
-/// layers have torch's layout (outputs, inputs). The embedding of tokens is also the output layer.
+/// layers have torch's layout (outputs, inputs). The embedding of tokens is also the output layer. With experts,
+/// forward() and its backward are collective, and experts have no biases (mixture_of_experts.hpp).
 class Gpt : public torch::nn::Module {
  public:
   /// Makes a network with random weights, drawn from libtorch's random numbers. Throws ArgumentError unless the width
-  /// is a multiple of the heads.
+  /// is a multiple of the heads. Collective with experts, which are made on the device of `ranks`.
   explicit Gpt(const GptOptions& options);
 
   /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next token. T is at most
@@ -40,8 +49,16 @@ class Gpt : public torch::nn::Module {
   /// them (recompute_activations()).
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
+  /// The losses of the routers in the last forward(), means over the layers. Undefined without experts.
+  struct RouterLosses {
+    torch::Tensor balance;  ///< load-balancing loss: 1 if all experts are used equally
+    torch::Tensor z;        ///< router z-loss
+  };
+  [[nodiscard]] const RouterLosses& router_losses() const noexcept { return router_losses_; }  ///< see RouterLosses
+
  private:
   GptOptions options_;
+  RouterLosses router_losses_;
   std::shared_ptr<torch::nn::EmbeddingImpl> wte_;
   std::shared_ptr<torch::nn::EmbeddingImpl> wpe_;
   std::shared_ptr<torch::nn::ModuleListImpl> h_;
