@@ -8,6 +8,7 @@
 #include <mn/core/json.hpp>
 #include <mn/loader/function_iterator.hpp>
 #include <mn/loader/multi_node_iterator.hpp>
+#include <mn/loader/tensor_dataset.hpp>
 
 namespace mn {
 namespace {
@@ -79,6 +80,40 @@ TEST_F(MultiNodeIteratorTest, TheRootsErrorIsEveryRanks) {
   EXPECT_THAT([&] { static_cast<void>(iterator->next()); }, ThrowsMessage<DataError>(HasSubstr("shard 3 is damaged")));
   EXPECT_THAT([&] { static_cast<void>(create_multi_node_iterator(nullptr, comm_)); },
               ThrowsMessage<ArgumentError>(HasSubstr("needs an iterator on the root")));
+}
+
+/// Iterators of equal samples, each with a random order of its own.
+TEST_F(MultiNodeIteratorTest, SynchronizedIteratorsHaveTheRootsOrder) {
+  const auto alone = comm_->split(comm_->rank(), 0);
+  const auto loader = [&](std::int64_t samples, std::int64_t seed) {
+    const at::Tensor numbers = torch::arange(samples);
+    return std::make_shared<TensorLoader>(
+        TensorDataset(numbers, numbers), alone,
+        TensorLoaderOptions{.batchsize = 5, .shuffle = true, .seed = static_cast<std::uint64_t>(seed)});
+  };
+  const auto own = loader(40, comm_->rank()), roots = loader(40, root_);
+  static_cast<void>(roots->next());
+  if (comm_->rank() == root_) static_cast<void>(own->next());
+  const auto iterator = create_synchronized_iterator(own, *comm_, root_);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (auto batch = iterator->next(); batch; batch = iterator->next()) {
+      const auto wanted = roots->next();
+      ASSERT_TRUE(wanted && batch->data.equal(wanted->data)) << batch->data;
+    }
+    EXPECT_FALSE(roots->next().has_value());
+  }
+  EXPECT_THAT([&] { static_cast<void>(create_synchronized_iterator(comm_->rank() == root_ ? nullptr : own, *comm_)); },
+              ThrowsMessage<ArgumentError>(
+                  HasSubstr("rank " + std::to_string(root_) + ": create_synchronized_iterator needs")));
+}
+
+TEST_F(MultiNodeIteratorTest, SynchronizedIteratorsNeedEqualSamples_from_2_ranks) {
+  const auto alone = comm_->split(comm_->rank(), 0);
+  const at::Tensor numbers = torch::arange(comm_->rank() == 1 ? 30 : 40);
+  const auto own =
+      std::make_shared<TensorLoader>(TensorDataset(numbers, numbers), alone, TensorLoaderOptions{.batchsize = 5});
+  EXPECT_THAT([&] { static_cast<void>(create_synchronized_iterator(own, *comm_)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("rank 1: create_synchronized_iterator: ")));
 }
 
 }  // namespace

@@ -147,4 +147,19 @@ std::shared_ptr<Iterator> create_multi_node_iterator(std::shared_ptr<Iterator> a
   return std::make_shared<MultiNodeIterator>(std::move(actual), std::move(comm), root);
 }
 
+std::shared_ptr<Iterator> create_synchronized_iterator(std::shared_ptr<Iterator> actual, Communicator& comm, int root) {
+  std::string fault = actual ? "" : "create_synchronized_iterator needs an iterator";
+  const json state = comm.bcast_obj(comm.rank() == root && actual ? actual->state() : json(), root);
+  try {
+    if (actual) actual->load_state(state);
+  } catch (const std::exception& error) {
+    fault = std::string("create_synchronized_iterator: ") + error.what();
+  }
+  const std::vector<std::string> faults = comm.allgather_obj(fault);
+  for (std::size_t rank = 0; rank < faults.size(); ++rank) {
+    if (!faults[rank].empty()) throw ArgumentError("rank " + std::to_string(rank) + ": " + faults[rank], true);
+  }
+  return actual;
+}
+
 }  // namespace mn

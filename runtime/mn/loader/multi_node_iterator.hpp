@@ -1,4 +1,5 @@
-/// Gives one rank's minibatches to all ranks, as ChainerMN's multi-node iterator does.
+/// Gives one rank's minibatches, or one rank's order of samples, to all ranks, as ChainerMN's multi-node and
+/// synchronized iterators do.
 #pragma once
 
 #include <memory>
@@ -18,5 +19,14 @@ namespace mn {
 /// Cost of a step: one small broadcast, and one broadcast for each tensor.
 [[nodiscard]] std::shared_ptr<Iterator> create_multi_node_iterator(std::shared_ptr<Iterator> actual,
                                                                    std::shared_ptr<Communicator> comm, int root = 0);
+
+/// Returns `actual` after it took the position and the order of the root's iterator, as ChainerMN's synchronized
+/// iterator does. It is for iterators that begin with a random order of their own on each rank: from now on, iterators
+/// of equal samples give equal minibatches on all ranks. Collective. Throws an equal error on every rank if a rank
+/// passes null, or if an iterator can't continue from the root's state().
+///
+/// Cost: one broadcast, in this call alone.
+[[nodiscard]] std::shared_ptr<Iterator> create_synchronized_iterator(std::shared_ptr<Iterator> actual,
+                                                                     Communicator& comm, int root = 0);
 
 }  // namespace mn
