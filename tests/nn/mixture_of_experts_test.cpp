@@ -11,6 +11,8 @@
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -277,6 +279,34 @@ TEST(MixtureOfExpertsTraining, LeavesFrozenExpertsAlone) {
   EXPECT_EQ(step()[1].equal(first[1]), !has_experts);
   net.experts->named_parameters()["up_proj"].requires_grad_(true);
   EXPECT_EQ(step()[0].equal(first[0]), !has_experts);
+}
+
+/// Norms are of all experts, so ranks without experts take part.
+TEST(MixtureOfExpertsTraining, HasTheNormsOfAllExperts) {
+  const auto train = [](const Comm& comm, bool is_lamb) {
+    torch::manual_seed(4);
+    MixtureOfExpertsOptions form{.experts = 3};
+    form.experts_of_rank.assign(static_cast<std::size_t>(comm->size()), 0);
+    form.experts_of_rank.front() += 1;
+    form.experts_of_rank.back() += 2;
+    Net net(comm, form, false);
+    std::unique_ptr<torch::optim::Optimizer> actual;
+    if (is_lamb) actual = std::make_unique<Lamb>(net.parameters(), torch::optim::AdamWOptions(0.1));
+    if (!is_lamb) actual = std::make_unique<Lars>(net.parameters(), torch::optim::SGDOptions(0.1), 0.1);
+    const auto optimizer = create_multi_node_optimizer(std::move(actual), comm);
+    optimizer->add_hook("clip", gradient_clipping(0.01));
+    for (std::int64_t step = 0; step < 2; ++step) {
+      optimizer->zero_grad();
+      distance(net.experts->forward(tokens_of(7, step).matmul(net.embed)).output).mean().backward();
+      optimizer->step();
+    }
+    return whole(net, *comm, comm->size());
+  };
+  const Comm own = world()->split(world()->rank(), 0);
+  for (const bool is_lamb : {false, true}) {
+    const auto divided = train(world(), is_lamb), alone = train(own, is_lamb);
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(torch::allclose(divided[i], alone[i], 1e-9, 1e-10)) << i;
+  }
 }
 
 TEST(MixtureOfExpertsErrors, AreEqualOnAllRanks) {

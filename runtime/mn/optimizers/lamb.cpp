@@ -25,12 +25,11 @@ namespace mn {
 namespace {
 
 /// Returns for each weight w the ratio ‖w‖ / ‖step‖, as a scalar on the weight's device. The ratio is 1 if either norm
-/// is 0 (invariant 2).
-/// `parameter` is one of the optimizer's; if it is a piece, the weights are pieces, too.
-std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps, const at::Tensor& parameter) {
+/// is 0 (invariant 2). `parameters` are the optimizer's parameters of the weights, which may be copies.
+std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps, at::TensorList parameters) {
   // All norms stay on the device; therefore the host does not wait for them.
   at::Tensor norms = at::stack({at::stack(at::_foreach_norm(weights)), at::stack(at::_foreach_norm(steps))});
-  make_whole_norms(norms, parameter);
+  make_whole_norms(norms, parameters);
   const at::Tensor w = norms[0], s = norms[1];
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
 }
@@ -77,6 +76,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     if (is_weight) weights = parameters.size();
   }
   if (parameters.empty()) return;
+  const std::vector<at::Tensor> own(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(weights));
   WideCopies copies({&parameters, &gradients, &firsts, &seconds});  // eps would be 0 in float16
   at::_foreach_lerp_(firsts, gradients, 1 - beta1);
   at::_foreach_mul_(seconds, beta2);
@@ -92,7 +92,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     // The weight decay is added to the steps before norms are compared, because LAMB compares the weight's norm with
     // the norm of the sum of step and decay.
     at::_foreach_add_(updates, adapted, options.weight_decay());
-    at::_foreach_mul_(updates, norm_ratios(adapted, updates, group.params().front()));
+    at::_foreach_mul_(updates, norm_ratios(adapted, updates, own));
   }
   at::_foreach_sub_(parameters, steps, options.lr());
   copies.write_back();

@@ -22,10 +22,10 @@ namespace mn {
 namespace {
 
 /// Returns for each parameter its learning rate divided by the plain rate, as a scalar on the parameter's device; 1 if
-/// the norm of the parameter or of its gradient is 0 (2). `own` is one of the optimizer's parameters; if it is a piece,
-/// all are.
+/// the norm of the parameter or of its gradient is 0 (2). `own` are the optimizer's parameters, of which `parameters`
+/// may be copies.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
-                                     double weight_decay, const at::Tensor& own) {
+                                     double weight_decay, at::TensorList own) {
   // All norms stay on the device; therefore the host does not wait for them.
   at::Tensor norms = at::stack({at::stack(at::_foreach_norm(parameters)), at::stack(at::_foreach_norm(gradients))});
   make_whole_norms(norms, own);
@@ -79,13 +79,13 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     if (is_weight) weights = parameters.size();
   }
   if (parameters.empty()) return;
+  const std::vector<at::Tensor> own(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(weights));
   WideCopies copies({&parameters, &updates, &momenta});  // float16 cannot hold the squares of weights
   if (weights > 0) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList gradients(updates.data(), weights);
     auto decayed = at::_foreach_add(gradients, adapted, options.weight_decay());
-    at::_foreach_mul_(decayed,
-                      trust_ratios(adapted, gradients, trust_, options.weight_decay(), group.params().front()));
+    at::_foreach_mul_(decayed, trust_ratios(adapted, gradients, trust_, options.weight_decay(), own));
     std::ranges::move(decayed, updates.begin());
   }
   // Invariant 3: the rate is already a factor of the momentum. Therefore the parameters are updated by the momentum

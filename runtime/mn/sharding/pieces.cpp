@@ -1,5 +1,6 @@
 #include <mn/sharding/pieces.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/tensor/stream_order.hpp>
@@ -70,13 +72,22 @@ std::int64_t dimensions_of(const at::Tensor& tensor) {
   return piece ? piece->whole.dim() : tensor.dim();
 }
 
-void make_whole_norms(at::Tensor& norms, const at::Tensor& piece) {
-  const auto found = find_piece(piece);
-  if (!found) return;
+void make_whole_norms(at::Tensor& norms, at::TensorList tensors) {
+  std::vector<std::pair<Communicator*, std::vector<std::int64_t>>> groups;  // the columns of each group of ranks
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto piece = find_piece(tensors[i]);
+    if (!piece) continue;
+    auto group = std::ranges::find(groups, piece->ranks, [](const auto& each) { return each.first; });
+    if (group == groups.end()) group = groups.insert(group, {piece->ranks, {}});
+    group->second.push_back(static_cast<std::int64_t>(i));
+  }
   const at::NoGradGuard no_grad;
-  norms.square_();
-  reduce(norms, ReduceOp::kSum, *found->ranks);
-  norms.sqrt_();
+  for (const auto& [ranks, columns] : groups) {
+    const at::Tensor at_columns = at::tensor(columns, at::kLong).to(norms.device());
+    at::Tensor squares = norms.index_select(-1, at_columns).square_();
+    reduce(squares, ReduceOp::kSum, *ranks);
+    norms.index_copy_(-1, at_columns, squares.sqrt_());
+  }
 }
 
 void make_whole_maximum(at::Tensor& values, const std::vector<at::Tensor>& parameters) {

@@ -1,9 +1,9 @@
 #include <mn/trainer/global_norm.hpp>
 
+#include <algorithm>
 #include <map>
 
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/hypot.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -39,17 +39,26 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 at::Tensor global_norm(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> whole, pieces;
-  at::Tensor piece;
+  struct Group {
+    const Communicator* ranks;  // null: whole parameters
+    at::Tensor parameter;
+    std::vector<at::Tensor> tensors = {};
+  };
+  std::vector<Group> groups;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_piece = find_piece(parameters[i]).has_value();
-    if (is_piece) piece = parameters[i];
-    if (tensors[i].defined()) (is_piece ? pieces : whole).push_back(tensors[i]);
+    const auto piece = find_piece(parameters[i]);
+    const Communicator* const ranks = piece ? piece->ranks : nullptr;
+    auto group = std::ranges::find(groups, ranks, &Group::ranks);
+    if (group == groups.end()) group = groups.insert(group, {ranks, parameters[i]});
+    if (tensors[i].defined()) group->tensors.push_back(tensors[i]);
   }
-  if (!piece.defined()) return norm_on_rank(whole);
-  at::Tensor norm = norm_on_rank(pieces);
-  make_whole_norms(norm, piece);
-  return whole.empty() ? norm : at::hypot(norm, norm_on_rank(whole));
+  std::vector<at::Tensor> norms;
+  for (const Group& group : groups) {
+    at::Tensor norm = norm_on_rank(group.tensors).view({1});
+    make_whole_norms(norm, group.parameter);
+    norms.push_back(norm[0]);
+  }
+  return norms.size() == 1 ? norms.front() : norm_on_rank(norms);
 }
 
 }  // namespace mn
