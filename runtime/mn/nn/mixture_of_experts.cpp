@@ -125,8 +125,8 @@ void MixtureOfExpertsImpl::divide_experts() {
 }
 
 /// Collective. Returns a parameter [experts, rows, columns] without memory, whose elements on this rank are drawn with
-/// the variance of torch::nn::Linear. Rank 0 draws each expert in turn, so that no rank needs memory for all, and any number of ranks
-/// begins with the same experts.
+/// the variance of torch::nn::Linear. Rank 0 draws each expert in turn, so that no rank needs memory for all, and any
+/// number of ranks begins with the same experts.
 at::Tensor MixtureOfExpertsImpl::make_parameter(std::int64_t rows, std::int64_t columns) {
   const torch::NoGradGuard no_grad;
   const double deviation = 1 / std::sqrt(3 * static_cast<double>(columns));

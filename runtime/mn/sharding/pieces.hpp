@@ -43,8 +43,8 @@ void load_piece(const at::Tensor& parameter, const at::Tensor& whole);
 /// The number of dimensions of the whole parameter; `tensor` is the parameter or a piece.
 [[nodiscard]] std::int64_t dimensions_of(const at::Tensor& tensor);
 
-/// Collective if any of `tensors` is a piece; all ranks pass pieces of the same parameters. The last dimension of `norms`
-/// has an element for each tensor. Turns norms of pieces into norms of the whole parameters.
+/// Collective if any of `tensors` is a piece; all ranks pass pieces of the same parameters. The last dimension of
+/// `norms` has an element for each tensor. Turns norms of pieces into norms of the whole parameters.
 void make_whole_norms(at::Tensor& norms, at::TensorList tensors);
 /// Collective if any of `parameters` is a piece; otherwise does nothing. Replaces `values` by the maximum over ranks.
 void make_whole_maximum(at::Tensor& values, const std::vector<at::Tensor>& parameters);

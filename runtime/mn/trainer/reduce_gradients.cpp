@@ -164,9 +164,10 @@ bool MultiNodeOptimizer::is_reduced() {
   return false;
 }
 
-/// Collective if groups of ranks hold copies of the experts. Backward has sent the gradients of all tokens of a group to
-/// the tokens' experts. Therefore the gradient of a piece is already the sum over the losses of the group's ranks, and
-/// the sum over the copies is that of all ranks. All ranks run the same layers, so all copies have a gradient or none.
+/// Collective if groups of ranks hold copies of the experts. Backward has sent the gradients of all tokens of a group
+/// to the tokens' experts. Therefore the gradient of a piece is already the sum over the losses of the group's ranks,
+/// and the sum over the copies is that of all ranks. All ranks run the same layers, so all copies have a gradient or
+/// none.
 void MultiNodeOptimizer::reduce_experts(double factor) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& piece : experts_) {
