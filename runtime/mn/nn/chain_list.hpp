@@ -39,9 +39,12 @@ class MultiNodeChainList : public torch::nn::Module {
   /// One rank, several, or none.
   class Ranks {
    public:
-    Ranks() = default;                 ///< no rank
+    Ranks() = default;  ///< no rank
+    /// One rank, from a number.
     Ranks(int rank) : ranks_{rank} {}  // NOLINT(google-explicit-constructor)
+    /// Several ranks, from a list in braces.
     Ranks(std::initializer_list<int> ranks) : ranks_(ranks) {}
+    /// Several ranks, from a vector.
     Ranks(std::vector<int> ranks) : ranks_(std::move(ranks)) {}  // NOLINT(google-explicit-constructor)
 
    private:

@@ -23,7 +23,7 @@ class ShardedParameters;
 
 /// The sharded parameters of an optimizer.
 struct ShardOwner {
-  ShardedParameters* shards;
+  ShardedParameters* shards;       ///< valid while `life` has not expired
   std::weak_ptr<const void> life;  ///< expires with the optimizer
 };
 
