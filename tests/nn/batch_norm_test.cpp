@@ -26,17 +26,9 @@ using torch::nn::BatchNormOptions;
 const auto kThrowsThatGradientsEnd =
     ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("can't be differentiated"));
 
-class BatchNormTest : public ::testing::TestWithParam<DeviceType> {
+class BatchNormTest : public test::DeviceCases {
  protected:
-  void SetUp() override {
-    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
-    comm_ = test::shared_comm(GetParam());
-    rank_ = comm_->rank(), size_ = comm_->size();
-  }
   [[nodiscard]] c10::Device device() const { return c10::Device(comm_->device()); }
-
-  std::shared_ptr<Communicator> comm_;
-  int rank_ = 0, size_ = 1;
 
   /// Rank r's part: r + `least` samples of all.
   [[nodiscard]] std::int64_t first_of(std::int64_t rank, std::int64_t least) const {

@@ -41,13 +41,8 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Tensors = std::vector<at::Tensor>;
 
-class FormsTest : public ::testing::TestWithParam<DeviceType> {
+class FormsTest : public test::DeviceCases {
  protected:
-  void SetUp() override {
-    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
-    comm_ = test::shared_comm(GetParam());
-    rank_ = comm_->rank(), size_ = comm_->size();
-  }
   [[nodiscard]] at::Tensor rows_of(int rank, std::int64_t rows) const {
     return torch::arange(rows * 2, at::kFloat).view({rows, 2}).add(10 * rank).to(c10::Device(comm_->device()));
   }
@@ -57,9 +52,6 @@ class FormsTest : public ::testing::TestWithParam<DeviceType> {
     comm->set_timeout(std::chrono::seconds(20));
     return comm;
   }
-
-  std::shared_ptr<Communicator> comm_;
-  int rank_ = 0, size_ = 1;
 };
 
 /// In a step, one rank alone has another number of rows than in the step before.

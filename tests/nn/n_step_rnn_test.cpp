@@ -21,13 +21,12 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Tensors = std::vector<at::Tensor>;
 
-class NStepRnnTest : public ::testing::TestWithParam<DeviceType> {
+class NStepRnnTest : public test::DeviceCases {
  protected:
   void SetUp() override {
-    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
-    comm_ = test::shared_comm(GetParam());
+    DeviceCases::SetUp();
+    if (IsSkipped()) return;
     if (device().is_privateuseone()) GTEST_SKIP() << "the test device lacks libtorch's fused recurrent cells";
-    rank_ = comm_->rank(), size_ = comm_->size();
     if (rank_ > 0) before_ = rank_ - 1;
     if (rank_ + 1 < size_) next_ = rank_ + 1;
   }
@@ -60,8 +59,6 @@ class NStepRnnTest : public ::testing::TestWithParam<DeviceType> {
     }
   }
 
-  std::shared_ptr<Communicator> comm_;
-  int rank_ = 0, size_ = 1;
   std::optional<int> before_, next_;
 };
 

@@ -35,6 +35,19 @@ inline std::shared_ptr<Communicator> shared_comm(DeviceType type) {
                                     {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
 }
 
+/// Cases that run on each of kDeviceTypes.
+class DeviceCases : public ::testing::TestWithParam<DeviceType> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
+    comm_ = shared_comm(GetParam());
+    rank_ = comm_->rank(), size_ = comm_->size();
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  int rank_ = 0, size_ = 1;
+};
+
 /// A communicator of the CPU whose ranks lie on virtual nodes, one after the other.
 inline std::shared_ptr<Communicator> comm_on_nodes(int nodes) {
   static auto& all = *new std::map<int, std::shared_ptr<Communicator>>;

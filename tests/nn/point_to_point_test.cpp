@@ -21,13 +21,8 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Tensors = std::vector<at::Tensor>;
 
-class PointToPointTest : public ::testing::TestWithParam<DeviceType> {
+class PointToPointTest : public test::DeviceCases {
  protected:
-  void SetUp() override {
-    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
-    comm_ = test::shared_comm(GetParam());
-    rank_ = comm_->rank(), size_ = comm_->size();
-  }
   [[nodiscard]] at::Tensor here(const at::Tensor& tensor) const { return tensor.to(c10::Device(comm_->device())); }
   /// The weight of layer `rank` of a network.
   [[nodiscard]] at::Tensor weight_of(int rank, at::ScalarType dtype) const {
@@ -48,9 +43,6 @@ class PointToPointTest : public ::testing::TestWithParam<DeviceType> {
     output.sum().backward();
     return output;
   }
-
-  std::shared_ptr<Communicator> comm_;
-  int rank_ = 0, size_ = 1;
 };
 
 TEST_P(PointToPointTest, ARingGivesTheGradientsOfOneNetwork_from_2_ranks) {

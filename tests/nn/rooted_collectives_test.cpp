@@ -22,21 +22,13 @@ using testing::ThrowsMessage;
 using Tensors = std::vector<at::Tensor>;
 using Comm = std::shared_ptr<Communicator>;
 
-class RootedCollectivesTest : public ::testing::TestWithParam<DeviceType> {
+class RootedCollectivesTest : public test::DeviceCases {
  protected:
-  void SetUp() override {
-    if (GetParam() == DeviceType::kCuda && cuda_device_count() == 0) GTEST_SKIP() << "needs a device";
-    comm_ = test::shared_comm(GetParam());
-    rank_ = comm_->rank(), size_ = comm_->size();
-  }
   [[nodiscard]] at::Tensor here(const at::Tensor& tensor) const { return tensor.to(c10::Device(comm_->device())); }
   /// The part of rank `rank`: the parts of two ranks have different shapes.
   [[nodiscard]] at::Tensor part(int rank, at::ScalarType dtype = at::kFloat) const {
     return here(torch::arange(10 * (rank + 1)).view({10, rank + 1}).remainder(7).to(dtype)).requires_grad_();
   }
-
-  Comm comm_;
-  int rank_ = 0, size_ = 1;
 };
 
 TEST_P(RootedCollectivesTest, AllgatherTakesPartsOfAnyShapeAndDtype) {
