@@ -15,7 +15,11 @@
 #include <mn/core/error.hpp>
 #include <mn/job/job.hpp>
 
+#include "tests/bench/seconds_per_call.hpp"
+
 namespace {
+
+using mn::bench::seconds_per_call;
 
 constexpr std::size_t kLeastBytes = 1024;
 constexpr double kBatchSeconds = 0.001;
@@ -57,16 +61,6 @@ Options parse(const std::vector<std::string>& args) {
   if (options.backends.empty()) options.backends = {"naive", "flat", "hierarchical", "two_dimensional"};
   if (options.dtypes.empty()) options.dtypes = {mn::DType::kFloat32};
   return options;
-}
-
-/// The slowest rank's time of `repeats` calls, per call.
-double seconds_per_call(const std::function<void()>& call, int repeats) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = MPI_Wtime();
-  for (int i = 0; i < repeats; ++i) call();
-  double seconds = (MPI_Wtime() - start) / repeats;
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return seconds;
 }
 
 struct Times {

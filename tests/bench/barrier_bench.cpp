@@ -10,20 +10,13 @@
 #include <mn/comm/node/node_barrier.hpp>
 #include <mn/comm/node/shared_memory.hpp>
 
+#include "tests/bench/seconds_per_call.hpp"
+
 namespace {
 
-constexpr double kBatchSeconds = 0.02;
+using mn::bench::seconds_per_call;
 
-/// The slowest rank's time of `repeats` calls, per call.
-template <class Call>
-double seconds_per_call(const Call& call, int repeats) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  for (int i = 0; i < repeats; ++i) call();
-  double seconds = (MPI_Wtime() - begin) / repeats;
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return seconds;
-}
+constexpr double kBatchSeconds = 0.02;
 
 void run(int batches) {
   int rank = 0;

@@ -12,7 +12,11 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/nn/point_to_point.hpp>
 
+#include "tests/bench/seconds_per_call.hpp"
+
 namespace {
+
+using mn::bench::seconds_per_call;
 
 constexpr double kBatchSeconds = 0.05;
 
@@ -51,17 +55,6 @@ struct RoundTrips {
     by_mpi();
   }
 };
-
-/// The slowest rank's time of `repeats` calls, per call.
-template <class Call>
-double seconds_per_call(const Call& call, int repeats) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  for (int i = 0; i < repeats; ++i) call();
-  double seconds = (MPI_Wtime() - begin) / repeats;
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return seconds;
-}
 
 template <class Ours, class Mpis>
 void compare(const char* what, std::int64_t bytes, int batches, const Ours& ours, const Mpis& mpis) {
