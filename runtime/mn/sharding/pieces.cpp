@@ -9,8 +9,9 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/stack.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/tensor/stream_order.hpp>
@@ -73,26 +74,30 @@ std::int64_t dimensions_of(const at::Tensor& tensor) {
 }
 
 void make_whole_norms(at::Tensor& norms, at::TensorList tensors) {
-  std::vector<std::pair<Communicator*, std::vector<std::int64_t>>> groups;  // the columns of each group of ranks
+  const std::vector<at::Tensor> columns = norms.unbind(-1);
+  std::vector<std::pair<Communicator*, std::vector<at::Tensor>>> groups;  // the columns of each group of ranks
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto piece = find_piece(tensors[i]);
     if (!piece) continue;
     auto group = std::ranges::find(groups, piece->ranks, [](const auto& each) { return each.first; });
     if (group == groups.end()) group = groups.insert(group, {piece->ranks, {}});
-    group->second.push_back(static_cast<std::int64_t>(i));
+    group->second.push_back(columns[i]);
   }
   const at::NoGradGuard no_grad;
-  for (const auto& [ranks, columns] : groups) {
-    const at::Tensor at_columns = at::tensor(columns, at::kLong).to(norms.device());
-    at::Tensor squares = norms.index_select(-1, at_columns).square_();
+  for (const auto& [ranks, own] : groups) {
+    at::Tensor squares = at::stack(own, -1).square_();
     reduce(squares, ReduceOp::kSum, *ranks);
-    norms.index_copy_(-1, at_columns, squares.sqrt_());
+    at::_foreach_copy_(own, squares.sqrt_().unbind(-1));
   }
 }
 
 void make_whole_maximum(at::Tensor& values, const std::vector<at::Tensor>& parameters) {
+  std::vector<Communicator*> reduced;
   for (const at::Tensor& parameter : parameters) {
-    if (const auto found = find_piece(parameter)) return reduce(values, ReduceOp::kMax, *found->ranks);
+    const auto piece = find_piece(parameter);
+    if (!piece || std::ranges::find(reduced, piece->ranks) != reduced.end()) continue;
+    reduce(values, ReduceOp::kMax, *piece->ranks);
+    reduced.push_back(piece->ranks);
   }
 }
 

@@ -46,11 +46,12 @@ at::Tensor global_norm(const std::vector<at::Tensor>& tensors, const std::vector
   };
   std::vector<Group> groups;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!tensors[i].defined()) continue;
     const auto piece = find_piece(parameters[i]);
     const Communicator* const ranks = piece ? piece->ranks : nullptr;
     auto group = std::ranges::find(groups, ranks, &Group::ranks);
     if (group == groups.end()) group = groups.insert(group, {ranks, parameters[i]});
-    if (tensors[i].defined()) group->tensors.push_back(tensors[i]);
+    group->tensors.push_back(tensors[i]);
   }
   std::vector<at::Tensor> norms;
   for (const Group& group : groups) {
