@@ -75,13 +75,16 @@ std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>&
   throw DataError("the ranks' parameters differ", true);
 }
 
-void ParameterCheck::after_update(std::vector<at::Tensor> parameters, Communicator& comm, Communicator* replicas) {
+void ParameterCheck::after_update(const std::vector<at::Tensor>& all, Communicator& comm, Communicator* replicas) {
   ++updates_;
   const bool is_due = every_ > 0 && (updates_ - 1) % every_ == 0;
   if (comm.size() == 1 || !(is_due || comm.debug())) return;
-  std::erase_if(parameters, is_in_pieces);  // experts, which differ between ranks
-  std::vector<at::Tensor> weights = parameters;
-  for (at::Tensor& weight : weights) weight = exact_weight(optimizer_, weight);
+  std::vector<at::Tensor> parameters, weights;
+  for (const at::Tensor& parameter : all) {
+    if (is_in_pieces(parameter)) continue;  // an expert
+    parameters.push_back(parameter);
+    weights.push_back(exact_weight(optimizer_, parameter));
+  }
   auto different = find_difference(weights, replicas != nullptr ? *replicas : comm, comm);
   if (replicas != nullptr) different = first_of(different, comm);  // groups of replicas find different parameters
   if (!different) return;

@@ -42,10 +42,11 @@ class ParameterCheck {
   ParameterCheck(std::int64_t every, torch::optim::Optimizer& optimizer) noexcept
       : every_(every), optimizer_(optimizer) {}
 
-  /// Collective, called after each update. Compares the parameters if a comparison is due, and in debug mode always. If
-  /// parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that
-  /// differs. If the parameters are pieces of sharded parameters, `replicas` are the ranks that hold the same pieces.
-  void after_update(std::vector<at::Tensor> parameters, Communicator& comm, Communicator* replicas = nullptr);
+  /// Collective, called after each update. Compares the parameters `all` if a comparison is due, and in debug mode
+  /// always. If parameters differ, all ranks throw a DataError that names the ranks, their hosts and the first
+  /// parameter that differs. Experts, which differ, are left out. If the parameters are pieces of sharded parameters,
+  /// `replicas` are the ranks that hold the same pieces.
+  void after_update(const std::vector<at::Tensor>& all, Communicator& comm, Communicator* replicas = nullptr);
 
  private:
   std::int64_t every_;
