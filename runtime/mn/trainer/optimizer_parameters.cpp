@@ -20,7 +20,6 @@
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
-#include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -41,11 +40,6 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
     throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
                         comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
   }
-}
-
-bool is_expert(const at::Tensor& parameter) {
-  const auto piece = find_piece(parameter);
-  return piece && piece->replicas;
 }
 
 }  // namespace
@@ -94,26 +88,6 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
     load_rank_state(kept);
   }
   look_for_frozen();
-}
-
-/// Takes the experts out of `reduced`. The wrapped optimizer then updates this rank's pieces of all experts, also of
-/// frozen experts.
-void MultiNodeOptimizer::take_experts(std::vector<at::Tensor>& reduced) {
-  std::vector<at::Tensor> experts = set_->all();
-  std::erase_if(experts, [](const at::Tensor& parameter) { return !is_expert(parameter); });
-  experts_.clear();
-  if (experts.empty()) return;
-  const char* const excluded = options_.shard.what != Shard::kNone ? "sharding (--shard)"
-                               : options_.double_buffering         ? "double buffering (--double-buffering)"
-                               : options_.local_steps > 1          ? "local steps (--local-steps)"
-                               : options_.loss_ranks               ? "OptimizerOptions::loss_ranks"
-                                                                   : nullptr;
-  if (excluded != nullptr) throw UsageError(std::string("experts and ") + excluded + " exclude each other");
-  std::erase_if(reduced, is_expert);
-  for (const at::Tensor& parameter : experts) {
-    experts_.push_back(find_piece(parameter)->elements);
-    set_->replace(parameter, experts_.back());
-  }
 }
 
 /// Divides the parameters among the ranks. The wrapped optimizer then updates this rank's pieces.
@@ -240,8 +214,8 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
 
-/// Called if another rank has told that it changes its set before this step. This rank makes the same change, or all
-/// ranks throw.
+/// The step calls this function if another rank changes its set before the step. This rank makes the same change, or
+/// all ranks throw.
 void MultiNodeOptimizer::join_set_change() {
   if (!set_->is_current()) return change_set(false);
   apply_pending();

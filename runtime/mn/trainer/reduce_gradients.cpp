@@ -27,10 +27,7 @@
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/sharding/pieces.hpp>
 #include <mn/sharding/sharded_parameters.hpp>
-#include <mn/tensor/factor.hpp>
-#include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/parameter_check.hpp>
@@ -162,21 +159,6 @@ bool MultiNodeOptimizer::is_reduced() {
   if (reduced_->has_mean ? watch.keeps_reduced() : !watch.backward_ran()) return true;
   reduced_.reset();  // the program has dropped the mean without a step
   return false;
-}
-
-/// Collective if groups of ranks hold copies of the experts. Backward has sent the gradients of all tokens of a group
-/// to the tokens' experts. Therefore the gradient of a piece is already the sum over the losses of the group's ranks,
-/// and the sum over the copies is that of all ranks. All ranks run the same layers, so all copies have a gradient or
-/// none.
-void MultiNodeOptimizer::reduce_experts(double factor) {
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& piece : experts_) {
-    at::Tensor& gradient = piece.mutable_grad();
-    if (!gradient.defined() || gradient.numel() == 0) continue;
-    gradient.mul_(exact_factor(factor));
-    Communicator& replicas = *find_piece(piece)->replicas;
-    if (replicas.size() > 1) wait("wait for gradients", [&] { ordered_allreduce(replicas, gradient); });
-  }
 }
 
 void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
