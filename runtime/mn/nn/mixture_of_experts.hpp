@@ -51,9 +51,9 @@ struct MixtureOfExpertsOutput {
 ///
 /// Parameters: router.weight [experts, width], up_proj [experts, hidden, width], down_proj [experts, width, hidden]. Of
 /// the last two, each rank has only its experts: the tensors in parameters() have the whole shape, but no memory, so
-/// programs must not read or write them. MultiNodeOptimizer, checkpoints,
-/// save_model() and load_model() work with them, on any number of ranks. Give one optimizer all parameters of the
-/// layer: each expert's gradient is then the mean over the losses of all ranks, as if one process had all tokens.
+/// programs must not read or write them. MultiNodeOptimizer, checkpoints, save_model() and load_model() work with them,
+/// on any number of ranks. Give one optimizer all parameters of the layer: each expert's gradient is then the mean over
+/// the losses of all ranks, as if one process had all tokens.
 ///
 ///   mn::MixtureOfExperts experts(comm, mn::MixtureOfExpertsOptions{.width = 128, .hidden = 512, .experts = 8});
 ///   const auto mixed = experts(x);
