@@ -138,25 +138,46 @@ TEST_F(Messages, AMismatchedReceiveIsDone_from_2_ranks) {
   }
 }
 
+/// A first message holds up to 8 KiB of elements.
+TEST_F(Messages, CountsAboutTheSizeOfAFirstMessage_from_2_ranks) {
+  for (const std::size_t count : {0, 1, 2047, 2048, 2049, 4096}) {
+    const auto mine = of_rank<float>(rank_, count);
+    for (const bool send_blocks : {true, false}) {
+      for (const bool receive_blocks : {true, false}) {
+        std::vector<float> got(count);
+        Request received, sent;
+        if (!receive_blocks) received = comm_->irecv(got, before_);
+        if (!send_blocks || rank_ % 2 == 1) sent = comm_->isend(mine, next_);
+        if (send_blocks && rank_ % 2 == 0) comm_->send(mine, next_);
+        if (receive_blocks) comm_->recv(got, before_);
+        received.wait();
+        sent.wait();
+        EXPECT_EQ(got, of_rank<float>(before_, count)) << count;
+      }
+    }
+  }
+}
+
 TEST_F(Messages, AMismatchedReceiveTakesElementsThatFollowLater_from_2_ranks) {
   const auto comm = communicator();
-  if (rank_ == 0) {  // isend()'s two messages, with time between them
+  constexpr int kCount = 10'000;  // more than a first message holds
+  if (rank_ == 0) {               // isend()'s two messages, with time between them
     struct {
       std::uint32_t magic = 0x6d6e6d31;
       std::uint32_t dtype = static_cast<std::uint32_t>(DType::kFloat32);
-      std::uint64_t count = 10;
+      std::uint64_t count = kCount;
     } header;
-    const std::vector<float> sent(10);
+    const std::vector<float> sent(kCount);
     MPI_Send(&header, sizeof header, MPI_BYTE, 1, 0, comm->mpi_comm());
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Issend(sent.data(), 10, MPI_FLOAT, 1, 0, comm->mpi_comm(), &request);
+    MPI_Issend(sent.data(), kCount, MPI_FLOAT, 1, 0, comm->mpi_comm(), &request);
     int received = 0;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (received == 0 && std::chrono::steady_clock::now() < end) MPI_Test(&request, &received, MPI_STATUS_IGNORE);
     EXPECT_EQ(received, 1) << "the sender waits for a receive that has been cancelled";
   }
-  std::vector<std::int32_t> got(10);
+  std::vector<std::int32_t> got(kCount);
   if (rank_ == 1) {
     EXPECT_THROW(comm->irecv(got, 0).wait(), CommError);
   }

@@ -117,6 +117,19 @@ TEST_P(OptimizerTest, TensorsOfAnotherFormAreAnErrorOfTheReceiver_from_2_ranks) 
   }
 }
 
+TEST_P(OptimizerTest, TensorsAreReceivedByTheCallsForTensors_from_2_ranks) {
+  at::Tensor into = torch::zeros({2});
+  if (rank_ == 0) {
+    send_tensor(*comm_, into, 1);
+    comm_->send(into, 1);
+  }
+  if (rank_ == 1) {
+    const auto throws = testing::ThrowsMessage<CommError>(testing::HasSubstr("with recv_tensor what send_tensor has"));
+    EXPECT_THAT([&] { comm_->recv(into, 0); }, throws);
+    EXPECT_THAT([&] { recv_tensor(*comm_, into, 0); }, throws);
+  }
+}
+
 /// Rank r's tensor for rank `to`: another dtype and shape for each pair, without elements or dimensions for some.
 at::Tensor of_pair(int r, int to) {
   constexpr at::ScalarType kTypes[] = {at::kFloat, at::kLong, at::kBFloat16, at::kByte};

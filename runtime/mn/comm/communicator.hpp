@@ -321,6 +321,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] CallScope begin_grad(std::span<const BufferView> gradients, double scale,
                                      std::span<const std::string> names);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
+  friend class HeadedMessages;
 
   std::string name_;
   Mpi comm_;

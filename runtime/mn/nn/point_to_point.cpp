@@ -1,5 +1,4 @@
-// (1) A message begins with the header of the first tensor, which also holds the number of tensors. The headers of all
-//     further tensors follow together, and then the elements of all tensors. Headers always go by MPI.
+// (1) Each tensor is a message of its own, with a header. The header also holds the number of tensors.
 // (2) Sender and receiver both know the forms of the gradients; therefore gradients travel without headers, in the
 //     order of the tensors.
 // (3) The delegate is the number 0. Its gradient only lets autograd run the sender's node.
@@ -35,8 +34,8 @@ struct Header {
   MessageForm form = {};
 };
 
-std::span<std::int64_t> numbers(std::span<Header> headers) {
-  return {reinterpret_cast<std::int64_t*>(headers.data()), headers.size_bytes() / sizeof(std::int64_t)};
+std::span<std::int64_t> numbers(Header& header) {
+  return {reinterpret_cast<std::int64_t*>(&header), sizeof header / sizeof(std::int64_t)};
 }
 
 struct Peer {
@@ -76,19 +75,15 @@ Tensors views_of(at::TensorList tensors) {
 void send_all(const Peer& peer, const Tensors& xs, const std::vector<bool>& need_gradients) {
   if (xs.empty()) throw ArgumentError("send: there is no tensor to send");
   Tensors elements;
-  std::vector<Header> headers;
-  std::int64_t by_device = 0;  // number of tensors so far that the device moves
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    elements.push_back(dense_elements(xs[i], "send"));
-    const MessageForm form = message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send", by_device);
-    by_device += form.by_device;
-    headers.push_back({static_cast<std::int64_t>(xs.size()), need_gradients[i] ? 1 : 0, form});
+  for (const at::Tensor& x : xs) {
+    elements.push_back(dense_elements(x, "send"));
+    static_cast<void>(MessageForm::of(x, "send"));  // throws before anything is sent
   }
-  const std::span all(headers);
-  peer.comm->send(numbers(all.first(1)), peer.rank, peer.tag);
-  if (all.size() > 1) peer.comm->send(numbers(all.subspan(1)), peer.rank, peer.tag);
-  for (std::size_t i = 0; i < xs.size(); ++i)
-    send_elements(*peer.comm, elements[i], headers[i].form, peer.rank, peer.tag);
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    Header header{std::ssize(xs), need_gradients[i] ? 1 : 0,
+                  message_form(*peer.comm, elements[i], peer.rank, peer.tag, "send")};
+    send_with_form(*peer.comm, numbers(header), header.form, elements[i], peer.rank, peer.tag);
+  }
 }
 
 /// `need_gradients` tells, for each tensor, whether its gradient must be sent back.
@@ -97,20 +92,13 @@ struct Received {
   std::vector<bool> need_gradients;
 };
 
-Received recv_all(const Peer& peer) {
-  std::vector<Header> headers(1);
-  peer.comm->recv(numbers(headers), peer.rank, peer.tag);
-  constexpr std::int64_t kMaxTensors = 1 << 16;
-  const std::int64_t count = headers[0].count;
-  if (count < 1 || count > kMaxTensors) {
-    throw CommError("recv: what rank " + std::to_string(peer.rank) + " sent is not a message of mn::send");
-  }
-  headers.resize(static_cast<std::size_t>(count));
-  if (count > 1) peer.comm->recv(numbers(std::span(headers).subspan(1)), peer.rank, peer.tag);
+Received recv_all(Peer peer) {
   Received received;
-  for (const Header& header : headers) {
-    received.tensors.push_back(tensor_for(header.form, peer.rank, *peer.comm));
-    recv_elements(*peer.comm, received.tensors.back(), header.form, peer.rank, peer.tag);
+  Header header{.count = 1};
+  const auto new_tensor = [&] { return tensor_for(header.form, peer.rank, *peer.comm); };
+  while (std::ssize(received.tensors) < header.count) {
+    received.tensors.push_back(
+        recv_with_form(*peer.comm, numbers(header), header.form, new_tensor, peer.rank, peer.tag));
     received.need_gradients.push_back(header.requires_grad != 0);
   }
   return received;

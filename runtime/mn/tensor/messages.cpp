@@ -25,13 +25,6 @@ MessageForm form_of(Communicator& comm, const at::Tensor& dense, const char* cal
   return form;
 }
 
-/// If `source` is kAnySource, sets it to the sender's rank.
-MessageForm recv_form(Communicator& comm, int& source, int tag) {
-  MessageForm form;
-  source = comm.recv(MessageForm::numbers(form), source, tag);
-  return form;
-}
-
 std::vector<at::Tensor> one_for_each(const std::vector<at::Tensor>& tensors, const Communicator& comm,
                                      const char* call) {
   if (std::ssize(tensors) != comm.size()) {
@@ -55,31 +48,30 @@ std::vector<MessageForm> gather_forms(Communicator& comm, std::vector<MessageFor
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense_elements(tensor, "send_tensor");
   MessageForm form = message_form(comm, elements, dest, tag, "send_tensor");
-  // Form and elements may share one tag, because MPI keeps the order of messages between two ranks.
-  comm.send(MessageForm::numbers(form), dest, tag);
-  send_elements(comm, elements, form, dest, tag);
+  send_with_form(comm, MessageForm::numbers(form), form, elements, dest, tag);
 }
 
 at::Tensor recv_tensor(Communicator& comm, int source, int tag) {
-  const MessageForm form = recv_form(comm, source, tag);
-  at::Tensor tensor = tensor_for(form, source, comm);
-  recv_elements(comm, tensor, form, source, tag);
-  return tensor;
+  MessageForm form;
+  return recv_with_form(
+      comm, MessageForm::numbers(form), form, [&] { return tensor_for(form, source, comm); }, source, tag);
 }
 
 void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag) {
   if (!into.defined()) throw ArgumentError("recv_tensor: there is no tensor to receive into: leave it out to get one");
   const MessageForm own = MessageForm::of(into, "recv_tensor");
-  const MessageForm form = recv_form(comm, source, tag);
-  if (!form.same_as(own)) {
-    throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
-                    " was expected");
-  }
   // If `into` is contiguous and on the communicator's device, its memory receives the elements. Otherwise a new tensor
   // receives them, and `into` gets a copy.
   const bool direct = into.is_contiguous() && into.device() == c10::Device(comm.device());
-  const at::Tensor elements = direct ? into.detach() : tensor_for(form, source, comm);
-  recv_elements(comm, elements, form, source, tag);
+  MessageForm form;
+  const auto memory = [&] {
+    if (!form.same_as(own)) {
+      throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
+                      " was expected");
+    }
+    return direct ? into.detach() : tensor_for(form, source, comm);
+  };
+  const at::Tensor elements = recv_with_form(comm, MessageForm::numbers(form), form, memory, source, tag);
   if (!direct) into.detach().copy_(elements);
 }
 

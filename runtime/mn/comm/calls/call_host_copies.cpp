@@ -28,8 +28,8 @@ HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBuf
   return nullptr;
 }
 
-HostCopyPool* CallHostCopies::for_request(const ConstBufferView& buffer) {
-  if (!lies_on_device(buffer) || mpi_takes_device_buffers_) {
+HostCopyPool* CallHostCopies::for_request(const ConstBufferView& buffer, bool always_copies) {
+  if (!lies_on_device(buffer) || (mpi_takes_device_buffers_ && !always_copies)) {
     static_cast<void>(for_mpi(buffer));
     return nullptr;
   }

@@ -21,8 +21,8 @@ class CallHostCopies {
   /// the buffers' streams: MPI then takes the buffers themselves.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
   /// Returns the pool for the host copy of a nonblocking message's buffer. If the buffer needs no copy, waits for the
-  /// work on its stream and returns null.
-  [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
+  /// work on its stream and returns null. Device buffers need none if MPI takes them and `always_copies` is false.
+  [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer, bool always_copies);
 
  private:
   int device_;

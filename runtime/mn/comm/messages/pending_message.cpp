@@ -21,10 +21,10 @@ void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // Invariant 1: no other message with this tag goes to `dest` between header and elements.
-  header_ = MessageHeader::of(host_);
-  mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
-  if (host_.count == 0) return;
+  // Invariant 1: no other message with this tag goes to `dest` between the two messages.
+  first_ = FirstMessage({}, host_);
+  mpi_check(MPI_Isend(first_.data(), first_.size(), MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
+  if (FirstMessage::holds(host_)) return;
   const MpiCount n(host_.count, host_.dtype);
   mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, comm, &requests_[1]), what_, host_.bytes());
 }
@@ -33,9 +33,9 @@ void PendingMessage::receive(int source, int tag, MPI_Comm comm) {
   receives_ = true;
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
-  mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
-  // Invariants 1 and 3: MPI keeps the order of messages, so this receive takes the elements that follow the header.
-  if (host_.count == 0) return;
+  mpi_check(MPI_Irecv(first_.data(), first_.size(), MPI_BYTE, source, tag, comm, &requests_[0]), what_);
+  if (FirstMessage::holds(host_)) return;
+  // Invariants 1 and 3: MPI keeps the order of messages, so this receive takes the elements that follow.
   const MpiCount n(host_.count, host_.dtype);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
 }
@@ -52,14 +52,18 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // The header comes first: a wrong count is then reported in mn's words, not in MPI's.
+    // A wrong count is then reported in mn's words, not in MPI's.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
-      if (receives_) header_bytes_ = received_bytes(status);
+      if (receives_) first_.set_size(received_bytes(status));
     }
-    elements_follow = header_.announces_elements(header_bytes_);
-    if (receives_) header_.check(header_bytes_, host_, what_);
+    elements_follow = first_.announces_elements();
+    if (receives_) {
+      first_.take_head({}, what_);
+      first_.check(host_, what_);
+      if (FirstMessage::holds(host_)) return first_.take_elements(host_);
+    }
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
     if (is_in_use()) throw;  // the communicator was given up, so the elements may never arrive
@@ -79,9 +83,9 @@ bool PendingMessage::is_done() {
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
-  if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // A receive whose header announces no elements, or is wrong, is done: wait() returns or throws at once.
-  if (receives_ && !header_.announces_elements(header_bytes_)) return true;
+  if (receives_ && requests_[0] != MPI_REQUEST_NULL) first_.set_size(received_bytes(status));
+  // No second message follows, or the first is wrong: wait() returns or throws at once.
+  if (receives_ && !first_.announces_elements()) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }

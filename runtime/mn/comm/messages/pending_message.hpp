@@ -1,12 +1,13 @@
 /// A message between two ranks that is under way. The Request of an isend() or irecv() holds it.
 ///
 /// Invariants:
-/// 1. One message of mn is two messages of MPI with the same tag: a header, directly followed by the elements. MPI
-///    keeps the order of the two, so the irecv() that takes a header also takes the header's elements.
-/// 2. If the header differs from the receiver's buffer, the receiver throws, and MPI does not write to the buffer any
-///    more.
-/// 3. irecv() posts the receives of header and elements at once. From then on the sender can finish while the receiver
-///    waits in any call of MPI. Waits that do not call MPI let it move messages from time to time (progress.hpp).
+/// 1. A message of mn is a FirstMessage. If it does not hold the elements, they directly follow in a message of MPI
+///    with the same tag. MPI keeps the order of the two, so the irecv() that takes a first message also takes its
+///    elements.
+/// 2. If the first message differs from the receiver's buffer, the receiver throws, and MPI does not write to the
+///    buffer any more.
+/// 3. irecv() posts both receives at once. From then on the sender can finish while the receiver waits in any call of
+///    MPI. Waits that do not call MPI let it move messages from time to time (progress.hpp).
 #pragma once
 
 #include <array>
@@ -19,14 +20,14 @@
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/device/host_copies.hpp>
-#include <mn/comm/messages/message_header.hpp>
+#include <mn/comm/messages/first_message.hpp>
 #include <mn/comm/messages/request.hpp>
 #include <mn/comm/mpi/progress.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
-/// A message under way: one request of MPI for the header, and one for the elements.
+/// A message under way: one request of MPI for the first message, and one for elements that it does not hold.
 class PendingMessage final : public Request::Impl {
  public:
   /// `what` begins the texts of errors. `pool` is null if the buffer needs no host copy.
@@ -53,8 +54,7 @@ class PendingMessage final : public Request::Impl {
   HostCopyPool::Borrowed copies_;
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // no value once the program has called wait()
-  MessageHeader header_;
-  int header_bytes_ = 0;  // received bytes of the header
+  FirstMessage first_;
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <mn/comm/calls/call_timeouts.hpp>
-#include <mn/comm/messages/message_header.hpp>
+#include <mn/comm/messages/first_message.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,8 @@
-#include <mn/comm/messages/message_header.hpp>
+#include <mn/comm/messages/first_message.hpp>
 
+#include <cassert>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -12,6 +14,8 @@ namespace mn {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x6d6e6d31;  // "mnm1": marks messages of send() and isend()
+
+thread_local std::unique_ptr<std::byte[]> spare_room;  // malloc would take as long as the message
 
 std::string elements_text(std::uint64_t count, DType dtype) {
   return std::to_string(count) + " " + std::string(name_of(dtype));
@@ -33,21 +37,63 @@ void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int t
 
 }  // namespace
 
-MessageHeader MessageHeader::of(const ConstBufferView& buffer) {
-  return {kMagic, static_cast<std::uint32_t>(buffer.dtype), buffer.count};
+FirstMessage::FirstMessage()
+    : bytes_(spare_room ? std::move(spare_room) : std::make_unique_for_overwrite<std::byte[]>(kRoom)) {}
+
+FirstMessage::FirstMessage(const ConstBufferView& head, const ConstBufferView& elements) : FirstMessage() {
+  assert(head.bytes() <= kMaxHead);
+  const Header header{kMagic, static_cast<std::uint16_t>(elements.dtype), static_cast<std::uint16_t>(head.bytes()),
+                      elements.count};
+  std::byte* to = bytes_.get();
+  const auto append = [&to](const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    to += bytes;
+  };
+  append(&header, sizeof header);
+  append(head.data, head.bytes());
+  if (holds(elements)) append(elements.data, elements.bytes());
+  size_ = static_cast<int>(to - bytes_.get());
 }
 
-bool MessageHeader::is_whole(int bytes) const noexcept { return bytes == sizeof *this && magic == kMagic; }
+FirstMessage::~FirstMessage() {
+  if (bytes_) spare_room = std::move(bytes_);
+}
 
-void MessageHeader::check(int bytes, const ConstBufferView& expected, const std::string& what) const {
-  if (!is_whole(bytes)) {
-    throw CommError(what + ": the message was not sent by send(): receive with recv_obj what send_obj has sent");
+FirstMessage::Header FirstMessage::header() const noexcept {
+  Header header;
+  std::memcpy(&header, bytes_.get(), sizeof header);
+  return header;
+}
+
+bool FirstMessage::is_whole() const noexcept {
+  if (size_ < static_cast<int>(sizeof(Header)) || header().magic != kMagic) return false;
+  const ConstBufferView elements(nullptr, header().count, static_cast<DType>(header().dtype));
+  const std::size_t held = holds(elements) ? elements.bytes() : 0;
+  return static_cast<std::size_t>(size_) == sizeof(Header) + header().head_bytes + held;
+}
+
+bool FirstMessage::announces_elements() const noexcept {
+  return is_whole() && !holds({nullptr, header().count, static_cast<DType>(header().dtype)});
+}
+
+void FirstMessage::take_head(const BufferView& head, const std::string& what) const {
+  if (!is_whole() || header().head_bytes != head.bytes()) {
+    throw CommError(what + ": the message was sent by a call of another kind: receive with recv_obj what send_obj " +
+                    "has sent, and with recv_tensor what send_tensor has sent");
   }
-  const auto sent_dtype = static_cast<DType>(dtype);
-  if (count == expected.count && sent_dtype == expected.dtype) return;
-  throw CommError(what + ": " + elements_text(count, sent_dtype) + " came, " +
+  if (head.count > 0) std::memcpy(head.data, bytes_.get() + sizeof(Header), head.bytes());
+}
+
+void FirstMessage::check(const ConstBufferView& expected, const std::string& what) const {
+  const auto sent_dtype = static_cast<DType>(header().dtype);
+  if (header().count == expected.count && sent_dtype == expected.dtype) return;
+  throw CommError(what + ": " + elements_text(header().count, sent_dtype) + " came, " +
                   elements_text(expected.count, expected.dtype) +
                   " were expected: send and recv must agree on count and dtype");
+}
+
+void FirstMessage::take_elements(const BufferView& out) const {
+  if (out.count > 0) std::memcpy(out.data, bytes_.get() + sizeof(Header) + header().head_bytes, out.bytes());
 }
 
 int received_bytes(const MPI_Status& status) {
