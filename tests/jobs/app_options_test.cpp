@@ -87,9 +87,11 @@ TEST(AppOptions, ReachTheOptimizer) {
     EXPECT_EQ(settings.momentum(), 0.5) << name;
     EXPECT_EQ(settings.weight_decay(), 0.25) << name;
   }
-  const std::vector<const char*> moments = {"--beta1", "0.75", "--beta2", "0.875", "--weight-decay", "0.25"};
+  const std::vector<const char*> moments = {"--beta1", "0.75", "--beta2",        "0.875",
+                                            "--eps",   "0.5",  "--weight-decay", "0.25"};
   const auto expect_moments = [](const auto& settings) {
     EXPECT_EQ(settings.betas(), std::make_tuple(0.75, 0.875));
+    EXPECT_EQ(settings.eps(), 0.5);
     EXPECT_EQ(settings.weight_decay(), 0.25);
   };
   expect_moments(settings_of<torch::optim::AdamOptions>(moments));
@@ -115,7 +117,10 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
     std::vector<const char*> option, with;  // without the second, the first has no effect
   };
   for (const Case& each : std::vector<Case>{{{"--momentum", "0.5"}, {"--optimizer", "lars"}},
+                                            {{"--min-lr", "0.1"}, {"--schedule", "linear"}},
                                             {{"--min-lr", "0.1"}, {"--schedule", "cosine"}},
+                                            {{"--min-lr", "0.1"}, {"--schedule", "wsd"}},
+                                            {{"--cooldown", "0.1"}, {"--schedule", "wsd"}},
                                             {{"--plateau-factor", "0.5"}, {"--schedule", "plateau"}},
                                             {{"--min-lr", "0.1"}, {"--schedule", "plateau"}},
                                             {{"--plateau-patience", "3"}, {"--schedule", "plateau"}},
@@ -138,6 +143,7 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
   }
   for (const Case& each : std::vector<Case>{{{"--beta1", "0.5"}, {"--optimizer", "sgd"}},
                                             {{"--beta2", "0.5"}, {"--optimizer", "lars"}},
+                                            {{"--eps", "0.5"}, {"--optimizer", "sgd"}},
                                             {{"--warmup", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup-iterations", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup", "2"}, {"--warmup-iterations", "2"}},
@@ -224,6 +230,11 @@ TEST(AppOptions, SetTheRateOverTime) {
   EXPECT_NEAR(cosine(90), 0.625, 1e-12);
   EXPECT_EQ(cosine(180), 0.25);
   EXPECT_EQ(schedule_of({"--schedule", "cosine"})(180), 0);
+  EXPECT_NEAR(schedule_of({"--schedule", "linear", "--min-lr", "0.5"})(90), 0.75, 1e-12);
+  const Schedule wsd = schedule_of({"--schedule", "wsd", "--cooldown", "0.5", "--min-lr", "0.2"});
+  EXPECT_EQ(wsd(90), 1);
+  EXPECT_NEAR(wsd(135), 0.6, 1e-12);
+  EXPECT_NEAR(wsd(180), 0.2, 1e-12);
   EXPECT_LT(schedule_of({"--schedule", "onecycle"})(0), 0.1);
   // Warm-ups end after an epoch and a half, and after 30 updates.
   const Schedule epochs = schedule_of({"--warmup", "1.5", "--optimizer", "lamb"});

@@ -35,6 +35,21 @@ TEST(Schedules, CosineGoesFromRateToLast) {
 }
 
 /// PyTorch's OneCycleLR(max_lr=1, total_steps=n), whose phases end at 0.3 n - 1 and n - 1; torch_numbers_test has more.
+TEST(Schedules, LinearGoesFromRateToLast) {
+  const Schedule schedule = linear_schedule(1, 8, 0.2);
+  EXPECT_DOUBLE_EQ(schedule(0), 1);
+  EXPECT_DOUBLE_EQ(schedule(6), 0.4);
+  EXPECT_DOUBLE_EQ(schedule(9), 0.2);
+}
+
+TEST(Schedules, WsdFallsInTheLastIterations) {
+  const Schedule schedule = wsd_schedule(1, 100, 0.1, 0.5);
+  EXPECT_DOUBLE_EQ(schedule(90), 1);
+  EXPECT_DOUBLE_EQ(schedule(95), 0.75);
+  EXPECT_DOUBLE_EQ(schedule(200), 0.5);
+  EXPECT_DOUBLE_EQ(wsd_schedule(1, 100, 0)(200), 1);
+}
+
 TEST(Schedules, OneCycleIsPyTorchs) {
   const std::vector<std::vector<double>> wanted = {
       {4e-06},

@@ -32,6 +32,8 @@ nlohmann::json schedules(std::int64_t n) {
   return {{"onecycle", rates(one_cycle_schedule(0.5, n), n)},
           {"onecycle rising", rates(one_cycle_schedule(0.5, n, 0.45), n)},
           {"cosine", rates(cosine_schedule(0.5, n, 0.1), n + 1)},
+          {"linear", rates(linear_schedule(0.5, n, 0.1), n + 5)},
+          {"wsd", rates(wsd_schedule(0.5, n, static_cast<double>(n / 4) / static_cast<double>(n), 0.1), n + 5)},
           {"step", rates(step_schedule(0.5, {n / 3, n * 2 / 3, n * 2 / 3, n * 8 / 9}, 0.3), n + 5)},
           {"constant", rates(constant_schedule(0.5), n)},
           {"warm-up", rates(warm_up(0.125, n, constant_schedule(0.5)), n + 5)},

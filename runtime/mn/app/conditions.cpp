@@ -17,8 +17,9 @@ constexpr std::string_view kOfUpdates =
 
 /// Options that have an effect only in a training.
 constexpr std::string_view kOfTraining =
-    "epoch iterations lr schedule warmup warmup-iterations min-lr plateau-factor plateau-patience plateau-cooldown ema "
-    "norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile show-memory "
+    "epoch iterations lr schedule warmup warmup-iterations min-lr cooldown plateau-factor plateau-patience "
+    "plateau-cooldown "
+    "ema norms monitor monitor-better best early-stop keep checkpoint-every min-delta val-every profile show-memory "
     "tensorboard";
 
 void add_each(std::vector<Options::Condition>& conditions, std::string_view names, const std::string& otherwise,

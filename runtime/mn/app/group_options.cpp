@@ -1,6 +1,7 @@
 #include <mn/app/group_options.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string_view>
@@ -15,7 +16,7 @@ using extensions::FrozenEpochs;
 
 constexpr const char* kForm =
     "PATTERN:SETTING,…, where a setting is rate=F, decay=X, freeze, freeze=N, warmup=N or schedule=constant, step, "
-    "cosine or onecycle";
+    "linear, cosine, wsd or onecycle";
 
 [[noreturn]] void throw_malformed(const std::string& text, const std::string& why) {
   throw UsageError("--group \"" + text + "\": " + why + "; the form is " + kForm);
@@ -28,7 +29,8 @@ std::optional<double> number_in(std::string_view text) {
 }
 
 bool is_curve(std::string_view name) {
-  return name == "constant" || name == "step" || name == "cosine" || name == "onecycle";
+  constexpr std::array<std::string_view, 6> kCurves = {"constant", "step", "linear", "cosine", "wsd", "onecycle"};
+  return std::ranges::find(kCurves, name) != kCurves.end();
 }
 
 /// Stores a setting in `group`. False if no setting is called `name`, or if `value` is not valid for the setting.

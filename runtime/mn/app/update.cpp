@@ -45,7 +45,7 @@ std::unique_ptr<torch::optim::Optimizer> make(const UpdateOptions& update, const
 
 template <class TorchOptions>
 TorchOptions adam_options(const UpdateOptions& update, double rate) {
-  return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
+  return TorchOptions(rate).betas({update.beta1, update.beta2}).eps(update.eps).weight_decay(update.weight_decay);
 }
 
 bool has_decay(const UpdateOptions& update) {
@@ -69,7 +69,10 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
           {"decay-all", [&update] { return has_decay(update); }, "without --weight-decay"},
           {"beta1", moments, without_moments},
           {"beta2", moments, without_moments},
-          {"min-lr", any_of(update.schedule, {"cosine", "plateau"}), "without --schedule cosine or plateau"},
+          {"eps", moments, without_moments},
+          {"min-lr", any_of(update.schedule, {"linear", "cosine", "wsd", "plateau"}),
+           "without --schedule linear, cosine, wsd or plateau"},
+          {"cooldown", any_of(update.schedule, {"wsd"}), "without --schedule wsd"},
           {"plateau-factor", plateau, without_plateau},
           {"plateau-patience", plateau, without_plateau},
           {"plateau-cooldown", plateau, without_plateau},
@@ -77,6 +80,19 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
           {"warmup", [&update] { return update.warmup_iterations == 0; },
            "without --warmup-iterations 0: those count in place of it"},
           {"warmup-iterations", no_cycle, with_cycle}};
+}
+
+/// The schedule without its warm-up.
+Schedule curve(const UpdateOptions& update, double top, std::int64_t updates) {
+  if (update.schedule == "step") return step_schedule(top, {updates / 3, updates * 2 / 3, updates * 8 / 9});
+  if (update.schedule == "constant" || update.schedule == "plateau") return constant_schedule(top);
+  if (update.min_lr > top) {
+    throw UsageError("--min-lr " + std::to_string(update.min_lr) + " is above the learning rate, " +
+                     std::to_string(top));
+  }
+  if (update.schedule == "linear") return linear_schedule(top, updates, update.min_lr);
+  if (update.schedule == "wsd") return wsd_schedule(top, updates, update.cooldown, update.min_lr);
+  return cosine_schedule(top, updates, update.min_lr);
 }
 
 }  // namespace
@@ -92,6 +108,7 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("momentum", update.momentum, "momentum of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
+  options.add("eps", update.eps, "number that adam, adamw and lamb add to the root of the second moment", 0, 1);
   options.add("weight-decay", update.weight_decay,
               "weight decay of weights; of biases and normalizations only with --decay-all", 0);
   options.add_flag("decay-all", update.decay_all,
@@ -102,14 +119,16 @@ void add_update_options(Options& options, UpdateOptions& update) {
                    "be repeated, and the first match counts");
   options.add(
       "schedule", update.schedule, "NAME",
-      "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
-      "or plateau (lower when the monitored value no longer improves)",
-      {"constant", "step", "cosine", "onecycle", "plateau"});
+      "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), linear, cosine, wsd "
+      "(constant, then a linear fall in the last updates: --cooldown), onecycle, or plateau (lower when the monitored "
+      "value no longer improves)",
+      {"constant", "step", "linear", "cosine", "wsd", "onecycle", "plateau"});
   options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
   options.add("warmup-iterations", update.warmup_iterations,
               "updates in which the learning rate rises, in place of --warmup", 0);
   options.add("min-lr", update.min_lr,
-              "learning rate at the end of --schedule cosine, and the lowest of --schedule plateau", 0);
+              "learning rate at the end of --schedule linear, cosine and wsd, and the lowest of --schedule plateau", 0);
+  options.add("cooldown", update.cooldown, "part of all updates in which the rate of --schedule wsd falls", 0, 1);
   options.add("plateau-factor", update.plateau_factor, "factor of the learning rate in --schedule plateau", 0, 1);
   options.add("plateau-patience", update.plateau_patience,
               "reports without a better value before --schedule plateau lowers the rate", 1);
@@ -151,20 +170,11 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
   const double top = update.lr_samples == 0 ? rate : scale_learning_rate(rate, size.samples, update.lr_samples);
   const std::int64_t all = size.epochs * size.updates;
   const std::int64_t total = size.limit > 0 ? std::min(size.limit, all) : all;
+  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // begins with a rise
   const auto rising = update.warmup_iterations > 0
                           ? update.warmup_iterations
                           : static_cast<std::int64_t>(std::llround(update.warmup * static_cast<double>(size.updates)));
-  Schedule schedule = constant_schedule(top);
-  if (update.schedule == "step") schedule = step_schedule(top, {total / 3, total * 2 / 3, total * 8 / 9});
-  if (update.schedule == "cosine") {
-    if (update.min_lr > top) {
-      throw UsageError("--min-lr " + std::to_string(update.min_lr) + " is above the learning rate, " +
-                       std::to_string(top));
-    }
-    schedule = cosine_schedule(top, total, update.min_lr);
-  }
-  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // begins with a rise
-  return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
+  return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, curve(update, top, total));
 }
 
 }  // namespace mn::app

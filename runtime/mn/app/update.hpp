@@ -25,13 +25,15 @@ struct UpdateOptions {
   double momentum = 0.9;               ///< momentum of sgd and lars
   double beta1 = 0.9;                  ///< decay of the first moment: adam, adamw, lamb
   double beta2 = 0.999;                ///< decay of the second moment: adam, adamw, lamb
+  double eps = 1e-8;                   ///< added to the root of the second moment: adam, adamw, lamb
   double weight_decay = 0;             ///< decay of weights
   bool decay_all = false;              ///< also decay biases and normalizations, as torch's optimizers do
   std::vector<std::string> groups;     ///< texts of --group: see parse_groups()
-  std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
+  std::string schedule = "constant";   ///< step, linear, cosine, wsd, onecycle, plateau
   double warmup = 0;                   ///< epochs in which the rate rises
   std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` decides
-  double min_lr = 0;                   ///< last rate of the schedule cosine, and lowest rate of plateau
+  double min_lr = 0;                   ///< last rate of the schedules linear, cosine and wsd, and lowest of plateau
+  double cooldown = 0.2;               ///< part of the updates in which the rate of the schedule wsd falls
   double plateau_factor = 0.1;         ///< factor of the rate in the schedule plateau
   std::int64_t plateau_patience = 5;   ///< reports without a better value in the schedule plateau
   std::int64_t plateau_cooldown = 0;   ///< reports that are ignored after a fall of the rate in the schedule plateau

@@ -33,6 +33,18 @@ Schedule cosine_schedule(double rate, std::int64_t iterations, double last) {
   };
 }
 
+Schedule linear_schedule(double rate, std::int64_t iterations, double last) {
+  return wsd_schedule(rate, iterations, 1, last);
+}
+
+Schedule wsd_schedule(double rate, std::int64_t iterations, double falling, double last) {
+  const auto fall = static_cast<std::int64_t>(std::llround(falling * static_cast<double>(iterations)));
+  return [=](std::int64_t iteration) {
+    const std::int64_t left = std::clamp<std::int64_t>(iterations - iteration, 0, fall);
+    return fall == 0 ? rate : last + (rate - last) * static_cast<double>(left) / static_cast<double>(fall);
+  };
+}
+
 Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising) {
   const double first = rate / 25;
   const double last = first / 1e4;

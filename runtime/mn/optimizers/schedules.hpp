@@ -22,6 +22,14 @@ using Schedule = std::function<double(std::int64_t iteration)>;
 /// `last` (Loshchilov and Hutter 2017, arXiv:1608.03983).
 [[nodiscard]] Schedule cosine_schedule(double rate, std::int64_t iterations, double last = 0);
 
+/// Makes a schedule that falls linearly from `rate` to `last` during `iterations` iterations, and then stays at `last`.
+[[nodiscard]] Schedule linear_schedule(double rate, std::int64_t iterations, double last = 0);
+
+/// Makes a schedule that stays at `rate`, and falls linearly to `last` during the last iterations, which are the
+/// fraction `falling` of all (warm-up, stable, decay: Hu et al. 2024, arXiv:2404.06395). Then it stays at `last`. Put
+/// the warm-up before it with warm_up().
+[[nodiscard]] Schedule wsd_schedule(double rate, std::int64_t iterations, double falling = 0.2, double last = 0);
+
 /// Makes the schedule of one cycle (Smith and Topin 2018, arXiv:1708.07120). First the learning rate rises from rate /
 /// 25 to `rate`, along half a cosine; this takes the fraction `rising` of all iterations. Then the rate falls to rate /
 /// 250,000, along half a cosine that ends with the last iteration, and does not change any more. The rates equal those
