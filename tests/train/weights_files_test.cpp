@@ -1,4 +1,5 @@
-// Weights from elsewhere: names with a prefix, folders with an index, and tensors of other dtypes.
+// Weights from elsewhere: names with a prefix, transposed matrices, folders with an index, and tensors of other dtypes.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -143,6 +144,41 @@ TEST_F(WeightsFilesTest, LargeModelsAreSavedInSeveralFiles) {
   save_model(path, *net_, *world());
   EXPECT_FALSE(exists("model.safetensors.index.json"));
   expect_loads("");
+}
+
+TEST_F(WeightsFilesTest, ALayoutTransposesPrefixesAndIgnores) {
+  const FileLayout layout = {.prefix = "net.", .transposed = {"first.weight"}, .ignored = {".mask"}};
+  NamedTensors stored;
+  for (const auto& [name, tensor] : tensors("net.")) {
+    stored.emplace_back(name, name == "net.first.weight" ? tensor.t().contiguous() : tensor);
+  }
+  stored.emplace_back("net.first.mask", torch::ones({2}));
+  write("theirs", to_safetensors(stored));
+  torch::manual_seed(10 + world()->rank());
+  ToyNet loaded(false), matching(false);
+  load_model(folder_.path() / "theirs", loaded, *world(), {}, layout);
+  EXPECT_EQ(load_matching(folder_.path() / "theirs", matching, *world(), layout).loaded.size(), 4U);
+  save_model(folder_.path() / "ours", loaded, *world(), {}, kBytesPerFile, layout);
+  stored.pop_back();
+  const NamedTensors written = load_safetensors(folder_.path() / "ours");
+  EXPECT_EQ(written.size(), stored.size());
+  for (const auto& [name, tensor] : written) {
+    const auto found = std::ranges::find(stored, name, [](const auto& named) { return named.first; });
+    ASSERT_TRUE(found != stored.end()) << name;
+    EXPECT_TRUE(found->second.equal(tensor)) << name;
+  }
+  EXPECT_TRUE(matching.named_parameters()["first.weight"].equal(loaded.named_parameters()["first.weight"]));
+}
+
+TEST_F(WeightsFilesTest, MissingAndFurtherTensorsAreListed) {
+  NamedTensors few = tensors();
+  few.erase(few.begin(), few.begin() + 2);
+  write("few", to_safetensors(few));
+  EXPECT_THAT(error_of("few"), HasSubstr("it lacks \"first.weight\", \"first.bias\""));
+  NamedTensors many = tensors();
+  for (int i = 0; i < 10; ++i) many.emplace_back("x" + std::to_string(i), torch::ones({1}));
+  write("many", to_safetensors(many));
+  EXPECT_THAT(error_of("many"), HasSubstr("\"x6\", \"x7\" and 2 more, which this one lacks"));
 }
 
 TEST_F(WeightsFilesTest, AFolderWithoutWeightsIsNamed) {

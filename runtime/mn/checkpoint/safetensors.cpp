@@ -1,6 +1,7 @@
 #include <mn/checkpoint/safetensors.hpp>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -12,11 +13,13 @@
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/checkpoint/weights_files.hpp>
+#include <mn/checkpoint/weights_reader.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -63,25 +66,36 @@ std::string prefix_advice(const std::string& name, const TensorForms& forms) {
   return ", but holds \"" + found->first + "\": remove \"" + prefix + "\" from the names in Python";
 }
 
+/// The names for an error message, which lists the first ones.
+std::string quoted(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxNames = 8;
+  const std::size_t count = std::min(names.size(), kMaxNames);
+  const std::string list = join(std::span(names).first(count), ", ", json_quoted);
+  return count == names.size() ? list : list + " and " + std::to_string(names.size() - count) + " more";
+}
+
 /// Does the work of check_fits() for `own`, the tensors of a module.
 NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std::string& source) {
   NamedTensors absent;
+  std::vector<std::string> missing, extra;
   for (const auto& [name, tensor] : own) {
     const auto found = forms.find(name);
-    // A file may lack this count, because older frameworks do not write it, and only a batch normalization without
-    // momentum reads it.
-    if (found == forms.end() && name.ends_with(".num_batches_tracked")) {
+    if (found != forms.end()) {
+      check_same(name, tensor, found->second, source);
+    } else if (name.ends_with(".num_batches_tracked")) {
+      // A file may lack this count, because older frameworks do not write it, and only a batch normalization without
+      // momentum reads it.
       absent.emplace_back(name, tensor);
-      continue;
+    } else {
+      missing.push_back(name);
     }
-    if (found == forms.end()) {
-      throw DataError(source + " is of another model: it lacks \"" + name + "\"" + prefix_advice(name, forms));
-    }
-    check_same(name, tensor, found->second, source);
   }
+  const std::string advice = missing.empty() ? "" : prefix_advice(missing.front(), forms);
   for (const auto& [name, tensor] : own) forms.erase(name);
-  if (!forms.empty()) {
-    throw DataError(source + " is of another model: it holds \"" + forms.begin()->first + "\", which this one lacks");
+  for (const auto& [name, form] : forms) extra.push_back(name);
+  if (!missing.empty()) throw DataError(source + " is of another model: it lacks " + quoted(missing) + advice);
+  if (!extra.empty()) {
+    throw DataError(source + " is of another model: it holds " + quoted(extra) + ", which this one lacks");
   }
   return absent;
 }
@@ -204,11 +218,12 @@ void load_planned(const Plan& plan, const WeightsReader& reader, torch::nn::Modu
 /// get rank 0's weights.
 template <class PlanOf>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
-                  const std::vector<std::string>& skip, const PlanOf& plan_of) {
+                  const std::vector<std::string>& skip, const FileLayout& layout, const PlanOf& plan_of) {
   WeightsReader reader;
   Plan plan;
   const auto open = [&] {
     reader = open_weights(path, kWeightAverage);
+    arrange(reader, layout);
     plan = plan_of(adapt_weights(reader.tensors, module, path.string()), path.string());
     add_averages(plan, reader, module, skip);
   };
@@ -255,8 +270,8 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 }
 
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
-                const std::vector<std::string>& skip) {
-  load_on_root(path, module, comm, skip, [&](const NamedTensors& tensors, const std::string& source) {
+                const std::vector<std::string>& skip, const FileLayout& layout) {
+  load_on_root(path, module, comm, skip, layout, [&](const NamedTensors& tensors, const std::string& source) {
     return plan_all(module, tensors, source, skip);
   });
 }
@@ -268,9 +283,10 @@ Metadata load_metadata(const std::filesystem::path& path, Communicator& comm) {
   return comm.bcast_obj(json(metadata)).get<Metadata>();
 }
 
-LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                         const FileLayout& layout) {
   LoadReport report;
-  load_on_root(path, module, comm, {}, [&](const NamedTensors& tensors, const std::string& source) {
+  load_on_root(path, module, comm, {}, layout, [&](const NamedTensors& tensors, const std::string& source) {
     return plan_matching(module, tensors, source, report);
   });
   const json all = comm.bcast_obj(json::array({report.loaded, report.other_form, report.missing, report.extra}));

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/checkpoint/file_layout.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -76,7 +77,7 @@ inline constexpr std::uint64_t kBytesPerFile = 5'000'000'000;
 /// model.safetensors.index.json. Of sharded parameters, rank 0 collects and writes one after the other, and needs
 /// memory for one. If the folder of `path` is absent, rank 0 makes the folder. Throws an equal DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
-                Metadata metadata = {}, std::uint64_t most_bytes = kBytesPerFile);
+                Metadata metadata = {}, std::uint64_t most_bytes = kBytesPerFile, const FileLayout& layout = {});
 /// Collective: returns the metadata of a safetensors file or of a checkpoint, or none if it has none. Throws an equal
 /// DataError on every rank if the file cannot be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
@@ -89,7 +90,7 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 /// prefix, are removed from names. Rank 0 logs these changes. Throws an equal DataError on every rank, also if the
 /// model lacks a layer or tensor that `skip` names. If the storage fails, some weights are loaded, and others not.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
-                const std::vector<std::string>& skip = {});
+                const std::vector<std::string>& skip = {}, const FileLayout& layout = {});
 
 /// The result of load_matching(): lists of the names of tensors that were loaded or not.
 struct LoadReport {
@@ -107,6 +108,7 @@ struct LoadReport {
 ///
 ///   const mn::LoadReport report = mn::load_matching("pretrained.safetensors", *model, *comm);
 ///   if (comm->rank() == 0) std::cout << to_string(report) << std::endl;
-LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
+LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                         const FileLayout& layout = {});
 
 }  // namespace mn

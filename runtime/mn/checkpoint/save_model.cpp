@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -48,16 +49,25 @@ Ordered order(NamedTensors tensors) {
 
 using Part = std::span<const NamedTensors::value_type>;  // the tensors of one file
 
-std::string header_of(Part tensors, const std::set<std::string>& complex, const Metadata& metadata) {
+/// The shape of a tensor in a file.
+std::vector<std::int64_t> stored_shape(const NamedTensors::value_type& named, const FileLayout& layout) {
+  std::vector<std::int64_t> shape = named.second.sizes().vec();
+  if (layout.transposes(named.first)) std::ranges::reverse(shape);
+  return shape;
+}
+
+std::string header_of(Part tensors, const std::set<std::string>& complex, const Metadata& metadata,
+                      const FileLayout& layout = {}) {
   json header = json::object(), own_complex = json::array();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::size_t end = 0;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& named : tensors) {
+    const auto& [name, tensor] = named;
     const std::size_t begin = end;
     end += tensor.nbytes();
-    header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, end}}};
+    header[layout.prefix + name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
+                                    {"shape", stored_shape(named, layout)},
+                                    {"data_offsets", {begin, end}}};
     if (complex.contains(name)) own_complex.push_back(name);
   }
   if (!own_complex.empty()) header["__metadata__"][kComplexKey] = own_complex.dump();
@@ -105,12 +115,13 @@ fs::path file_name(const fs::path& path, std::size_t i, std::size_t files) {
   return name += "-" + five(i + 1) + "-of-" + five(files) + path.extension().string();
 }
 
-std::string index_text(const fs::path& path, const std::vector<Part>& files, const Metadata& metadata) {
+std::string index_text(const fs::path& path, const std::vector<Part>& files, const Metadata& metadata,
+                       const std::string& prefix) {
   json map = json::object();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (const auto& [name, tensor] : files[i]) {
-      map[name] = file_name(path, i, files.size()).filename().string();
+      map[prefix + name] = file_name(path, i, files.size()).filename().string();
       bytes += tensor.nbytes();
     }
   }
@@ -131,7 +142,7 @@ std::string to_safetensors(const NamedTensors& tensors, const Metadata& metadata
 }
 
 void save_model(const fs::path& path, const torch::nn::Module& module, Communicator& comm, Metadata metadata,
-                std::uint64_t most_bytes) {
+                std::uint64_t most_bytes, const FileLayout& layout) {
   metadata.emplace("format", "pt");
   const Ordered ordered = order(named_tensors(module));
   const std::vector<Part> files = cut(ordered.tensors, most_bytes);
@@ -144,16 +155,17 @@ void save_model(const fs::path& path, const torch::nn::Module& module, Communica
   for (std::size_t i = 0; i < files.size(); ++i) {
     root.attempt([&] {
       written.push_back(std::make_unique<AtomicFile>(file_name(path, i, files.size())));
-      written.back()->write(header_of(files[i], ordered.complex, metadata));
+      written.back()->write(header_of(files[i], ordered.complex, metadata, layout));
     });
     for (const auto& [name, tensor] : files[i]) {
       const at::Tensor whole = whole_on_root(tensor);
-      root.attempt([&] { write_bytes(whole, [&](std::string_view bytes) { written.back()->write(bytes); }); });
+      const auto write = [&](std::string_view bytes) { written.back()->write(bytes); };
+      root.attempt([&] { write_bytes(layout.transposes(name) ? whole.t() : whole, write); });
     }
   }
   root.attempt([&] {
     for (const auto& file : written) file->commit();
-    if (files.size() > 1) write_file(index_of(path), index_text(path, files, metadata));
+    if (files.size() > 1) write_file(index_of(path), index_text(path, files, metadata, layout.prefix));
     fs::remove(files.size() > 1 ? path : index_of(path));  // of an earlier save, now outdated
   });
   root.agree<DataError>(true);

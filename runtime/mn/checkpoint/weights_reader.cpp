@@ -1,14 +1,35 @@
 #include <mn/checkpoint/weights_reader.hpp>
 
-#include <ATen/ops/empty.h>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/empty_strided.h>
 
 namespace mn {
 
 at::Tensor WeightsReader::read(std::size_t i) const {
   const at::Tensor& form = i < tensors.size() ? tensors[i].second : averages[i - tensors.size()].second;
-  at::Tensor tensor = at::empty(form.sizes(), form.options().device(at::kCPU));
+  at::Tensor tensor = at::empty_strided(form.sizes(), form.strides(), form.options().device(at::kCPU));
   read_bytes(i, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;
+}
+
+void arrange(WeightsReader& reader, const FileLayout& layout) {
+  NamedTensors kept;
+  std::vector<std::size_t> numbers;  // [kept] the tensor's number in the files
+  const std::size_t averages = reader.tensors.size();
+  for (std::size_t i = 0; i < averages; ++i) {
+    const auto& [name, form] = reader.tensors[i];
+    if (layout.ignores(name)) continue;
+    const bool is_transposed = form.dim() == 2 && layout.transposes(name);
+    kept.emplace_back(name, is_transposed ? form.t() : form);
+    numbers.push_back(i);
+  }
+  for (std::size_t j = 0; j < reader.averages.size(); ++j) numbers.push_back(averages + j);
+  reader.tensors = std::move(kept);
+  reader.read_bytes = [numbers, read = std::move(reader.read_bytes)](std::size_t i, std::span<std::byte> out) {
+    read(numbers[i], out);
+  };
 }
 
 }  // namespace mn

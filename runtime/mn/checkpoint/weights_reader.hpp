@@ -5,14 +5,15 @@
 #include <functional>
 #include <span>
 
+#include <mn/checkpoint/file_layout.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
 
 /// Weights in files, or in a checkpoint. No call is collective.
 struct WeightsReader {
-  /// Names, dtypes and shapes of the tensors, and of averages of the tensors in a checkpoint. All of them are without
-  /// memory (device at::kMeta).
+  /// Names, dtypes, shapes and strides of the tensors, and of averages of the tensors in a checkpoint. All of them are
+  /// without memory (device at::kMeta).
   NamedTensors tensors = {}, averages = {};
   /// Reads the bytes of tensor i, where tensor tensors.size() + j is averages[j]. Throws DataError.
   std::function<void(std::size_t i, std::span<std::byte> out)> read_bytes = {};
@@ -20,5 +21,8 @@ struct WeightsReader {
   /// Returns tensor i, with its values, on the CPU. Throws DataError.
   [[nodiscard]] at::Tensor read(std::size_t i) const;
 };
+
+/// Removes the tensors that `layout` ignores, and gives matrices that files hold transposed the module's shape.
+void arrange(WeightsReader& reader, const FileLayout& layout);
 
 }  // namespace mn
