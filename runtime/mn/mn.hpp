@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mn/app/app.hpp>
+#include <mn/checkpoint/file_layout.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/safetensors.hpp>
@@ -38,7 +39,11 @@
 #include <mn/loader/tensor_dataset.hpp>
 #include <mn/loader/write_png.hpp>
 #include <mn/models/gpt.hpp>
+#include <mn/models/hub_config.hpp>
+#include <mn/models/language_model.hpp>
+#include <mn/models/llama.hpp>
 #include <mn/models/models.hpp>
+#include <mn/models/rotary.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/chain_list.hpp>
 #include <mn/nn/collectives.hpp>
