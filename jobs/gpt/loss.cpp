@@ -14,7 +14,7 @@ constexpr double kZFactor = 0.001;       // of ST-MoE (arXiv:2202.08906)
 
 }  // namespace
 
-at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
+at::Tensor loss_of(models::LanguageModel& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
                    Summary& report) {
   const auto input = batch.data.slice(1, 0, -1);
   const auto target = batch.data.slice(1, 1).flatten();

@@ -1,24 +1,57 @@
-/// jobs/gpt: trains a language model like GPT-2, on tokens from `mnshard tokens`.
+/// jobs/gpt: trains a language model like GPT-2 or Llama, on tokens from `mnshard tokens`.
+#include <algorithm>
 #include <iostream>
 
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
-#include <mn/models/gpt.hpp>
+#include <mn/models/hub_config.hpp>
 
 #include "gpt/data.hpp"
+#include "gpt/hub.hpp"
 #include "gpt/loss.hpp"
+#include "gpt/network.hpp"
 #include "gpt/options.hpp"
 
 namespace {
 
 using mn::jobs::GptData;
 using mn::jobs::GptSettings;
-using mn::models::Gpt;
+using mn::models::LanguageModel;
 
-/// The file with the weights to evaluate or to begin with; empty: random weights.
-const std::string& weights_of(const GptSettings& given) {
-  return given.evaluate.empty() ? given.initmodel : given.evaluate;
+/// The network to train, to evaluate or to generate with.
+struct Chosen {
+  mn::models::NetworkOptions network;
+  std::string file;                        // the weights to begin with; empty: random weights
+  std::optional<mn::jobs::HubFolder> hub;  // the weights, if they are a folder of the hub
+  [[nodiscard]] mn::FileLayout layout() const { return hub ? mn::jobs::hub_layout(network) : mn::FileLayout(); }
+};
+
+/// The weights that hold the network's type and sizes; empty: the options describe the network. Options of the command
+/// line describe the network of a training that resumes, too.
+std::string weights_of(const GptSettings& given, const mn::Options& options) {
+  if (!given.evaluate.empty()) return given.evaluate;
+  if (!given.initmodel.empty()) return given.initmodel_partial ? "" : given.initmodel;
+  const auto is_given = [&](const char* name) { return options.is_given(name); };
+  const bool resumes = !given.resume.empty() && given.resume != "auto";
+  return resumes && std::ranges::none_of(mn::jobs::kNetworkOptions, is_given) ? given.resume : "";
+}
+
+/// Collective.
+Chosen choose_network(const GptSettings& given, const mn::Options& options, mn::Communicator& comm) {
+  Chosen chosen = {.network = {}, .file = weights_of(given, options), .hub = {}};
+  const std::string& loaded = given.evaluate.empty() ? given.initmodel : given.evaluate;
+  if (!loaded.empty()) chosen.hub = mn::jobs::open_hub(loaded, comm);
+  if (chosen.file.empty()) {
+    chosen.network = mn::jobs::network_of_options(given.network);
+  } else if (chosen.hub) {
+    chosen.network = chosen.hub->network;
+  } else {
+    chosen.network = mn::jobs::network_of_metadata(mn::load_metadata(chosen.file, comm), chosen.file, given.network);
+  }
+  if (!chosen.file.empty()) mn::jobs::check_options(options, given.network, chosen.network, chosen.file);
+  std::visit([&](auto& network) { network.dropout = given.network.sizes.dropout; }, chosen.network);
+  return chosen;
 }
 
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
@@ -29,51 +62,66 @@ std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabular
   return prompt;
 }
 
-mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metadata,
-                                  const std::shared_ptr<mn::Communicator>& comm) {
-  if (!metadata.contains("context")) {
+mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::shared_ptr<mn::Communicator>& comm) {
+  const std::int64_t context = mn::jobs::context_of(chosen.network);
+  if (context == 0) {
     throw mn::DataError(given.initmodel + " does not tell the context of its network: jobs/gpt writes files that do",
                         true);
   }
   const auto vocabulary = mn::jobs::open_vocabulary(given.train, given.vocabulary, *comm);
-  given.network.vocabulary = vocabulary.size();
-  const auto model = mn::app::make_model(given, comm, [&] { return std::make_shared<Gpt>(given.network); });
+  mn::jobs::take_samples(chosen.network, vocabulary.size(), context, chosen.file);
+  given.sampling.vocabulary = vocabulary.size();
+  const auto make = [&] { return mn::models::create_language_model(chosen.network); };
+  const auto model = mn::app::make_model(given, comm, make);
+  const bool has_experts = mn::jobs::with_experts(chosen.network) != nullptr;
   const auto write = [=, &given, prompt = prompt_of(given.generate, vocabulary)] {
-    if (comm->rank() != 0 && given.network.experts == 0) return 0;  // with experts, all ranks take part
+    if (comm->rank() != 0 && !has_experts) return 0;  // with experts, all ranks take part
     model->eval();
-    const auto tokens = mn::models::generate(*model, prompt, given.network.context, given.sampling, comm->device());
+    const auto tokens = mn::models::generate(*model, prompt, context, given.sampling, comm->device());
     if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens) << std::endl;
     return 0;
   };
-  return {.model = model, .instead = write};
+  return {.model = model, .layout = chosen.layout(), .instead = write};
+}
+
+/// The number of bytes of each token.
+at::Tensor bytes_of(const mn::Vocabulary& vocabulary, torch::Device device) {
+  std::vector<float> lengths;
+  for (std::int32_t i = 0; i < vocabulary.size(); ++i) lengths.push_back(vocabulary.text(i).size());
+  return torch::tensor(lengths).to(device);
+}
+
+/// Writes the weights for --save-hub; empty without the option.
+std::function<void()> saving(const GptSettings& given, const Chosen& chosen,
+                             const std::shared_ptr<LanguageModel>& model, const std::shared_ptr<GptData>& data,
+                             const std::shared_ptr<mn::Communicator>& comm) {
+  if (given.save_hub.empty()) return {};
+  return [=, folder = given.save_hub] {
+    const auto source = chosen.file.empty() ? std::nullopt : chosen.hub;
+    mn::jobs::save_hub(folder, *model, chosen.network, source, data->vocabulary.end_of_text(), *comm);
+  };
 }
 
 mn::app::Training make_training(GptSettings& given, const mn::Options& options,
                                 const std::shared_ptr<mn::Communicator>& comm) {
   given.sampling.seed = static_cast<std::uint64_t>(given.seed);
-  mn::Metadata metadata;
-  if (const std::string& file = weights_of(given); !file.empty() && !given.initmodel_partial) {
-    metadata = mn::load_metadata(file, *comm);
-    mn::jobs::take_network(metadata, file, options, given.network);
-  }
-  mn::jobs::check_experts(given);
-  given.network.ranks = comm;
-  if (given.generates) return make_generation(given, metadata, comm);
+  given.network.sizes.ranks = comm;
+  Chosen chosen = choose_network(given, options, *comm);
+  mn::jobs::check_experts(given, chosen.network);
+  if (given.generates) return make_generation(given, std::move(chosen), comm);
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
-  given.network.vocabulary = data->vocabulary.size();
-  given.network.context = data->context;
-  const auto model = mn::app::make_model(given, comm, [&] { return std::make_shared<Gpt>(given.network); });
-  std::vector<float> lengths;
-  for (std::int32_t i = 0; i < data->vocabulary.size(); ++i) lengths.push_back(data->vocabulary.text(i).size());
-  const auto bytes_of = torch::tensor(lengths).to(comm->device());
+  mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
+  const auto make = [&] { return mn::models::create_language_model(chosen.network); };
+  const auto model = mn::app::make_model(given, comm, make);
+  const auto bytes = bytes_of(data->vocabulary, comm->device());
   return {
       .model = model,
       .train = data->train,
       .validations = data->val,
       .loss = [=, recompute = given.recompute](
                   const mn::Batch& batch,
-                  mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes_of, recompute, report); },
+                  mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes, recompute, report); },
       .rate = mn::jobs::base_rate(given),
       .report_every = mn::Interval(static_cast<double>(given.report_every), "iteration"),
       .metric = "bits_per_byte",
@@ -82,7 +130,9 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
       .banner = {"Num tokens of the vocabulary: " + std::to_string(data->vocabulary.size()),
                  "Num training tokens: " + std::to_string(data->train->dataset_size() * data->context),
                  "Context: " + std::to_string(data->context)},
-      .metadata = mn::jobs::metadata_of(given.network),
+      .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
+      .layout = chosen.layout(),
+      .save = saving(given, chosen, model, data, comm),
   };
 }
 
@@ -90,7 +140,8 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
 
 int main(int argc, char** argv) {
   GptSettings given;
-  mn::Options options("usage: jobs/gpt [options]\nTrains a language model as GPT-2, or continues a text with one.");
+  mn::Options options(
+      "usage: jobs/gpt [options]\nTrains a language model as GPT-2 or Llama, or continues a text with one.");
   mn::jobs::declare_options(options, given);
   return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
     return make_training(given, options, comm);

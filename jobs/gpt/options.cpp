@@ -3,13 +3,24 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
-#include <mn/core/text.hpp>
 
 namespace mn::jobs {
 namespace {
 
 /// True if a file of weights tells the sizes of the network.
 bool has_file(const GptSettings& given) { return !given.initmodel.empty() || !given.evaluate.empty(); }
+
+/// The conditions of options that describe a part of some networks. A file may have that part.
+std::vector<Options::Condition> network_conditions(const GptSettings& given) {
+  const auto is_llama = [&given] { return given.network.type == "llama" || has_file(given); };
+  const auto is_gpt = [&given] { return given.network.type == "gpt2" || has_file(given); };
+  const auto has_experts = [&given] { return given.network.sizes.experts > 0 || has_file(given); };
+  return {{"kv-heads", is_llama, "without --network llama"},
+          {"hidden", is_llama, "without --network llama"},
+          {"experts", is_gpt, "with --network llama"},
+          {"experts-per-token", has_experts, "without --experts"},
+          {"capacity-factor", has_experts, "without --experts"}};
+}
 
 std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   const auto generates = [&given] { return given.generates; };
@@ -20,6 +31,10 @@ std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   for (const char* name : {"batchsize", "evaluate", "find-lr", "one-batch"}) {
     conditions.push_back({name, learns, generating});
   }
+  for (auto& condition : network_conditions(given)) conditions.push_back(std::move(condition));
+  conditions.push_back({"save-hub", learns, generating});
+  conditions.push_back(
+      {"save-hub", [&given] { return given.find_lr.empty(); }, "with --find-lr, which keeps no weights"});
   for (const char* name : {"length", "temperature", "top-k"}) {
     conditions.push_back({name, generates, "without --generate"});
   }
@@ -27,13 +42,19 @@ std::vector<Options::Condition> conditions_of(const GptSettings& given) {
     conditions.push_back({name, learns, generating});
     conditions.push_back({name, updates, "with --evaluate, which trains nothing"});
   }
-  const auto may_have_experts = [&given] { return given.network.experts > 0 || has_file(given); };
-  for (const char* name : {"experts-per-token", "capacity-factor"}) {
-    conditions.push_back({name, may_have_experts, "without --experts"});
-  }
   conditions.push_back(
       {"report-every", [&given] { return given.find_lr.empty(); }, "with --find-lr, which reports each update"});
   return conditions;
+}
+
+void check_sizes(const GptSettings& given) {
+  if (given.network.sizes.width % given.network.sizes.heads != 0)
+    throw UsageError("--width must be a multiple of --heads");
+  try {
+    static_cast<void>(network_of_options(given.network));
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("--network ") + given.network.type + ": " + error.what());
+  }
 }
 
 }  // namespace
@@ -43,21 +64,27 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("val", given.val, "DIR", "tokens to validate on; SET=DIR,SET=DIR: several sets; default: gpt/val");
   options.add("vocabulary", given.vocabulary, "FILE",
               "vocabulary of mnshard tokens; default: vocabulary.json beside the folder of --train");
-  options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);
-  options.add("heads", given.network.heads, "heads of each attention", 1, 1000);
-  options.add("width", given.network.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
-  options.add("experts", given.network.experts,
+  options.add("network", given.network.type, "gpt2|llama", "network to train from random weights", {"gpt2", "llama"});
+  options.add("layers", given.network.sizes.layers, "layers of attention and perceptron", 1, 1000);
+  options.add("heads", given.network.sizes.heads, "heads of each attention", 1, 1000);
+  options.add("width", given.network.sizes.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
+  options.add("kv-heads", given.network.kv_heads, "heads of a llama's keys and values; 0: as many as --heads", 0, 1000);
+  options.add("hidden", given.network.hidden, "width inside a llama's perceptron; 0: 8/3 of --width, rounded up to 32",
+              0, 1 << 20);
+  options.add("experts", given.network.sizes.experts,
               "experts in place of each perceptron, divided among the ranks; 0: perceptrons", 0, 1 << 16);
-  options.add("experts-per-token", given.network.experts_per_token, "experts that each token uses", 1, 1 << 16);
-  options.add("capacity-factor", given.network.capacity_factor,
+  options.add("experts-per-token", given.network.sizes.experts_per_token, "experts that each token uses", 1, 1 << 16);
+  options.add("capacity-factor", given.network.sizes.capacity_factor,
               "limit of the tokens of an expert in training, as a multiple of the mean; 0: no limit", 0, 1e6);
-  options.add("dropout", given.network.dropout, "part of the activations that training drops", 0, 0.99);
+  options.add("dropout", given.network.sizes.dropout, "part of the activations that training drops", 0, 0.99);
   options.add_flag("recompute", given.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
   app::exclude_cuda_graph(
       options, given, "recompute", [&given] { return given.recompute; },
       "the second computation sets the GPU's random numbers");
   options.add("report-every", given.report_every, "updates between two reports", 1);
+  options.add("save-hub", given.save_hub, "DIR",
+              "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("length", given.sampling.length, "number of tokens that --generate adds", 1, 1 << 30);
   options.add("temperature", given.sampling.temperature,
@@ -65,9 +92,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("top-k", given.sampling.top_k, "number of likeliest tokens from which --generate draws; 0: all", 0);
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
-    if (!has_file(given) && given.network.width % given.network.heads != 0) {
-      throw UsageError("--width must be a multiple of --heads");
-    }
+    if (!has_file(given)) check_sizes(given);
     if (given.generates && given.initmodel.empty()) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }
@@ -75,46 +100,13 @@ void declare_options(Options& options, GptSettings& given) {
   options.add_conditions(conditions_of(given));
 }
 
-Metadata metadata_of(const models::GptOptions& network) {
-  Metadata metadata = {{"layers", std::to_string(network.layers)},
-                       {"heads", std::to_string(network.heads)},
-                       {"width", std::to_string(network.width)},
-                       {"context", std::to_string(network.context)}};
-  if (network.experts > 0) {
-    metadata["experts"] = std::to_string(network.experts);
-    metadata["experts-per-token"] = std::to_string(network.experts_per_token);
-  }
-  return metadata;
-}
-
-void take_network(const Metadata& metadata, const std::string& file, const Options& options,
-                  models::GptOptions& network) {
-  const auto take = [&](const std::string& name, std::int64_t& size) {
-    const auto found = metadata.find(name);
-    if (found == metadata.end()) return;
-    const std::int64_t there = parse_number<std::int64_t>(found->second).value_or(0);
-    if (there <= 0 || there > 1 << 20)
-      throw DataError(file + ": " + name + " of its network is \"" + found->second + "\"", true);
-    if (options.is_given(name) && size != there) {
-      throw UsageError("--" + name + " " + std::to_string(size) + ": " + name + " of the network in " + file + " is " +
-                       found->second + "; leave --" + name + " out");
-    }
-    size = there;
-  };
-  take("layers", network.layers);
-  take("heads", network.heads);
-  take("width", network.width);
-  take("context", network.context);
-  take("experts", network.experts);
-  take("experts-per-token", network.experts_per_token);
-}
-
-void check_experts(const GptSettings& given) {
-  const models::GptOptions& network = given.network;
-  if (network.experts == 0) return;
-  if (network.experts_per_token > network.experts) throw UsageError("--experts-per-token must be at most --experts");
+void check_experts(const GptSettings& given, const models::NetworkOptions& network) {
+  const auto* gpt = with_experts(network);
+  if (gpt == nullptr) return;
+  if (gpt->experts_per_token > gpt->experts) throw UsageError("--experts-per-token must be at most --experts");
   const char* const excluded = given.recompute                          ? "--recompute"
                                : given.shard != "none"                  ? "--shard"
+                               : !given.save_hub.empty()                ? "--save-hub"
                                : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
                                                                         : nullptr;
   if (excluded != nullptr) throw UsageError(std::string("--experts and ") + excluded + " exclude each other");

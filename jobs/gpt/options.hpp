@@ -5,7 +5,9 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
-#include <mn/models/gpt.hpp>
+#include <mn/models/language_model.hpp>
+
+#include "gpt/network.hpp"
 
 namespace mn::jobs {
 
@@ -29,7 +31,8 @@ struct GptSettings : app::CommonOptions {
   std::string train;       ///< empty: the dataset "gpt/train"
   std::string val;         ///< empty: the dataset "gpt/val"
   std::string vocabulary;  ///< empty: vocabulary.json beside the folder of --train
-  models::GptOptions network;
+  NetworkSettings network;
+  std::string save_hub;  ///< empty: not written
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;
@@ -37,16 +40,8 @@ struct GptSettings : app::CommonOptions {
   models::Sampling sampling;
 };
 
-/// The sizes of the network, for Training::metadata.
-[[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
-/// Replaces the default sizes of `network` by the sizes in `metadata` from the file `file`. Throws UsageError if a size
-/// differs from an option on the command line, and DataError if a size is not a valid number.
-void take_network(const Metadata& metadata, const std::string& file, const Options& options,
-                  models::GptOptions& network);
-
-/// Throws UsageError if an option excludes the experts of the network, or if the network has too few experts. Call it
-/// after take_network().
-void check_experts(const GptSettings& given);
+/// Throws UsageError if an option excludes the experts of the network, or if the network has too few experts.
+void check_experts(const GptSettings& given, const models::NetworkOptions& network);
 
 /// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
 void declare_options(Options& options, GptSettings& given);

@@ -25,7 +25,7 @@ struct Settings : mn::jobs::GptSettings {
   Settings() {
     precision = "bf16";
     overlap = "off";
-    network = {.vocabulary = 50304, .context = 1024, .layers = 12, .heads = 12, .width = 768};
+    network.sizes = {.vocabulary = 50304, .context = 1024, .layers = 12, .heads = 12, .width = 768};
   }
   mn::gpu_steps::TimingOptions timing = {.batches = "16,32"};
 };
@@ -33,9 +33,12 @@ struct Settings : mn::jobs::GptSettings {
 class Training {
  public:
   Training(const Settings& settings, std::int64_t batch, const std::shared_ptr<mn::Communicator>& comm)
-      : settings_(settings), comm_(comm), batch_(batch), model_(std::make_shared<mn::models::Gpt>(settings.network)) {
+      : settings_(settings),
+        comm_(comm),
+        batch_(batch),
+        model_(std::make_shared<mn::models::Gpt>(settings.network.sizes)) {
     const c10::Device device = comm->device();
-    const auto& network = settings.network;
+    const auto& network = settings.network.sizes;
     tokens_ = torch::randint(network.vocabulary, {batch, network.context + 1}, torch::kLong).to(device);
     bytes_of_ = torch::full({network.vocabulary}, 4.0F, device);
     model_->to(device);
@@ -46,7 +49,7 @@ class Training {
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
   nlohmann::json measure() {
-    const auto& network = settings_.network;
+    const auto& network = settings_.network.sizes;
     auto line = mn::gpu_steps::time_steps(*comm_, settings_.timing.seconds, "tokens_per_second",
                                           batch_ * network.context, [this] { step(); });
     std::int64_t parameters = 0;
@@ -101,8 +104,8 @@ int run(mn::Job& job, int argc, char** argv) {
   mn::Options declared("usage: gpt_step [options]\nTimes training steps on random tokens.");
   mn::app::add_common_options(declared, settings);
   mn::jobs::declare_options(declared, settings);
-  declared.add("tokens", settings.network.vocabulary, "tokens of the vocabulary", 2, 1 << 30);
-  declared.add("context", settings.network.context, "tokens of a sample", 1, 1 << 20);
+  declared.add("tokens", settings.network.sizes.vocabulary, "tokens of the vocabulary", 2, 1 << 30);
+  declared.add("context", settings.network.sizes.context, "tokens of a sample", 1, 1 << 20);
   mn::gpu_steps::declare_options(declared, settings.timing);
   if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;
   const auto comm = mn::app::set_up(settings);

@@ -140,10 +140,11 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
 }
 
 /// Collective. With --initmodel-partial, rank 0 logs which weights were not loaded.
-void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
+void load_initial_weights(const CommonOptions& options, const Training& training, Communicator& comm) {
   if (options.initmodel.empty()) return;
-  if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
-  const LoadReport report = load_matching(options.initmodel, model, comm);
+  torch::nn::Module& model = *training.model;
+  if (!options.initmodel_partial) return load_model(options.initmodel, model, comm, {}, training.layout);
+  const LoadReport report = load_matching(options.initmodel, model, comm, training.layout);
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
@@ -157,13 +158,14 @@ void move_to_device(torch::nn::Module& model, c10::Device device) {
 }
 
 /// Collective. Writes the averaged weights if `average` is not null.
-void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
+void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Training& training) {
   std::optional<extensions::AveragedWeights> averaged;
   if (average != nullptr) {
     averaged.emplace(*average);
     average->average_statistics();
   }
-  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
+  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), training.metadata);
+  if (training.save) training.save();
 }
 
 /// Collective. With --shard parameters, the ranks divide the model, and operators gather parameters while a ShardPass
@@ -177,9 +179,11 @@ std::unique_ptr<ShardedParameters> shard_without_training(const CommonOptions& c
 }
 
 /// Collective. Rank 0 prints the metrics.
-int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
+int evaluate_only(const CommonOptions& options, const Training& training, const std::vector<NamedEvaluator>& evaluators,
                   const std::shared_ptr<Communicator>& comm) {
-  load_model(options.evaluate, model, *comm);
+  torch::nn::Module& model = *training.model;
+  load_model(options.evaluate, model, *comm, {}, training.layout);
+  if (training.save) training.save();
   const auto shards = shard_without_training(options, model, comm);
   for (const auto& [name, evaluator] : evaluators) {
     for (const auto& [metric, value] : evaluator->evaluate()) {
@@ -205,7 +209,7 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
   if (status == 0) {
     average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
     try {
-      save_weights(trainer, average, training.metadata);
+      save_weights(trainer, average, training);
     } catch (const DataError&) {
       if (!unsaved) unsaved = std::current_exception();
     }
@@ -283,7 +287,7 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
       training = build(comm);
       resolve_monitor(common, training);
       check_training(common, training);
-      load_initial_weights(common, *training.model, *comm);
+      load_initial_weights(common, training, *comm);
       move_to_device(*training.model, comm->device());
       if (training.instead) {
         const auto shards = shard_without_training(common, *training.model, comm);
@@ -291,7 +295,7 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
         return training.instead();
       }
       auto evaluators = make_evaluators(common, training, comm);
-      if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, comm);
+      if (!common.evaluate.empty()) return evaluate_only(common, training, evaluators, comm);
       return run_trainer(options, common, training, std::move(evaluators), comm);
     };
     return explain_shortage(

@@ -51,6 +51,11 @@ struct Training {
   /// Facts about the network, such as its sizes. OUT/model.safetensors and the checkpoints store these facts, and
   /// load_metadata() reads them. If a training resumes from a checkpoint with different metadata, an error is thrown.
   Metadata metadata = {};
+  FileLayout layout = {};  ///< how the files of --initmodel and --evaluate differ from the model
+  /// A function that run_training() calls on every rank when the model has its final weights: after a training, once
+  /// OUT/model.safetensors is written (from averages, if there are averages), or once --evaluate has loaded them. The
+  /// parameters may be in pieces, which save_model() takes.
+  std::function<void()> save = {};
   /// A function that run_training() calls on every rank in place of training. At the call, the model is on its device,
   /// and has the weights of --initmodel. With --shard parameters, operators of the function gather parameters, and
   /// ranks may compute different things. The function returns the exit status. If the function is empty,
