@@ -33,7 +33,7 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
   options.add("vocabulary-size", settings.tokens.vocabulary_size,
               whose + "tokens of a vocabulary of byte pairs, at most", 256, 1 << 20);
   options.add("vocabulary-file", settings.tokens.vocabulary_file, "FILE",
-              whose + "a vocabulary.json to use, instead of making one from the texts");
+              whose + "a vocabulary.json, tokenizer.json or .tiktoken to use, instead of making one from the texts");
   options.add("encoding", settings.encoding, "WHAT", whose + "the texts' encoding: UTF-8, or any bytes",
               {"utf-8", "any"});
   options.add("context", settings.tokens.context, whose + "tokens of a sample, besides the token that follows", 1,

@@ -3,8 +3,9 @@
 // Files are cut into pieces. The threads of all processes count the words of pieces, and rank 0 makes the vocabulary.
 // Then the processes encode each piece to a file in the scratch folder, and make shards from these files.
 //
-// (1) Each file is a text, whose last tokens are for validation. If there are several texts, an end-of-text token
-//     follows each text's training part and each text's validation part.
+// (1) Each file is a text, whose last tokens are for validation. If there are several texts, or the given vocabulary
+//     has such tokens, an end-of-text token follows each text's training part and each text's validation part, and a
+//     begin-of-text token stands before both.
 // (2) Pieces, vocabulary and tokens depend on the files and options alone, not on the number of ranks or threads.
 // (3) The conversion is claimed (ConversionFolder) only after all files of tokens are on stable storage, because
 //     another run can resume a claimed conversion.
@@ -109,7 +110,9 @@ class TokenConversion final : public FixedConversion {
       bytes += static_cast<std::int64_t>(fs::file_size(file, error));
     }
     json pieces = json::array();
-    for (const TextPiece& piece : cut_texts(files_, piece_bytes(bytes), options_.any_bytes)) {
+    const Vocabulary vocabulary =
+        options_.vocabulary_file.empty() ? Vocabulary::of_merges({}) : Vocabulary::load(options_.vocabulary_file);
+    for (const TextPiece& piece : cut_texts(files_, vocabulary, piece_bytes(bytes), options_.any_bytes)) {
       pieces.push_back({piece.file, piece.begin, piece.end, piece.is_packed});
     }
     if (pieces.empty()) throw DataError(files_.front().string() + " holds no text", true);
@@ -221,9 +224,11 @@ class TokenConversion final : public FixedConversion {
     const Vocabulary& vocabulary = this->vocabulary();
     const fs::path& file = file_of(tokens, piece);
     TokenWriter out(tokens.tokens(piece), size_of(token_dtype(vocabulary.size())));
+    bool continues = tokens.pieces[piece].begin > 0;
     const auto take = [&](std::string_view text) {
       try {
-        out.add(vocabulary.encode(text));
+        out.add(vocabulary.encode(text, continues));
+        continues = continues || !text.empty();
       } catch (const ArgumentError& error) {
         throw DataError(file.string() + ": " + error.what(), true);
       }

@@ -7,7 +7,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/data/gzip_file.hpp>
-#include <mn/data/vocabulary.hpp>
 
 namespace mn::data {
 namespace {
@@ -25,13 +24,12 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
 }
 
 /// The first offset, `at` or later, at which a piece of the text may begin.
-std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
+std::int64_t cut_after(const File& file, const Vocabulary& vocabulary, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
-  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
   const std::string text = text_at(file, at, std::min(kSearched, size - at));
   for (std::size_t i = 1; i < text.size(); ++i) {
-    if (is_blank(text[i]) && !is_blank(text[i - 1])) return at + static_cast<std::int64_t>(i);
+    if (vocabulary.can_cut(text, i)) return at + static_cast<std::int64_t>(i);
   }
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
 }
@@ -91,7 +89,8 @@ std::ifstream open_list(const fs::path& path) {
   return list;
 }
 
-std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_t piece_bytes, bool any_bytes) {
+std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, const Vocabulary& vocabulary,
+                                 std::int64_t piece_bytes, bool any_bytes) {
   std::vector<TextPiece> pieces;
   for (std::size_t f = 0; f < files.size(); ++f) {
     if (!fs::is_regular_file(files[f])) throw DataError("there is no file " + files[f].string(), true);
@@ -107,7 +106,8 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
     }
     if (!any_bytes) check_text(files[f], head, kForce);
     for (std::int64_t begin = 0; begin < size;) {
-      const std::int64_t end = begin + piece_bytes < size ? cut_after(file, begin + piece_bytes, size) : size;
+      const std::int64_t end =
+          begin + piece_bytes < size ? cut_after(file, vocabulary, begin + piece_bytes, size) : size;
       pieces.push_back({.file = f, .begin = begin, .end = end});
       begin = end;
     }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/data/vocabulary.hpp>
+
 namespace mn::data {
 
 /// Bytes [begin, end) of a file. A gzip file has one piece, the whole unpacked text.
@@ -18,12 +20,11 @@ struct TextPiece {
   bool is_packed = false;
 };
 
-/// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins before a blank
-/// that follows another character, because a word begins there in any vocabulary. In a text without blanks, a piece
-/// begins at any character. Throws a DataError that names a missing file or, unless `any_bytes` is true, a file whose
-/// first 64 KiB are not UTF-8; read_text() checks the rest.
+/// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins where
+/// vocabulary.can_cut() allows or, in 64 KiB without such an offset, at any character. Throws a DataError that names a
+/// missing file or, unless `any_bytes` is true, a file whose first 64 KiB are not UTF-8; read_text() checks the rest.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
-                                               std::int64_t piece_bytes, bool any_bytes);
+                                               const Vocabulary& vocabulary, std::int64_t piece_bytes, bool any_bytes);
 
 /// Opens a list of file names or class names. Throws DataError if it can't be opened or, unless it is a pipe, if it is
 /// no text, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names may have any bytes.

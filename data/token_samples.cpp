@@ -66,12 +66,14 @@ DType token_dtype(std::int32_t vocabulary) {
 
 TokenSamples::TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first,
                            double last)
-    : scratch_(std::move(scratch)), context_(context) {
+    : scratch_(std::move(scratch)),
+      context_(context),
+      begin_of_text_(vocabulary.begin_of_text()),
+      end_of_text_(vocabulary.end_of_text()) {
   spec_ = {.fields = {{.name = "tokens",
                        .dtype = token_dtype(vocabulary.size()),
                        .shape = {context + 1},
                        .num_classes = vocabulary.size()}}};
-  if (vocabulary.end_of_text()) end_of_text_ = *vocabulary.end_of_text();
   for (std::size_t p = 0; p < scratch_.pieces.size();) p = add_text(p, first, last);
 }
 
@@ -105,13 +107,14 @@ std::size_t TokenSamples::add_text(std::size_t p, double first, double last) {
   const auto token_at = [&](double part) { return static_cast<std::int64_t>(static_cast<double>(all) * part); };
   const std::int64_t from = token_at(first);
   const std::int64_t to = token_at(last);
+  if (begin_of_text_ && to > from) add(kSingleToken, *begin_of_text_, 1);
   std::int64_t begin = 0;
   for (std::size_t i = p; i < end; begin += scratch_.counts[i++]) {
     const std::int64_t own = std::max(from - begin, std::int64_t{0});
     const std::int64_t count = std::min(to - begin, scratch_.counts[i]) - own;
     if (count > 0) add(i, own, count);
   }
-  if (end_of_text_ >= 0 && to > from) add(kEndOfText, 0, 1);
+  if (end_of_text_ && to > from) add(kSingleToken, *end_of_text_, 1);
   return end;
 }
 
@@ -121,8 +124,8 @@ void TokenSamples::read_stream(std::int64_t first, std::span<std::byte> out, std
     const auto left = static_cast<std::size_t>(begins_[s + 1] - first) * width;
     const auto own = out.first(std::min(left, out.size()));
     const auto [piece, in_piece] = stretches_[s];
-    if (piece == kEndOfText) {
-      std::memcpy(own.data(), &end_of_text_, width);  // little endian
+    if (piece == kSingleToken) {
+      std::memcpy(own.data(), &in_piece, width);  // little endian
     } else {
       read_tokens(scratch_.tokens(piece), width, scratch_.counts[piece], in_piece + first - begins_[s], own);
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,8 +71,8 @@ class TokenSamples final : public SampleSource {
   void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override;
 
  private:
-  static constexpr std::size_t kEndOfText = std::numeric_limits<std::size_t>::max();
-  /// Consecutive tokens of the stream: a piece's tokens from `first` on.
+  static constexpr std::size_t kSingleToken = std::numeric_limits<std::size_t>::max();
+  /// Consecutive tokens of the stream: a piece's tokens from `first` on. If `piece` is kSingleToken: the token `first`.
   struct Stretch {
     std::size_t piece;
     std::int64_t first;
@@ -83,7 +84,7 @@ class TokenSamples final : public SampleSource {
 
   TokenScratch scratch_;
   std::int64_t context_;
-  std::int32_t end_of_text_ = -1;  // −1: no token ends a text
+  std::optional<std::int32_t> begin_of_text_, end_of_text_;
   std::vector<Stretch> stretches_;
   std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] offset in the stream
   SampleSpec spec_;

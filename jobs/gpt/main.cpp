@@ -56,6 +56,7 @@ Chosen choose_network(const GptSettings& given, const mn::Options& options, mn::
 
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
+  if (vocabulary.begin_of_text()) prompt.insert(prompt.begin(), *vocabulary.begin_of_text());
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());
   if (prompt.empty())
     throw mn::UsageError("--generate needs a text: this vocabulary has no end of text to begin after");
@@ -78,7 +79,7 @@ mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::
     if (comm->rank() != 0 && !has_experts) return 0;  // with experts, all ranks take part
     model->eval();
     const auto tokens = mn::models::generate(*model, prompt, context, given.sampling, comm->device());
-    if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens) << std::endl;
+    if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens, true) << std::endl;
     return 0;
   };
   return {.model = model, .layout = chosen.layout(), .instead = write};

@@ -20,6 +20,13 @@ namespace {
 
 using Merge = Vocabulary::Merge;
 
+struct MergeHash {
+  std::size_t operator()(const Merge& merge) const noexcept {
+    const auto both = static_cast<std::uint64_t>(merge.first) << 32 | static_cast<std::uint32_t>(merge.second);
+    return both * 0x9E3779B97F4A7C15U >> 20;
+  }
+};
+
 constexpr std::int32_t kFirstMerged = 256;
 constexpr std::size_t kLongest = 256;  // longest text of a token in bytes, as in Vocabulary::of_merges()
 
@@ -129,7 +136,7 @@ class PairCounts {
   }
 
   std::vector<Word> words_;
-  std::unordered_map<Merge, PairUse, Vocabulary::MergeHash> pairs_;
+  std::unordered_map<Merge, PairUse, MergeHash> pairs_;
   std::vector<Merge> new_;  // pairs without an entry in the queue
   std::priority_queue<Entry> queue_;
 };

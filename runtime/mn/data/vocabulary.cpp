@@ -6,12 +6,10 @@
 // (3) A vocabulary from a JSON document is checked: its merges name only earlier tokens, and no text has more than
 //     kMaxBytes bytes.
 //
-// Cost: a vocabulary of merges encodes each different word of a text once, and passes over the word once for each merge
-// in the word.
+// Cost: a vocabulary of merges encodes each different word of a text once.
 #include <mn/data/vocabulary.hpp>
 
 #include <algorithm>
-#include <limits>
 
 #include <boost/locale/utf.hpp>
 
@@ -19,6 +17,10 @@
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/tokenizer/byte_pairs.hpp>
+#include <mn/data/tokenizer/tiktoken.hpp>
+#include <mn/data/tokenizer/tokenizer.hpp>
+#include <mn/data/tokenizer/tokenizer_json.hpp>
 
 namespace mn {
 namespace {
@@ -44,6 +46,16 @@ std::vector<Vocabulary::Merge> merges_of(const json& list) {
     merges.push_back(pair.get<Vocabulary::Merge>());
   }
   return merges;
+}
+
+/// Calls read(); an ArgumentError becomes a DataError that begins with `source`.
+template <class Read>
+auto on_argument_error(const std::string& source, Read read) {
+  try {
+    return read();
+  } catch (const ArgumentError& error) {
+    throw DataError(source + ": " + error.what());
+  }
 }
 
 }  // namespace
@@ -107,68 +119,93 @@ Vocabulary Vocabulary::of_characters(std::vector<std::string> characters) {
 
 Vocabulary Vocabulary::of_merges(std::vector<Merge> merges) {
   Vocabulary made(Kind::kMerges, byte_texts());
+  auto pairs = std::make_shared<data::BytePairs>();
   for (const Merge& merge : merges) {
     const std::int32_t next = made.size();
     const auto known = [&](std::int32_t token) { return token >= 0 && token < next; };
-    const bool possible = known(merge.first) && known(merge.second) && made.merged_.emplace(merge, next).second;
-    if (possible) made.texts_.push_back(made.text(merge.first) + made.text(merge.second));
-    if (!possible || made.texts_.back().size() > kMaxBytes) {
+    const bool is_possible =
+        known(merge.first) && known(merge.second) && pairs->add(merge.first, merge.second, next, next);
+    if (is_possible) made.texts_.push_back(made.text(merge.first) + made.text(merge.second));
+    if (!is_possible || made.texts_.back().size() > kMaxBytes) {
       throw ArgumentError("merge " + std::to_string(next - kBytes) +
                           " of a vocabulary is not of two earlier tokens, or not new, or too long");
     }
   }
   made.merges_ = std::move(merges);
+  made.pairs_ = std::move(pairs);
+  return made;
+}
+
+Vocabulary Vocabulary::of_tokenizer(std::shared_ptr<const data::Tokenizer> tokenizer, std::string document) {
+  Vocabulary made(Kind::kTokenizer, tokenizer->parts().texts);
+  made.begin_of_text_ = tokenizer->parts().begin_of_text;
+  made.end_of_text_ = tokenizer->parts().end_of_text;
+  made.tokenizer_ = std::move(tokenizer);
+  made.document_ = std::move(document);
   return made;
 }
 
 Vocabulary Vocabulary::with_end_of_text() && {
-  if (!std::exchange(ends_texts_, true)) texts_.emplace_back();
+  if (end_of_text_) return std::move(*this);
+  if (kind_ == Kind::kTokenizer) throw ArgumentError("a tokenizer without a known end-of-text token");
+  end_of_text_ = size();
+  texts_.emplace_back();
   return std::move(*this);
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   if (const auto kind = kind_of_file(text); kind && !kind->is_text) {
-    throw DataError(path.string() + " is not a vocabulary.json but " + kind->name + ": " + kind->remedy);
+    throw DataError(path.string() + " is not a vocabulary but " + kind->name + ": " + kind->remedy);
   }
-  return from_json(parse_json(text, path.string() + ", which should be a vocabulary.json of `mnshard tokens`,"),
-                   path.string());
+  if (!data::is_tiktoken(text)) {
+    return from_json(
+        parse_json(text, path.string() + ", which should be a vocabulary.json, tokenizer.json or .tiktoken,"),
+        path.string());
+  }
+  const auto encoding =
+      on_argument_error(path.string(), [&] { return data::tiktoken_encoding(text, path.filename().string()); });
+  return from_json({{"vocabulary", "tiktoken"}, {"encoding", encoding}, {"tokens", text}}, path.string());
 }
 
 Vocabulary Vocabulary::from_json(const json& document, const std::string& source) {
-  const auto read = [&] {
+  const auto read_made = [&] {
     const auto kind = document.at("vocabulary").get<std::string>();
     if (kind == "bytes") return of_bytes();
     if (kind == "characters") return of_characters(document.at("characters").get<std::vector<std::string>>());
     if (kind == "bpe") return of_merges(merges_of(document.at("merges")));
     throw ArgumentError("\"" + kind + "\" is not a kind of vocabulary");
   };
-  const auto read_whole = [&] {
-    Vocabulary vocabulary = read();
+  const auto read = [&] {
+    if (!document.contains("vocabulary")) return of_tokenizer(data::read_tokenizer_json(document), document.dump());
+    if (document.at("vocabulary") == "tiktoken") {
+      return of_tokenizer(
+          data::read_tiktoken(document.at("tokens").get<std::string>(), document.at("encoding").get<std::string>()),
+          document.dump());
+    }
+    Vocabulary vocabulary = read_made();
     return document.value("end_of_text", false) ? std::move(vocabulary).with_end_of_text() : vocabulary;
   };
-  if (!document.is_object() || !document.contains("vocabulary")) {
-    const bool is_tokenizer = document.is_object() && document.contains("added_tokens");
-    throw DataError(source + " is not a vocabulary.json of `mnshard tokens`" +
-                    (is_tokenizer ? " but a tokenizer of Hugging Face's" : "") +
-                    ": without a vocabulary file, mnshard makes a vocabulary from the texts");
+  if (!document.is_object() || !(document.contains("vocabulary") || document.contains("model"))) {
+    throw DataError(source + " is neither a vocabulary.json of `mnshard tokens` nor a tokenizer.json");
   }
-  try {
-    return read_json(source, read_whole);
-  } catch (const ArgumentError& error) {
-    throw DataError(source + ": " + error.what());
-  }
+  return on_argument_error(source, [&] { return read_json(source, read); });
 }
 
 json Vocabulary::to_json() const {
+  if (kind_ == Kind::kTokenizer) return json::parse(document_);
   json document = {{"vocabulary", "bytes"}};
   if (kind_ == Kind::kMerges) document = {{"vocabulary", "bpe"}, {"merges", merges_}};
   if (kind_ == Kind::kCharacters) {
     document = {{"vocabulary", "characters"}, {"characters", texts_}};
-    if (ends_texts_) document["characters"].erase(document["characters"].size() - 1);
+    if (end_of_text_) document["characters"].erase(document["characters"].size() - 1);
   }
-  if (ends_texts_) document["end_of_text"] = true;
+  if (end_of_text_) document["end_of_text"] = true;
   return document;
+}
+
+bool Vocabulary::operator==(const Vocabulary& other) const {
+  return kind_ == other.kind_ && texts_ == other.texts_ && merges_ == other.merges_ && document_ == other.document_;
 }
 
 const std::string& Vocabulary::text(std::int32_t token) const {
@@ -176,9 +213,11 @@ const std::string& Vocabulary::text(std::int32_t token) const {
   throw ArgumentError("there is no token " + std::to_string(token) + " in a vocabulary of " + std::to_string(size()));
 }
 
-std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text, bool continues) const {
   std::vector<std::int32_t> tokens;
-  if (kind_ == Kind::kBytes) {
+  if (kind_ == Kind::kTokenizer) {
+    tokenizer_->encode(text, continues, tokens);
+  } else if (kind_ == Kind::kBytes) {
     for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
   } else if (kind_ == Kind::kMerges) {
     encode_words(text, tokens);
@@ -204,6 +243,7 @@ void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& 
     std::size_t begin = 0, size = 0;  // in `tokens`
   };
   std::unordered_map<std::string_view, Run> known;
+  data::BytePairs::Scratch scratch;
   while (!text.empty()) {
     const std::string_view word = text.substr(0, data::first_word(text));
     text.remove_prefix(word.size());
@@ -211,8 +251,9 @@ void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& 
     const std::size_t begin = tokens.size();
     Run& run = found->second;
     if (is_new) {
-      encode_word(word, tokens);
-      run = {.begin = begin, .size = tokens.size() - begin};
+      for (const char byte : word) tokens.push_back(static_cast<unsigned char>(byte));
+      run = {.begin = begin, .size = pairs_->merge(std::span(tokens).subspan(begin), scratch)};
+      tokens.resize(begin + run.size);
     } else {
       tokens.resize(begin + run.size);
       std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(run.begin), run.size,
@@ -221,42 +262,35 @@ void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& 
   }
 }
 
-void Vocabulary::encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const {
-  const std::size_t begin = tokens.size();
-  for (const char byte : word) tokens.push_back(static_cast<unsigned char>(byte));
-  while (tokens.size() - begin > 1) {
-    std::int32_t first = std::numeric_limits<std::int32_t>::max();
-    for (std::size_t i = begin; i + 1 < tokens.size(); ++i) {
-      const auto found = merged_.find({tokens[i], tokens[i + 1]});
-      if (found != merged_.end()) first = std::min(first, found->second);
-    }
-    if (first == std::numeric_limits<std::int32_t>::max()) return;
-    const Merge merge = merges_[static_cast<std::size_t>(first - kBytes)];
-    std::size_t to = begin;
-    for (std::size_t from = begin; from < tokens.size(); ++to) {
-      const bool here = from + 1 < tokens.size() && Merge(tokens[from], tokens[from + 1]) == merge;
-      tokens[to] = here ? first : tokens[from];
-      from += here ? 2 : 1;
-    }
-    tokens.resize(to);
-  }
-}
-
-std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
+std::string Vocabulary::decode(std::span<const std::int32_t> tokens, bool continues) const {
   std::string result;
   for (const std::int32_t token : tokens) result += text(token);
+  const bool drops_blank = kind_ == Kind::kTokenizer && !continues && tokenizer_->parts().drops_first_blank;
+  if (drops_blank && result.starts_with(' ')) result.erase(0, 1);
   return result;
 }
 
 std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
   if (kind_ == Kind::kCharacters) return data::complete_characters(text);
+  if (kind_ == Kind::kTokenizer) {
+    std::size_t end = text.empty() ? 0 : text.size() - 1;
+    while (end > 0 && !can_cut(text, end)) --end;
+    return end;
+  }
   // Text that follows may lengthen the last word, or take away the last blank of the word before.
   std::size_t end = 0, before = 0;
   for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
     end = std::exchange(before, at);
   }
   return end;
+}
+
+bool Vocabulary::can_cut(std::string_view text, std::size_t at) const {
+  if (kind_ == Kind::kTokenizer) return tokenizer_->can_cut(text, at);
+  // In the other kinds, a word begins with the first of several blanks.
+  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  return is_blank(text[at]) && !is_blank(text[at - 1]);
 }
 
 }  // namespace mn
