@@ -54,6 +54,27 @@ Chosen choose_network(const GptSettings& given, const mn::Options& options, mn::
   return chosen;
 }
 
+/// A network and its adapters.
+struct Network {
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<mn::jobs::Adapters> adapters;  // null: none
+
+  /// Collective.
+  Network(const GptSettings& given, const Chosen& chosen, const std::shared_ptr<mn::Communicator>& comm) {
+    if (given.lora.is_on()) adapters = std::make_shared<mn::jobs::Adapters>(given.lora, chosen.network, comm);
+    model = mn::app::make_model(given, comm, [&] {
+      auto made = mn::models::create_language_model(chosen.network);
+      if (adapters) adapters->add_to(*made);
+      return made;
+    });
+  }
+  /// For Training::load.
+  [[nodiscard]] std::function<void(const std::string&)> loading(const mn::FileLayout& layout) const {
+    if (!adapters) return {};
+    return [=, *this](const std::string& file) { adapters->load(file, *model, layout); };
+  }
+};
+
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (vocabulary.begin_of_text()) prompt.insert(prompt.begin(), *vocabulary.begin_of_text());
@@ -72,17 +93,17 @@ mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::
   const auto vocabulary = mn::jobs::open_vocabulary(given.train, given.vocabulary, *comm);
   mn::jobs::take_samples(chosen.network, vocabulary.size(), context, chosen.file);
   given.sampling.vocabulary = vocabulary.size();
-  const auto make = [&] { return mn::models::create_language_model(chosen.network); };
-  const auto model = mn::app::make_model(given, comm, make);
+  const Network network(given, chosen, comm);
   const bool has_experts = mn::jobs::with_experts(chosen.network) != nullptr;
-  const auto write = [=, &given, prompt = prompt_of(given.generate, vocabulary)] {
+  const auto write = [=, &given, model = network.model, prompt = prompt_of(given.generate, vocabulary)] {
     if (comm->rank() != 0 && !has_experts) return 0;  // with experts, all ranks take part
     model->eval();
     const auto tokens = mn::models::generate(*model, prompt, context, given.sampling, comm->device());
     if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens, true) << std::endl;
     return 0;
   };
-  return {.model = model, .layout = chosen.layout(), .instead = write};
+  return {
+      .model = network.model, .layout = chosen.layout(), .load = network.loading(chosen.layout()), .instead = write};
 }
 
 /// The number of bytes of each token.
@@ -92,14 +113,16 @@ at::Tensor bytes_of(const mn::Vocabulary& vocabulary, torch::Device device) {
   return torch::tensor(lengths).to(device);
 }
 
-/// Writes the weights for --save-hub; empty without the option.
-std::function<void()> saving(const GptSettings& given, const Chosen& chosen,
-                             const std::shared_ptr<LanguageModel>& model, const std::shared_ptr<GptData>& data,
-                             const std::shared_ptr<mn::Communicator>& comm) {
-  if (given.save_hub.empty()) return {};
-  return [=, folder = given.save_hub] {
+/// For Training::save.
+std::function<void()> saving(const GptSettings& given, const Chosen& chosen, const Network& network,
+                             const std::shared_ptr<GptData>& data, const std::shared_ptr<mn::Communicator>& comm) {
+  if (given.save_hub.empty() && !network.adapters) return {};
+  return [=, &given] {
+    if (network.adapters && given.evaluate.empty()) network.adapters->save(given.out, *network.model, chosen.file);
+    if (given.lora.merge) mn::models::merge_lora(*network.model);
+    if (given.save_hub.empty()) return;
     const auto source = chosen.file.empty() ? std::nullopt : chosen.hub;
-    mn::jobs::save_hub(folder, *model, chosen.network, source, data->vocabulary.end_of_text(), *comm);
+    mn::jobs::save_hub(given.save_hub, *network.model, chosen.network, source, data->vocabulary.end_of_text(), *comm);
   };
 }
 
@@ -113,14 +136,13 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
-  const auto make = [&] { return mn::models::create_language_model(chosen.network); };
-  const auto model = mn::app::make_model(given, comm, make);
+  const Network network(given, chosen, comm);
   const auto bytes = bytes_of(data->vocabulary, comm->device());
   return {
-      .model = model,
+      .model = network.model,
       .train = data->train,
       .validations = data->val,
-      .loss = [=, recompute = given.recompute](
+      .loss = [=, model = network.model, recompute = given.recompute](
                   const mn::Batch& batch,
                   mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes, recompute, report); },
       .rate = mn::jobs::base_rate(given),
@@ -133,7 +155,9 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
                  "Context: " + std::to_string(data->context)},
       .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
       .layout = chosen.layout(),
-      .save = saving(given, chosen, model, data, comm),
+      .load = network.loading(chosen.layout()),
+      .save = saving(given, chosen, network, data, comm),
+      .writes_model = !network.adapters || given.lora.merge,
   };
 }
 

@@ -57,6 +57,22 @@ void check_sizes(const GptSettings& given) {
   }
 }
 
+void check_lora(const GptSettings& given) {
+  if (!given.lora.is_on()) return;
+  const char* const option = given.lora.adapter.empty() ? "--lora" : "--adapter";
+  if (!has_file(given)) throw UsageError(std::string(option) + " needs the weights of a network: --initmodel FILE");
+  if (!given.save_hub.empty() && !given.lora.merge)
+    throw UsageError(std::string("--save-hub with ") + option + " needs --merge-lora: OUT has the adapters alone");
+  const bool in_pieces = app::parse_shard(given.shard) == Shard::kParameters;
+  const char* const excluded = given.initmodel_partial                  ? "--initmodel-partial"
+                               : given.lora.merge && in_pieces          ? "--shard parameters"
+                               : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
+                                                                        : nullptr;
+  if (excluded == nullptr) return;
+  throw UsageError(std::string(given.lora.merge && in_pieces ? "--merge-lora" : option) + " and " + excluded +
+                   " exclude each other");
+}
+
 }  // namespace
 
 void declare_options(Options& options, GptSettings& given) {
@@ -85,6 +101,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("save-hub", given.save_hub, "DIR",
               "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
+  declare_lora(options, given.lora);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("length", given.sampling.length, "number of tokens that --generate adds", 1, 1 << 30);
   options.add("temperature", given.sampling.temperature,
@@ -93,6 +110,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
     if (!has_file(given)) check_sizes(given);
+    check_lora(given);
     if (given.generates && given.initmodel.empty()) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }
@@ -107,6 +125,7 @@ void check_experts(const GptSettings& given, const models::NetworkOptions& netwo
   const char* const excluded = given.recompute                          ? "--recompute"
                                : given.shard != "none"                  ? "--shard"
                                : !given.save_hub.empty()                ? "--save-hub"
+                               : given.lora.is_on()                     ? "--lora"
                                : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
                                                                         : nullptr;
   if (excluded != nullptr) throw UsageError(std::string("--experts and ") + excluded + " exclude each other");

@@ -7,6 +7,7 @@
 #include <mn/core/options.hpp>
 #include <mn/models/language_model.hpp>
 
+#include "gpt/lora.hpp"
 #include "gpt/network.hpp"
 
 namespace mn::jobs {
@@ -33,6 +34,7 @@ struct GptSettings : app::CommonOptions {
   std::string vocabulary;  ///< empty: vocabulary.json beside the folder of --train
   NetworkSettings network;
   std::string save_hub;  ///< empty: not written
+  LoraSettings lora;
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;

@@ -42,6 +42,7 @@
 #include <mn/models/hub_config.hpp>
 #include <mn/models/language_model.hpp>
 #include <mn/models/llama.hpp>
+#include <mn/models/lora.hpp>
 #include <mn/models/models.hpp>
 #include <mn/models/rotary.hpp>
 #include <mn/nn/batch_norm.hpp>

@@ -139,12 +139,16 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
+/// Collective.
+void load_weights(const std::string& file, const Training& training, Communicator& comm) {
+  training.load ? training.load(file) : load_model(file, *training.model, comm, {}, training.layout);
+}
+
 /// Collective. With --initmodel-partial, rank 0 logs which weights were not loaded.
 void load_initial_weights(const CommonOptions& options, const Training& training, Communicator& comm) {
   if (options.initmodel.empty()) return;
-  torch::nn::Module& model = *training.model;
-  if (!options.initmodel_partial) return load_model(options.initmodel, model, comm, {}, training.layout);
-  const LoadReport report = load_matching(options.initmodel, model, comm, training.layout);
+  if (!options.initmodel_partial) return load_weights(options.initmodel, training, comm);
+  const LoadReport report = load_matching(options.initmodel, *training.model, comm, training.layout);
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
@@ -164,8 +168,9 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Tr
     averaged.emplace(*average);
     average->average_statistics();
   }
-  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), training.metadata);
   if (training.save) training.save();
+  if (!training.writes_model) return;
+  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), training.metadata);
 }
 
 /// Collective. With --shard parameters, the ranks divide the model, and operators gather parameters while a ShardPass
@@ -182,7 +187,7 @@ std::unique_ptr<ShardedParameters> shard_without_training(const CommonOptions& c
 int evaluate_only(const CommonOptions& options, const Training& training, const std::vector<NamedEvaluator>& evaluators,
                   const std::shared_ptr<Communicator>& comm) {
   torch::nn::Module& model = *training.model;
-  load_model(options.evaluate, model, *comm, {}, training.layout);
+  load_weights(options.evaluate, training, *comm);
   if (training.save) training.save();
   const auto shards = shard_without_training(options, model, comm);
   for (const auto& [name, evaluator] : evaluators) {

@@ -52,10 +52,14 @@ struct Training {
   /// load_metadata() reads them. If a training resumes from a checkpoint with different metadata, an error is thrown.
   Metadata metadata = {};
   FileLayout layout = {};  ///< how the files of --initmodel and --evaluate differ from the model
-  /// A function that run_training() calls on every rank when the model has its final weights: after a training, once
-  /// OUT/model.safetensors is written (from averages, if there are averages), or once --evaluate has loaded them. The
-  /// parameters may be in pieces, which save_model() takes.
+  /// A collective function that loads the weights of --initmodel or --evaluate from `file` into the model; empty:
+  /// load_model() with `layout`. --initmodel-partial does not call it.
+  std::function<void(const std::string& file)> load = {};
+  /// A function that run_training() calls on every rank when the model has its final weights: after a training (they
+  /// are averages, if there are averages), before OUT/model.safetensors is written, or once --evaluate has loaded them.
+  /// The parameters may be in pieces, which save_model() takes.
   std::function<void()> save = {};
+  bool writes_model = true;  ///< a training writes OUT/model.safetensors at its end
   /// A function that run_training() calls on every rank in place of training. At the call, the model is on its device,
   /// and has the weights of --initmodel. With --shard parameters, operators of the function gather parameters, and
   /// ranks may compute different things. The function returns the exit status. If the function is empty,

@@ -18,11 +18,6 @@ struct Stream {
   torch::Tensor sum, branch;
 };
 
-/// A linear layer, called without libtorch's module call.
-inline torch::Tensor linear(const torch::nn::Linear& layer, const torch::Tensor& x) {
-  return torch::linear(x, layer->weight, layer->bias);
-}
-
 /// Scaled dot products of queries with keys, which weigh values. All have the shape (N, heads, T, head width). Keys and
 /// values may have fewer heads, which neighboring heads of the queries share.
 struct AttentionInputs {

@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/kernels/linear_gelu.hpp>
+#include <mn/models/adaptable_linear.hpp>
 #include <mn/models/decoder.hpp>
 #include <mn/nn/mixture_of_experts.hpp>
 
@@ -15,47 +16,53 @@ namespace {
 
 namespace nn = torch::nn;
 
+std::shared_ptr<AdaptableLinear> make_linear(std::int64_t inputs, std::int64_t outputs) {
+  return std::make_shared<AdaptableLinear>(inputs, outputs);
+}
+
 class Attention : public nn::Module {
  public:
   explicit Attention(const GptOptions& options)
       : heads_(options.heads),
         dropout_(options.dropout),
-        c_attn_(register_module("c_attn", nn::Linear(options.width, 3 * options.width))),
-        c_proj_(register_module("c_proj", nn::Linear(options.width, options.width))) {}
+        c_attn_(register_module("c_attn", make_linear(options.width, 3 * options.width))),
+        c_proj_(register_module("c_proj", make_linear(options.width, options.width))) {}
 
   torch::Tensor forward(const torch::Tensor& x, KeyValueCache* cache) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
     // split() has a backward that writes the gradient once. The backward of select() would fill the whole gradient for
     // each part.
-    auto parts = linear(c_attn_, x).split(width, 2);
+    auto parts = c_attn_->forward(x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const torch::Tensor seen = attend(
         {.query = parts[0], .key = parts[1], .value = parts[2], .dropout = is_training() ? dropout_ : 0}, cache, this);
-    return torch::dropout(linear(c_proj_, seen), dropout_, is_training());
+    return torch::dropout(c_proj_->forward(seen), dropout_, is_training());
   }
 
  private:
   std::int64_t heads_;
   double dropout_;
-  nn::Linear c_attn_;
-  nn::Linear c_proj_;
+  std::shared_ptr<AdaptableLinear> c_attn_;
+  std::shared_ptr<AdaptableLinear> c_proj_;
 };
 
 class Perceptron : public nn::Module {
  public:
   explicit Perceptron(const GptOptions& options)
       : dropout_(options.dropout),
-        c_fc_(register_module("c_fc", nn::Linear(options.width, 4 * options.width))),
-        c_proj_(register_module("c_proj", nn::Linear(4 * options.width, options.width))) {}
+        c_fc_(register_module("c_fc", make_linear(options.width, 4 * options.width))),
+        c_proj_(register_module("c_proj", make_linear(4 * options.width, options.width))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {
-    return torch::dropout(linear(c_proj_, linear_gelu(x, c_fc_->weight, c_fc_->bias)), dropout_, is_training());
+    const torch::Tensor hidden =
+        c_fc_->is_adapted() ? torch::gelu(c_fc_->forward(x), "tanh") : linear_gelu(x, c_fc_->weight, c_fc_->bias);
+    return torch::dropout(c_proj_->forward(hidden), dropout_, is_training());
   }
 
  private:
   double dropout_;
-  nn::Linear c_fc_;
-  nn::Linear c_proj_;
+  std::shared_ptr<AdaptableLinear> c_fc_;
+  std::shared_ptr<AdaptableLinear> c_proj_;
 };
 
 MixtureOfExperts make_experts(const GptOptions& options) {

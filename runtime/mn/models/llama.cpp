@@ -6,12 +6,14 @@
 
 #include <mn/core/error.hpp>
 #include <mn/kernels/layer_norm.hpp>
+#include <mn/models/adaptable_linear.hpp>
 #include <mn/models/decoder.hpp>
 
 namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
+using Linear = std::shared_ptr<AdaptableLinear>;
 
 /// What the layers know about positions.
 struct Positions {
@@ -39,7 +41,7 @@ class GroupedAttention : public nn::Module {
         window_(layer >= options.first_windowed ? options.window : 0) {
     const std::int64_t own = options.heads * head_width_, shared = options.key_value_heads * head_width_;
     const auto add = [&](const char* name, std::int64_t from, std::int64_t to, bool bias) {
-      return register_module(name, nn::Linear(nn::LinearOptions(from, to).bias(bias)));
+      return register_module(name, std::make_shared<AdaptableLinear>(from, to, bias));
     };
     q_proj_ = add("q_proj", options.width, own, options.query_bias);
     k_proj_ = add("k_proj", options.width, shared, options.query_bias);
@@ -58,21 +60,21 @@ class GroupedAttention : public nn::Module {
                                        .window = window_,
                                        .dropout = is_training() ? dropout_ : 0},
                                       cache, this);
-    return linear(o_proj_, seen);
+    return o_proj_->forward(seen);
   }
 
  private:
   /// (N, T, width) → (N, heads, T, head width)
-  [[nodiscard]] torch::Tensor heads_of(const nn::Linear& layer, const torch::Tensor& x,
+  [[nodiscard]] torch::Tensor heads_of(const Linear& layer, const torch::Tensor& x,
                                        const std::shared_ptr<RmsNorm>& norm) const {
-    const torch::Tensor heads = linear(layer, x).unflatten(-1, {-1, head_width_});
+    const torch::Tensor heads = layer->forward(x).unflatten(-1, {-1, head_width_});
     return (norm ? norm->forward({heads, {}}).normalized : heads).transpose(1, 2);
   }
 
   std::int64_t head_width_;
   double dropout_;
   std::int64_t window_;
-  nn::Linear q_proj_ = nullptr, k_proj_ = nullptr, v_proj_ = nullptr, o_proj_ = nullptr;
+  Linear q_proj_, k_proj_, v_proj_, o_proj_;
   std::shared_ptr<RmsNorm> q_norm_, k_norm_;
 };
 
@@ -81,7 +83,7 @@ class GatedPerceptron : public nn::Module {
  public:
   explicit GatedPerceptron(const LlamaOptions& options) {
     const auto add = [&](const char* name, std::int64_t from, std::int64_t to) {
-      return register_module(name, nn::Linear(nn::LinearOptions(from, to).bias(options.perceptron_bias)));
+      return register_module(name, std::make_shared<AdaptableLinear>(from, to, options.perceptron_bias));
     };
     gate_proj_ = add("gate_proj", options.width, options.hidden);
     up_proj_ = add("up_proj", options.width, options.hidden);
@@ -89,11 +91,11 @@ class GatedPerceptron : public nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
-    return linear(down_proj_, torch::silu(linear(gate_proj_, x)) * linear(up_proj_, x));
+    return down_proj_->forward(torch::silu(gate_proj_->forward(x)) * up_proj_->forward(x));
   }
 
  private:
-  nn::Linear gate_proj_ = nullptr, up_proj_ = nullptr, down_proj_ = nullptr;
+  Linear gate_proj_, up_proj_, down_proj_;
 };
 
 /// Normalization and attention, then normalization and perceptron; each half adds its input to its output.

@@ -1,0 +1,98 @@
+#include <mn/models/lora.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include <torch/nn/functional/dropout.h>
+#include <torch/nn/init.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/name_pattern.hpp>
+#include <mn/core/text.hpp>
+#include <mn/models/adaptable_linear.hpp>
+
+namespace mn::models {
+namespace {
+
+namespace nn = torch::nn;
+
+bool matches(const std::string& name, const std::vector<std::string>& layers) {
+  return std::ranges::any_of(
+      layers, [&](const std::string& layer) { return matches_name(layer, name) || matches_name("*." + layer, name); });
+}
+
+template <class Call>
+void for_each_layer(const nn::Module& model, const Call& call) {
+  for (const auto& item : model.named_modules()) {
+    if (auto* layer = dynamic_cast<AdaptableLinear*>(item.value().get())) call(item.key(), *layer);
+  }
+}
+
+/// The descendant of `root` called `name`, which is made where it is missing.
+std::shared_ptr<nn::Module> module_named(std::shared_ptr<nn::Module> root, const std::string& name) {
+  for (const std::string_view part : split(name, '.')) {
+    const auto children = root->named_children();
+    const auto* found = children.find(std::string(part));
+    root = found != nullptr ? *found : root->register_module(std::string(part), std::make_shared<nn::Module>());
+  }
+  return root;
+}
+
+}  // namespace
+
+torch::Tensor AdaptableLinear::forward(const torch::Tensor& x) {
+  const torch::Tensor result = torch::linear(x, weight, bias);
+  if (!is_adapted()) return result;
+  const torch::Tensor low = torch::linear(torch::dropout(x, dropout_, is_training()), down_->weight);
+  return result + scale_ * torch::linear(low, up_->weight);
+}
+
+void AdaptableLinear::add_lora(const LoraOptions& lora) {
+  const auto narrow = [](std::int64_t inputs, std::int64_t outputs) {
+    return std::make_shared<LinearImpl>(nn::LinearOptions(inputs, outputs).bias(false));
+  };
+  scale_ = lora.scale;
+  dropout_ = lora.dropout;
+  down_ =
+      register_module("lora_A", narrow(options.in_features(), lora.rank));  // PEFT's A has LinearImpl's weights, too
+  up_ = register_module("lora_B", narrow(lora.rank, options.out_features()));
+  nn::init::zeros_(up_->weight);
+}
+
+void AdaptableLinear::merge_lora() {
+  if (!is_adapted()) return;
+  const torch::NoGradGuard no_grad;
+  weight.add_(torch::mm(up_->weight, down_->weight), scale_);
+  for (const char* name : {"lora_A", "lora_B"}) unregister_module(name);
+  down_ = up_ = nullptr;
+}
+
+std::vector<std::string> add_lora(nn::Module& model, const LoraOptions& options) {
+  for (torch::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
+  std::vector<std::string> names, others;
+  for_each_layer(model, [&](const std::string& name, AdaptableLinear& layer) {
+    if (!matches(name, options.layers)) return others.push_back(name);
+    layer.add_lora(options);
+    names.push_back(name);
+  });
+  if (names.empty()) {
+    throw ArgumentError("no linear layer of the network matches \"" + join(options.layers, ",") + "\"" +
+                        (others.empty() ? "" : "; one is called " + others.front()));
+  }
+  return names;
+}
+
+void merge_lora(nn::Module& model) {
+  for_each_layer(model, [](const std::string&, AdaptableLinear& layer) { layer.merge_lora(); });
+}
+
+std::shared_ptr<nn::Module> lora_of(const nn::Module& model) {
+  const auto adapters = std::make_shared<nn::Module>();
+  for_each_layer(model, [&](const std::string& name, AdaptableLinear& layer) {
+    for (const auto& adapter : layer.named_children())
+      module_named(adapters, name)->register_module(adapter.key(), adapter.value());
+  });
+  return adapters;
+}
+
+}  // namespace mn::models
