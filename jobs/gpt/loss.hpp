@@ -8,10 +8,20 @@
 
 namespace mn::jobs {
 
+/// How jobs/gpt computes the loss.
+struct LossOptions {
+  bool recompute = false;      ///< backward computes the layers' activations again
+  double label_smoothing = 0;  ///< TokenLossOptions::label_smoothing, in training
+  double z_loss = 0;           ///< TokenLossOptions::z_loss, in training
+
+  /// True if the loss of training is the mean of −log p(token).
+  [[nodiscard]] bool is_plain() const noexcept { return label_smoothing == 0 && z_loss == 0; }
+};
+
 /// Returns the mean loss over the target tokens, in nats; in training, with experts, plus the losses of their routers.
-/// Also reports the bits per byte of the targets' text, and with experts the load-balancing loss.
-/// `bytes_of` has the number of bytes of each token of the vocabulary.
+/// Also reports the bits per byte of the targets' text, unless training has another loss than theirs, and with experts
+/// the load-balancing loss. `bytes_of` has the number of bytes of each token of the vocabulary.
 [[nodiscard]] at::Tensor loss_of(models::LanguageModel& model, const Batch& batch, const at::Tensor& bytes_of,
-                                 bool recompute, Summary& report);
+                                 const LossOptions& options, Summary& report);
 
 }  // namespace mn::jobs

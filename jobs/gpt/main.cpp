@@ -5,13 +5,16 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/models/hub_config.hpp>
 
 #include "gpt/data.hpp"
+#include "gpt/generation.hpp"
 #include "gpt/hub.hpp"
 #include "gpt/loss.hpp"
 #include "gpt/network.hpp"
 #include "gpt/options.hpp"
+#include "gpt/speed.hpp"
 
 namespace {
 
@@ -75,15 +78,6 @@ struct Network {
   }
 };
 
-std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
-  std::vector<std::int32_t> prompt = vocabulary.encode(text);
-  if (vocabulary.begin_of_text()) prompt.insert(prompt.begin(), *vocabulary.begin_of_text());
-  if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());
-  if (prompt.empty())
-    throw mn::UsageError("--generate needs a text: this vocabulary has no end of text to begin after");
-  return prompt;
-}
-
 mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::shared_ptr<mn::Communicator>& comm) {
   const std::int64_t context = mn::jobs::context_of(chosen.network);
   if (context == 0) {
@@ -95,11 +89,9 @@ mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::
   given.sampling.vocabulary = vocabulary.size();
   const Network network(given, chosen, comm);
   const bool has_experts = mn::jobs::with_experts(chosen.network) != nullptr;
-  const auto write = [=, &given, model = network.model, prompt = prompt_of(given.generate, vocabulary)] {
-    if (comm->rank() != 0 && !has_experts) return 0;  // with experts, all ranks take part
-    model->eval();
-    const auto tokens = mn::models::generate(*model, prompt, context, given.sampling, comm->device());
-    if (comm->rank() == 0) std::cout << given.generate << vocabulary.decode(tokens, true) << std::endl;
+  const auto prompts = mn::jobs::prompts_of(given.generate, given.prompts, vocabulary, *comm);
+  const auto write = [=, &given, model = network.model] {
+    mn::jobs::print_texts(*model, prompts, vocabulary, context, given.sampling, has_experts, *comm);
     return 0;
   };
   return {
@@ -126,6 +118,26 @@ std::function<void()> saving(const GptSettings& given, const Chosen& chosen, con
   };
 }
 
+/// A network whose FLOPs depend on more than its sizes has no peak: mfu would be wrong.
+mn::jobs::LanguageFacts facts_of(const GptSettings& given, const mn::models::NetworkOptions& options,
+                                 const Network& network, std::int64_t context, const mn::Communicator& comm) {
+  const bool is_usual = !network.adapters && mn::jobs::with_experts(options) == nullptr;
+  const bool has_gpu = comm.device().type == mn::DeviceType::kCuda;
+  return {.context = context,
+          .ranks = comm.size(),
+          .has_plain_loss = given.loss.is_plain(),
+          .flop_per_token = mn::jobs::flop_per_token(*network.model, options),
+          .peak_flop = is_usual && has_gpu ? mn::jobs::peak_flop_per_second(mn::jobs::gpu_name(), given.precision)
+                                           : std::nullopt};
+}
+
+std::string text_of(const mn::jobs::LanguageFacts& facts) {
+  mn::OutText text;
+  text << "FLOP of a token: " << facts.flop_per_token;
+  if (facts.peak_flop) text << "; peak of a GPU: " << *facts.peak_flop << " FLOP/s (" << mn::jobs::gpu_name() << ")";
+  return text.str();
+}
+
 mn::app::Training make_training(GptSettings& given, const mn::Options& options,
                                 const std::shared_ptr<mn::Communicator>& comm) {
   given.sampling.seed = static_cast<std::uint64_t>(given.seed);
@@ -137,22 +149,26 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
   const Network network(given, chosen, comm);
+  const std::int64_t update = given.batchsize * given.accumulate * comm->size() * data->context;  // tokens
+  if (given.tokens > 0) given.iterations = (given.tokens + update - 1) / update;
+  const auto facts = facts_of(given, chosen.network, network, data->context, *comm);
   const auto bytes = bytes_of(data->vocabulary, comm->device());
   return {
       .model = network.model,
       .train = data->train,
       .validations = data->val,
-      .loss = [=, model = network.model, recompute = given.recompute](
+      .loss = [=, model = network.model, how = given.loss](
                   const mn::Batch& batch,
-                  mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes, recompute, report); },
+                  mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes, how, report); },
       .rate = mn::jobs::base_rate(given),
       .report_every = mn::Interval(static_cast<double>(given.report_every), "iteration"),
       .metric = "bits_per_byte",
       .unit = "tokens",
       .units_per_sample = static_cast<double>(data->context),
+      .derive = mn::jobs::language_values(facts),
       .banner = {"Num tokens of the vocabulary: " + std::to_string(data->vocabulary.size()),
                  "Num training tokens: " + std::to_string(data->train->dataset_size() * data->context),
-                 "Context: " + std::to_string(data->context)},
+                 "Context: " + std::to_string(data->context), text_of(facts)},
       .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
       .layout = chosen.layout(),
       .load = network.loading(chosen.layout()),

@@ -35,10 +35,11 @@ std::vector<Options::Condition> conditions_of(const GptSettings& given) {
   conditions.push_back({"save-hub", learns, generating});
   conditions.push_back(
       {"save-hub", [&given] { return given.find_lr.empty(); }, "with --find-lr, which keeps no weights"});
-  for (const char* name : {"length", "temperature", "top-k"}) {
-    conditions.push_back({name, generates, "without --generate"});
+  for (const char* name : {"length", "temperature", "top-k", "top-p"}) {
+    conditions.push_back({name, generates, "without --generate or --prompts"});
   }
-  for (const char* name : {"dropout", "recompute", "report-every"}) {
+  conditions.push_back({"iterations", [&given] { return given.tokens == 0; }, "with --tokens"});
+  for (const char* name : {"dropout", "recompute", "report-every", "tokens", "label-smoothing", "z-loss"}) {
     conditions.push_back({name, learns, generating});
     conditions.push_back({name, updates, "with --evaluate, which trains nothing"});
   }
@@ -60,10 +61,11 @@ void check_sizes(const GptSettings& given) {
 void check_lora(const GptSettings& given) {
   if (!given.lora.is_on()) return;
   const char* const option = given.lora.adapter.empty() ? "--lora" : "--adapter";
-  if (!has_file(given)) throw UsageError(std::string(option) + " needs the weights of a network: --initmodel FILE");
+  if (!has_file(given) && given.resume.empty())
+    throw UsageError(std::string(option) + " needs the weights of a network: --initmodel FILE");
   if (!given.save_hub.empty() && !given.lora.merge)
     throw UsageError(std::string("--save-hub with ") + option + " needs --merge-lora: OUT has the adapters alone");
-  const bool in_pieces = app::parse_shard(given.shard) == Shard::kParameters;
+  const bool in_pieces = parse_shard(given.shard) == Shard::kParameters;
   const char* const excluded = given.initmodel_partial                  ? "--initmodel-partial"
                                : given.lora.merge && in_pieces          ? "--shard parameters"
                                : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
@@ -93,22 +95,32 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("capacity-factor", given.network.sizes.capacity_factor,
               "limit of the tokens of an expert in training, as a multiple of the mean; 0: no limit", 0, 1e6);
   options.add("dropout", given.network.sizes.dropout, "part of the activations that training drops", 0, 0.99);
-  options.add_flag("recompute", given.recompute,
+  options.add_flag("recompute", given.loss.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
   app::exclude_cuda_graph(
-      options, given, "recompute", [&given] { return given.recompute; },
+      options, given, "recompute", [&given] { return given.loss.recompute; },
       "the second computation sets the GPU's random numbers");
+  options.add("tokens", given.tokens,
+              "tokens of all ranks after which training ends, in place of --iterations; 0: --iterations decides", 0);
+  options.add("label-smoothing", given.loss.label_smoothing,
+              "part of the target's probability that training divides among all tokens", 0, 1);
+  options.add("z-loss", given.loss.z_loss, "factor of the square of log(sum of exp(logits)) in training's loss", 0);
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("save-hub", given.save_hub, "DIR",
               "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
   declare_lora(options, given.lora);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
+  options.add("prompts", given.prompts, "FILE", "continue each line of FILE, as --generate does");
   options.add("length", given.sampling.length, "number of tokens that --generate adds", 1, 1 << 30);
   options.add("temperature", given.sampling.temperature,
               "temperature of --generate: below 1 likely tokens become likelier; 0: always the likeliest", 0, 100);
   options.add("top-k", given.sampling.top_k, "number of likeliest tokens from which --generate draws; 0: all", 0);
+  options.add("top-p", given.sampling.top_p,
+              "--generate draws from the likeliest tokens whose probabilities sum to this number", 0, 1);
   options.add_check([&given, &options] {
-    given.generates = options.is_given("generate");
+    given.generates = options.is_given("generate") || !given.prompts.empty();
+    if (options.is_given("generate") && !given.prompts.empty())
+      throw UsageError("--generate and --prompts exclude each other");
     if (!has_file(given)) check_sizes(given);
     check_lora(given);
     if (given.generates && given.initmodel.empty()) {
@@ -122,7 +134,7 @@ void check_experts(const GptSettings& given, const models::NetworkOptions& netwo
   const auto* gpt = with_experts(network);
   if (gpt == nullptr) return;
   if (gpt->experts_per_token > gpt->experts) throw UsageError("--experts-per-token must be at most --experts");
-  const char* const excluded = given.recompute                          ? "--recompute"
+  const char* const excluded = given.loss.recompute                     ? "--recompute"
                                : given.shard != "none"                  ? "--shard"
                                : !given.save_hub.empty()                ? "--save-hub"
                                : given.lora.is_on()                     ? "--lora"

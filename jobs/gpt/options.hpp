@@ -8,6 +8,7 @@
 #include <mn/models/language_model.hpp>
 
 #include "gpt/lora.hpp"
+#include "gpt/loss.hpp"
 #include "gpt/network.hpp"
 
 namespace mn::jobs {
@@ -35,9 +36,11 @@ struct GptSettings : app::CommonOptions {
   NetworkSettings network;
   std::string save_hub;  ///< empty: not written
   LoraSettings lora;
-  bool recompute = false;
+  LossOptions loss;
+  std::int64_t tokens = 0;  ///< tokens to train on; 0: `iterations` decides
   std::int64_t report_every = 250;
   std::string generate;
+  std::string prompts;  ///< file with texts to continue
   bool generates = false;
   models::Sampling sampling;
 };

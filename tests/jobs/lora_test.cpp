@@ -20,9 +20,7 @@ NetworkOptions small(bool is_llama) {
   return GptOptions{.vocabulary = 11, .context = 8, .layers = 2, .heads = 2, .width = 8};
 }
 
-torch::Tensor logits_of(LanguageModel& model) {
-  return model.forward(torch::arange(6).view({1, 6}));
-}
+torch::Tensor logits_of(LanguageModel& model) { return model.forward(torch::arange(6).view({1, 6})); }
 
 TEST(Lora, TrainsTheAdaptersAlone) {
   for (const bool is_llama : {false, true}) {
@@ -68,8 +66,11 @@ TEST(Lora, LayersAreFoundByEndsOfNamesAndPatterns) {
   EXPECT_THAT(names({"mlp.up_proj"}), ElementsAre("model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj"));
   EXPECT_THAT(names({"model.layers.1.self_attn.q_proj"}), ElementsAre("model.layers.1.self_attn.q_proj"));
   EXPECT_EQ(names({"layers.[0]"}).size(), 7U);
-  EXPECT_THAT([&] { names({"c_attn", "x"}); },
-              ThrowsMessage<ArgumentError>(HasSubstr("matches \"c_attn,x\"; one is called model.layers.0.")));
+  EXPECT_THAT(
+      [&] {
+        names({"c_attn", "x"});
+      },
+      ThrowsMessage<ArgumentError>(HasSubstr("matches \"c_attn,x\"; one is called model.layers.0.")));
 }
 
 TEST(Lora, TheAdaptersAloneHaveTheSameNames) {

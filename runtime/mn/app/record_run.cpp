@@ -139,7 +139,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
     if (const std::string ini = ini_of(options); !ini.empty()) write_file(trainer.out() / "config.ini", ini);
   }
   // The extensions below hold references to the log. The references stay valid, because the trainer owns the log, too.
-  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = options.period});
+  auto& log = trainer.extend(std::make_unique<ext::LogReport>(options.derive), {.trigger = options.period});
   const Interval always(1, IntervalUnit::kIteration);  // for extensions that look for a new report in every iteration
   const ShownValues shown = shown_values(options.metric, options.validations);
   trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns, ext::PrintReport::Header::kOfEntries),

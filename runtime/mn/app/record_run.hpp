@@ -18,6 +18,7 @@ struct RecordOptions {
   std::string metric = "accuracy";              ///< "main/METRIC", shown beside the loss in table and plot
   std::vector<std::string> validations = {};    ///< names of the validations; empty: "validation"
   extensions::RunDetails details = {};          ///< unit of the speed, and values that the run uses
+  extensions::LogReport::Derive derive = {};    ///< adds values to each entry of OUT/log
   /// The program's settings by name, for OUT/config.ini. report.html shows and compares them.
   std::map<std::string, std::string> settings = {};
   /// The program's options. OUT/config.ini has these in place of `settings`. Null if the program has no Options.

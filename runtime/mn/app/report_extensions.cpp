@@ -101,9 +101,9 @@ Interval validation_period(const CommonOptions& options, Interval report) {
 }
 
 ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, std::vector<NamedEvaluator> evaluators,
-                                Interval period, const std::string& metric, ext::RunDetails details) {
-  details.used = used_values(trainer);
-  RecordOptions record = {.period = period, .metric = metric, .validations = {}, .details = std::move(details)};
+                                RecordOptions record) {
+  const Interval period = record.period;
+  record.details.used = used_values(trainer);
   for (const NamedEvaluator& each : evaluators) record.validations.push_back(each.name);
   ext::WeightAverage* average = nullptr;
   if (options.ema > 0) {

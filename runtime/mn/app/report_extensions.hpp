@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <mn/app/record_run.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
@@ -31,12 +32,11 @@ struct NamedEvaluator {
 /// plot, run record, progress bar, profile, early stop and checkpoints. Returns the extension that averages weights;
 /// the trainer owns the extension. Null without --ema.
 ///
-/// The log and the evaluators run at `period`. With --val-every, the evaluators run at the period of --val-every
+/// The log and the evaluators run at record.period. With --val-every, the evaluators run at the period of --val-every
 /// instead, and a report follows each validation. The rates of --schedule are computed from the learning rate that the
-/// optimizer has at this call. The table and the plot show `metric` beside the loss. `details` are passed to
-/// record_run(), which adds log, table, plot, report.html and progress bar.
+/// optimizer has at this call. `record` is passed to record_run(), which adds log, table, plot, report.html and
+/// progress bar; its names of validations and used values are set here.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
-                                       std::vector<NamedEvaluator> evaluators, Interval period,
-                                       const std::string& metric = "accuracy", extensions::RunDetails details = {});
+                                       std::vector<NamedEvaluator> evaluators, RecordOptions record);
 
 }  // namespace mn::app

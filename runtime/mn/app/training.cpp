@@ -267,8 +267,11 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   }
   check_monitor(trainer, common, training);
   extensions::WeightAverage* average =
-      add_reports(trainer, common, std::move(evaluators), period, training.metric,
-                  {.unit = training.unit, .units_per_sample = training.units_per_sample});
+      add_reports(trainer, common, std::move(evaluators),
+                  {.period = period,
+                   .metric = training.metric,
+                   .details = {.unit = training.unit, .units_per_sample = training.units_per_sample},
+                   .derive = training.derive});
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

@@ -17,6 +17,7 @@
 #include <mn/sharding/sharded_construction.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
@@ -43,8 +44,10 @@ struct Training {
   std::string metric = "accuracy";                    ///< metric of `loss` that table and plot show beside the loss
   std::string unit = "samples";                       ///< unit of the speed: "images", "tokens", …
   double units_per_sample = 1;                        ///< units in a sample, for example the number of tokens
-  std::vector<std::string> banner = {};               ///< lines that the job prints above the table
-  std::vector<ExtensionToAdd> extensions = {};        ///< extensions of the job; see extend()
+  /// Adds values that follow from others to each entry of OUT/log, on every rank; empty: adds none.
+  extensions::LogReport::Derive derive = {};
+  std::vector<std::string> banner = {};         ///< lines that the job prints above the table
+  std::vector<ExtensionToAdd> extensions = {};  ///< extensions of the job; see extend()
   /// Names of further buffers. They are averaged over the ranks together with the running statistics; see
   /// average_buffers().
   std::vector<std::string> averaged_buffers = {};

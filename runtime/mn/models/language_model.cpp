@@ -23,6 +23,22 @@ torch::Tensor next_logits(LanguageModel& model, const std::vector<std::int32_t>&
   return logits[0][-1].to(torch::kCPU, torch::kFloat);
 }
 
+/// Draws a token; changes `logits`. Nucleus sampling is from Holtzman et al. 2020, arXiv:1904.09751.
+torch::Tensor draw(torch::Tensor& logits, const Sampling& how, const at::Generator& numbers) {
+  if (how.temperature <= 0) return logits.argmax().view({1});
+  if (how.top_k > 0 && how.top_k < logits.size(0)) {
+    const auto least = std::get<0>(logits.topk(how.top_k))[-1];
+    logits.masked_fill_(logits < least, -INFINITY);
+  }
+  const torch::Tensor probabilities = torch::softmax(logits / how.temperature, 0);
+  if (how.top_p < 1) {
+    const auto [sorted, order] = probabilities.sort(0, /*descending=*/true);
+    const torch::Tensor before = sorted.cumsum(0) - sorted;  // the likeliest token always stays
+    probabilities.index_fill_(0, order.masked_select(before >= how.top_p), 0);
+  }
+  return torch::multinomial(probabilities, 1, false, numbers);
+}
+
 }  // namespace
 
 torch::Tensor LanguageModel::read(const torch::Tensor& tokens, KeyValueCache& cache) {
@@ -42,13 +58,7 @@ std::vector<std::int32_t> generate(LanguageModel& model, std::vector<std::int32_
   for (std::int64_t i = 0; i < how.length; ++i) {
     torch::Tensor logits = next_logits(model, prompt, context, cache, device);
     if (how.vocabulary > 0) logits = logits.narrow(0, 0, how.vocabulary);
-    if (how.top_k > 0 && how.top_k < logits.size(0)) {
-      const auto least = std::get<0>(logits.topk(how.top_k))[-1];
-      logits.masked_fill_(logits < least, -INFINITY);
-    }
-    const auto next = how.temperature > 0
-                          ? torch::multinomial(torch::softmax(logits / how.temperature, 0), 1, false, numbers)
-                          : logits.argmax().view({1});
+    const torch::Tensor next = draw(logits, how, numbers);
     made.push_back(static_cast<std::int32_t>(next.item<std::int64_t>()));
     prompt.push_back(made.back());
   }

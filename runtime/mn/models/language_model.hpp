@@ -51,6 +51,7 @@ struct Sampling {
   std::int64_t length = 500;    ///< number of tokens to draw
   double temperature = 0.8;     ///< 0: always take the likeliest token
   std::int64_t top_k = 0;       ///< draw from the top_k likeliest tokens; 0: from all tokens
+  double top_p = 1;             ///< draw from the likeliest tokens whose probabilities sum to top_p (nucleus sampling)
   std::uint64_t seed = 0;       ///< seed of the random choice of tokens
   std::int64_t vocabulary = 0;  ///< draw from the tokens below this number; 0: from all tokens
 };

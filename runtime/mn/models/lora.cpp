@@ -1,10 +1,8 @@
 #include <mn/models/lora.hpp>
 
 #include <algorithm>
-#include <cmath>
 
-#include <torch/nn/functional/dropout.h>
-#include <torch/nn/init.h>
+#include <torch/nn/module.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/name_pattern.hpp>
@@ -40,39 +38,12 @@ std::shared_ptr<nn::Module> module_named(std::shared_ptr<nn::Module> root, const
 
 }  // namespace
 
-torch::Tensor AdaptableLinear::forward(const torch::Tensor& x) {
-  const torch::Tensor result = torch::linear(x, weight, bias);
-  if (!is_adapted()) return result;
-  const torch::Tensor low = torch::linear(torch::dropout(x, dropout_, is_training()), down_->weight);
-  return result + scale_ * torch::linear(low, up_->weight);
-}
-
-void AdaptableLinear::add_lora(const LoraOptions& lora) {
-  const auto narrow = [](std::int64_t inputs, std::int64_t outputs) {
-    return std::make_shared<LinearImpl>(nn::LinearOptions(inputs, outputs).bias(false));
-  };
-  scale_ = lora.scale;
-  dropout_ = lora.dropout;
-  down_ =
-      register_module("lora_A", narrow(options.in_features(), lora.rank));  // PEFT's A has LinearImpl's weights, too
-  up_ = register_module("lora_B", narrow(lora.rank, options.out_features()));
-  nn::init::zeros_(up_->weight);
-}
-
-void AdaptableLinear::merge_lora() {
-  if (!is_adapted()) return;
-  const torch::NoGradGuard no_grad;
-  weight.add_(torch::mm(up_->weight, down_->weight), scale_);
-  for (const char* name : {"lora_A", "lora_B"}) unregister_module(name);
-  down_ = up_ = nullptr;
-}
-
 std::vector<std::string> add_lora(nn::Module& model, const LoraOptions& options) {
   for (torch::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
   std::vector<std::string> names, others;
   for_each_layer(model, [&](const std::string& name, AdaptableLinear& layer) {
     if (!matches(name, options.layers)) return others.push_back(name);
-    layer.add_lora(options);
+    layer.add_lora(options.rank, options.scale, options.dropout);
     names.push_back(name);
   });
   if (names.empty()) {

@@ -27,7 +27,7 @@ std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
-LogReport::LogReport() = default;
+LogReport::LogReport(Derive derive) : derive_(std::move(derive)) {}
 LogReport::~LogReport() = default;
 
 json LogReport::state() const {
@@ -103,6 +103,7 @@ void LogReport::add(Trainer& trainer) {
   entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
   add_rates(trainer, entry);
+  if (derive_) derive_(entry);
   if (entries_.size() == kEntries) entries_.erase(entries_.begin());
   entries_.push_back(std::move(entry));
   ++count_;

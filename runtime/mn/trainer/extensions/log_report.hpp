@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,7 +36,10 @@ class LogReport final : public Extension {
   /// How many of the newest entries are kept in memory. The file has all entries.
   static constexpr std::size_t kEntries = 1000;
 
-  LogReport();
+  /// Changes an entry before it is written: adds values that follow from others, on every rank.
+  using Derive = std::function<void(nlohmann::json& entry)>;
+
+  explicit LogReport(Derive derive = {});
   ~LogReport() override;
 
   [[nodiscard]] std::string name() const override { return "LogReport"; }
@@ -70,6 +74,7 @@ class LogReport final : public Extension {
   void add_rates(const Trainer& trainer, nlohmann::json& entry) const;
   void keep(std::vector<nlohmann::json> entries);
 
+  Derive derive_;
   std::vector<nlohmann::json> entries_;
   std::int64_t count_ = 0;
   bool is_rest_ = false;                      // the last entry was added by at_end()
