@@ -40,7 +40,7 @@ class LanguageModel : public torch::nn::Module {
   [[nodiscard]] const RouterLosses& router_losses() const noexcept { return router_losses_; }
 
  protected:
-  RouterLosses router_losses_;  // of a network with experts, which sets it in each do_forward()
+  RouterLosses router_losses_;  ///< a network with experts sets it in each do_forward()
 
  private:
   virtual torch::Tensor do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) = 0;

@@ -12,22 +12,24 @@ namespace mn::models {
 
 /// The frequencies f(i) of rotary embeddings: base^(−2i / width), and their scaling for longer contexts.
 struct RotaryOptions {
+  /// How the frequencies are scaled.
   enum class Scaling : std::uint8_t {
-    kNone,
+    kNone,    ///< as they are
     kLinear,  ///< all frequencies are divided by `factor`
     kLlama3,  ///< low frequencies are divided by `factor`, high ones are kept, and those between are blended
   };
-  double base = 10000;
-  Scaling scaling = Scaling::kNone;
-  double factor = 1;
+  double base = 10000;               ///< of the frequencies
+  Scaling scaling = Scaling::kNone;  ///< for contexts longer than in an earlier training
+  double factor = 1;                 ///< of the scaling
   double low = 1;   ///< kLlama3: frequencies with fewer periods in `original_context` positions are low
   double high = 4;  ///< kLlama3: frequencies with more periods in `original_context` positions are high
   std::int64_t original_context = 8192;  ///< kLlama3: context of the training before the scaling
 };
 
-/// Cosine and sine of each position's angles.
+/// The angles of positions, as (T, width / 2) in float32.
 struct Rotation {
-  at::Tensor cosine, sine;  // (T, width / 2), float32
+  at::Tensor cosine;  ///< of each angle
+  at::Tensor sine;    ///< of each angle
 };
 
 /// The angles of `length` positions, from position `first` on, for heads of `width` elements, an even number.

@@ -39,6 +39,7 @@ class LogReport final : public Extension {
   /// Changes an entry before it is written: adds values that follow from others, on every rank.
   using Derive = std::function<void(nlohmann::json& entry)>;
 
+  /// An empty `derive` changes nothing.
   explicit LogReport(Derive derive = {});
   ~LogReport() override;
 
