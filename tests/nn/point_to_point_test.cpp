@@ -145,6 +145,36 @@ TEST_P(PointToPointTest, ATensorWithoutGradientIsNoPartOfBackward_from_2_ranks) 
   }
 }
 
+/// As by a ReLU with inplace(true), the first layer of a rank.
+TEST_P(PointToPointTest, ReceivedTensorsCanBeModifiedInPlace_from_2_ranks) {
+  const at::Tensor x = here(torch::tensor({-1.0, 2.0})).requires_grad_();
+  if (rank_ == 0) {
+    const at::Tensor delegate = send({x * 2, x * 3}, comm_, 1);
+    at::Tensor y = recv(comm_, 1, delegate);
+    torch::relu_(y).sum().backward();
+    EXPECT_TRUE(x.grad().equal(here(torch::tensor({0.0, 25.0})))) << x.grad();
+  } else if (rank_ == 1) {
+    Tensors all = recv_tuple(comm_, 0);
+    for (at::Tensor& each : all) torch::relu_(each);
+    send(all[0] * 5 + all[1] * 5, comm_, 0).backward();
+  }
+}
+
+TEST_P(PointToPointTest, GradientsGoBackToAnySource_from_2_ranks) {
+  if (rank_ != 0) {
+    const at::Tensor x = here(torch::full({2}, rank_)).to(at::kDouble).requires_grad_();
+    send({x, x * 2}, comm_, 0).backward();
+    EXPECT_TRUE(x.grad().equal(here(torch::full({2}, 5 * rank_)).to(at::kDouble))) << x.grad();
+    return;
+  }
+  at::Tensor loss = here(torch::zeros({}, at::kDouble));
+  for (int i = 1; i < size_; ++i) {
+    const Tensors all = recv_tuple(comm_, Communicator::kAnySource);
+    loss = loss + (all[0] + all[1] * 2).sum() * all[0][0].item<double>();
+  }
+  loss.backward();
+}
+
 TEST_P(PointToPointTest, PseudoConnectKeepsValuesAndRunsTheDelegate) {
   for (const at::ScalarType dtype : {at::kHalf, at::kFloat, at::kDouble}) {
     const at::Tensor delegate = here(torch::ones({})).requires_grad_();
@@ -166,6 +196,8 @@ TEST_P(PointToPointTest, WrongUseIsAnError_from_2_ranks) {
   const at::Tensor x = here(torch::ones({3})).requires_grad_();
   EXPECT_THROW(static_cast<void>(send(Tensors{}, comm_, (rank_ + 1) % size_)), ArgumentError);
   EXPECT_THROW(static_cast<void>(send(at::Tensor(), comm_, (rank_ + 1) % size_)), ArgumentError);
+  EXPECT_THAT([&] { static_cast<void>(recv(comm_, (rank_ + 1) % size_, {}, Communicator::kAnyTag)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("recv: give the sender's tag")));
   if (rank_ == 0) static_cast<void>(send({x, x}, comm_, 1));
   if (rank_ == 1) {
     EXPECT_THAT([&] { static_cast<void>(recv(comm_, 0)); },

@@ -92,7 +92,8 @@ struct Received {
   std::vector<bool> need_gradients;
 };
 
-Received recv_all(Peer peer) {
+/// Sets `peer.rank` to the sender's rank; it may be kAnySource.
+Received recv_all(Peer& peer) {
   Received received;
   Header header{.count = 1};
   const auto new_tensor = [&] { return tensor_for(header.form, peer.rank, *peer.comm); };
@@ -135,14 +136,28 @@ class SendNode : public torch::autograd::Function<SendNode> {
   }
 };
 
-/// The autograd node of received tensors. Its backward sends their gradients to the sender.
+/// Lets the backward of a node also run the backward of `delegate`, an input of the node. A delegate that is a result
+/// of further nodes gets no gradient: autograd runs these nodes all the same, and a delegate may be as large as a
+/// layer's activations.
+void keep_delegate(AutogradContext* context, const at::Tensor& delegate) {
+  if (delegate.is_leaf()) context->save_for_backward({delegate});
+}
+at::Tensor gradient_of_delegate(AutogradContext* context) {
+  const variable_list leaf = context->get_saved_variables();
+  return leaf.empty() ? at::Tensor() : at::zeros_like(leaf[0]);
+}
+
+/// The autograd node of received tensors. Its backward sends their gradients to the sender, and runs the backward of
+/// the delegate, too.
 class RecvNode : public torch::autograd::Function<RecvNode> {
  public:
-  /// `stand_in` is an input that requires a gradient: without such an input autograd would not record the node.
-  static variable_list forward(AutogradContext* context, const at::Tensor& /*stand_in*/, const Peer& peer,
-                               at::TensorList received) {
+  /// `delegate` requires a gradient: without such an input autograd would not record the node. `received` is a pointer,
+  /// because autograd would turn inputs that are results into views, which programs can't modify in place.
+  static variable_list forward(AutogradContext* context, const at::Tensor& delegate, const Peer& peer,
+                               const std::shared_ptr<Tensors>& received) {
     keep(context, peer, {});
-    return views_of(received);
+    keep_delegate(context, delegate);
+    return std::move(*received);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto kept = kept_by(context, "recv");
@@ -150,22 +165,19 @@ class RecvNode : public torch::autograd::Function<RecvNode> {
     const GradientWeight weight(peer.comm);
     for (const at::Tensor& gradient : gradients)
       send_elements(*peer.comm, weight.sent(gradient).contiguous(), peer.rank, peer.tag);
-    return variable_list(2 + gradients.size());
+    return {gradient_of_delegate(context), at::Tensor(), at::Tensor()};
   }
 };
 
-/// The autograd node of pseudo_connect(): passes the gradients on, and runs the backward of the delegate, too. A
-/// delegate that is a result of further nodes gets no gradient: autograd runs these nodes all the same, and a delegate
-/// may be as large as a layer's activations.
+/// The autograd node of pseudo_connect(): passes the gradients on, and runs the backward of the delegate, too.
 class ConnectNode : public torch::autograd::Function<ConnectNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& delegate, at::TensorList actual) {
-    if (delegate.is_leaf()) context->save_for_backward({delegate});
+    keep_delegate(context, delegate);
     return views_of(actual);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list leaf = context->get_saved_variables();
-    gradients.insert(gradients.begin(), leaf.empty() ? at::Tensor() : at::zeros_like(leaf[0]));
+    gradients.insert(gradients.begin(), gradient_of_delegate(context));
     return gradients;
   }
 };
@@ -213,13 +225,19 @@ at::Tensor recv(const std::shared_ptr<Communicator>& comm, int rank, const at::T
 
 std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate,
                                    int tag) {
-  const Peer peer{comm, rank, tag};
+  if (tag == Communicator::kAnyTag)
+    throw ArgumentError("recv: give the sender's tag, not kAnyTag: gradients travel back with this tag");
+  Peer peer{comm, rank, tag};
   auto [tensors, need_gradients] = recv_all(peer);
   if (!at::GradMode::is_enabled()) return tensors;
   replace(tensors, need_gradients, [&](const Tensors& received) {
-    return RecvNode::apply(at::empty({0}).requires_grad_(), peer, at::TensorList(received));
+    const bool is_needed = delegate.defined() && delegate.requires_grad();
+    const at::Tensor input = is_needed ? delegate : at::empty({0}).requires_grad_();
+    return RecvNode::apply(input, peer, std::make_shared<Tensors>(received));
   });
-  return pseudo_connect(delegate, tensors);
+  need_gradients.flip();
+  replace(tensors, need_gradients, [&](const Tensors& others) { return pseudo_connect(delegate, others); });
+  return tensors;
 }
 
 at::Tensor pseudo_connect(const at::Tensor& delegate, const at::Tensor& actual) {

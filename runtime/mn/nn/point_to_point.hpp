@@ -39,8 +39,9 @@ namespace mn {
 /// Sends several tensors, which may differ in shape and dtype, as one message. `rank` must call recv_tuple().
 [[nodiscard]] at::Tensor send(const std::vector<at::Tensor>& xs, const std::shared_ptr<Communicator>& comm, int rank,
                               int tag = 0);
-/// Receives a tensor from `rank`, as a new tensor on the communicator's device. Backward sends the gradient to `rank`,
-/// and runs the backward of `delegate`, unless `delegate` is undefined.
+/// Receives a tensor from `rank`, as a new tensor on the communicator's device. Backward sends the gradient to the
+/// sender, and runs the backward of `delegate`, unless `delegate` is undefined. `rank` may be kAnySource; `tag` must be
+/// the sender's.
 [[nodiscard]] at::Tensor recv(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate = {},
                               int tag = 0);
 /// Receives all tensors of a message, as recv() receives one tensor: ChainerMN's force_tuple.
