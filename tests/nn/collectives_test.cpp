@@ -115,9 +115,13 @@ class GradientsOfGradientsTest : public CollectivesTest {
          }}};
   }
 
-  [[nodiscard]] static at::Tensor cubes(const Tensors& outputs, int rank) {
+  [[nodiscard]] static at::Tensor powers(const Tensors& outputs, int rank, int exponent) {
     at::Tensor sum = torch::zeros({}, at::kDouble);
-    for (const at::Tensor& output : outputs) sum = sum + output.pow(3).sum() * (rank + 1);
+    for (const at::Tensor& output : outputs) {
+      const at::Tensor power =
+          exponent == 1 ? output : output.pow(exponent);  // pow(1) would not be linear for autograd
+      sum = sum + power.sum() * (rank + 1);
+    }
     return sum;
   }
   [[nodiscard]] static at::Tensor penalty(const at::Tensor& loss, const Tensors& leaves) {
@@ -126,23 +130,32 @@ class GradientsOfGradientsTest : public CollectivesTest {
       sum = sum + gradient.square().sum();
     return sum;
   }
+  /// The loss of rank r is a sum of powers with exponent(r).
+  void expect_gradients_of_one_graph(const std::function<int(int r)>& exponent) {
+    for (const Case& each : cases()) {
+      const All all = inputs(each.count, each.rows);
+      const Tensors& own = all[static_cast<std::size_t>(rank_)];
+      at::Tensor loss = torch::zeros({}, at::kDouble);
+      Tensors leaves;
+      for (int r = 0; r < size_; ++r) {
+        const Tensors& theirs = all[static_cast<std::size_t>(r)];
+        loss = loss + powers(each.in_one_graph(all, r), r, exponent(r));
+        leaves.insert(leaves.end(), theirs.begin(), theirs.end());
+      }
+      const Tensors wanted = expected(penalty(loss, leaves), own);
+      penalty(powers(each.call(own), rank_, exponent(rank_)), own).backward();
+      expect_gradients(own, wanted);
+    }
+  }
 };
 
 TEST_F(GradientsOfGradientsTest, AreThoseOfOneGraph) {
-  for (const Case& each : cases()) {
-    const All all = inputs(each.count, each.rows);
-    const Tensors& own = all[static_cast<std::size_t>(rank_)];
-    at::Tensor loss = torch::zeros({}, at::kDouble);
-    Tensors leaves;
-    for (int r = 0; r < size_; ++r) {
-      const Tensors& theirs = all[static_cast<std::size_t>(r)];
-      loss = loss + cubes(each.in_one_graph(all, r), r);
-      leaves.insert(leaves.end(), theirs.begin(), theirs.end());
-    }
-    const Tensors wanted = expected(penalty(loss, leaves), own);
-    penalty(cubes(each.call(own), rank_), own).backward();
-    expect_gradients(own, wanted);
-  }
+  expect_gradients_of_one_graph([](int) { return 3; });
+}
+
+/// The gradients of a linear loss are constants. Its rank takes part in the second backward all the same.
+TEST_F(GradientsOfGradientsTest, AreThoseOfOneGraphIfOtherRanksHaveLinearLosses) {
+  expect_gradients_of_one_graph([&](int r) { return r == size_ - 1 ? 3 : 1; });
 }
 
 /// Gradients of float16 tensors are sent as float32.

@@ -26,16 +26,20 @@ bool any_has(std::int64_t Form::*flag, const std::vector<Form>& forms) {
   return std::ranges::any_of(forms, [flag](const Form& form) { return form.*flag != 0; });
 }
 
-std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor>& given);
+std::vector<at::Tensor> record(CollectiveCall call, const at::Tensor& link, const std::vector<at::Tensor>& given);
 
 class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& /*(2)*/,
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*(2), (3)*/,
                                const std::shared_ptr<CollectiveCall>& call, at::TensorList given) {
     context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(call));
-    return call->forward(given.vec());
+    variable_list results = call->forward(given.vec());
+    results.push_back(at::empty({0}));  // (3)
+    context->save_for_backward({results.back()});
+    return results;
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    gradients.pop_back();  // of the extra output
     const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
     const GradientWeight weight(call->comm);
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
@@ -46,9 +50,9 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     variable_list sent;
     for (const at::Tensor& gradient : gradients) sent.push_back(weight.sent(gradient));
-    for (const at::Tensor& gradient : at::GradMode::is_enabled() ? record(adjoint, sent) : adjoint.forward(sent)) {
-      result.push_back(weight.received(gradient));
-    }
+    const variable_list received =
+        at::GradMode::is_enabled() ? record(adjoint, context->get_saved_variables()[0], sent) : adjoint.forward(sent);
+    for (const at::Tensor& gradient : received) result.push_back(weight.received(gradient));
     return result;
   }
 
@@ -59,9 +63,11 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   };
 };
 
-std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor>& given) {
-  const at::Tensor stand_in = at::empty({0}).requires_grad_();
-  return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
+/// `link` is the extra input: an extra output of the node that must run after this node in backward, or a leaf.
+std::vector<at::Tensor> record(CollectiveCall call, const at::Tensor& link, const std::vector<at::Tensor>& given) {
+  auto results = CollectiveNode::apply(link, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
+  results.pop_back();
+  return results;
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor
 std::vector<at::Tensor> run_collective(const CollectiveCall& call, const std::vector<at::Tensor>& given,
                                        const std::vector<Form>& forms) {
   if (!any_has(&Form::requires_grad, forms) || !at::GradMode::is_enabled()) return call.forward(given);
-  auto results = record(call, given);
+  auto results = record(call, at::empty({0}).requires_grad_(), given);
   if (any_has(&Form::narrow_gradients, forms)) mark_collective(results.front(), call.comm);
   return results;
 }

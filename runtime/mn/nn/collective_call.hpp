@@ -5,6 +5,8 @@
 ///     that another rank does not run.
 /// (2) Autograd would not record the node if no tensor of this rank requires a gradient. Therefore the node has an
 ///     extra input that requires a gradient.
+/// (3) If gradients are differentiated again, all ranks or none must run the node again. A rank whose loss is linear in
+///     the results would not run it. Therefore the node has an extra output, which is the extra input of the adjoint.
 #pragma once
 
 #include <cstddef>
