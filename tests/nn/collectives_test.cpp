@@ -295,6 +295,10 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks_from_2_ranks) {
       ThrowsMessage<ArgumentError>(HasSubstr("alltoall: rank 1 gave " + std::to_string(size_ + 1) + " tensors")));
   EXPECT_THAT([&] { static_cast<void>(reduce_scatter(comm_, parts)); },
               ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 1 gave " + std::to_string(size_ + 1))));
+  std::vector<at::Tensor> one_long(static_cast<std::size_t>(size_), eye);
+  if (rank_ == 1) one_long[1] = torch::arange(2);
+  EXPECT_THAT([&] { static_cast<void>(reduce_scatter(comm_, one_long)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 0 gave Float [2,2], rank 1 Long [2]")));
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ void check_defined(const std::vector<Form>& forms, const char* call) {
                       true);
 }
 
-void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
+void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call,
+                 std::size_t count) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const MessageForm& form) {
       std::vector<std::int64_t> shape = form.shape();
@@ -129,7 +130,7 @@ void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t 
     const char* const why = is_alike    ? ": one lies on the device, the other does not"
                             : first > 0 ? ": all but the first dimension must agree"
                                         : "";
-    throw ArgumentError(std::string(call) + ": rank 0 gave " + other.text() + ", rank " + std::to_string(i / step) +
+    throw ArgumentError(std::string(call) + ": rank 0 gave " + other.text() + ", rank " + std::to_string(i / count) +
                             " " + form.text() + why,
                         true);
   }

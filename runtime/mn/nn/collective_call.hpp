@@ -47,8 +47,10 @@ struct CollectiveCall {
 
 /// Throws unless every rank gave a tensor.
 void check_defined(const std::vector<CollectiveForm>& forms, const char* call);
-/// Throws unless the forms 0, step, 2 · step, … have equal dtypes, devices, and sizes from dimension `first` on.
-void check_alike(const std::vector<CollectiveForm>& forms, std::size_t step, std::int64_t first, const char* call);
+/// Throws unless the forms 0, step, 2 · step, … have equal dtypes, devices, and sizes from dimension `first` on. Each
+/// rank has `count` of the forms.
+void check_alike(const std::vector<CollectiveForm>& forms, std::size_t step, std::int64_t first, const char* call,
+                 std::size_t count = 1);
 
 /// Sends given[r] to rank r. Returns the tensors from all ranks; from[r] is the form of the tensor from rank r. A
 /// tensor that is undefined is not sent; its receiver passes the form of an undefined tensor.

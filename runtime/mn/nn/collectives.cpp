@@ -116,11 +116,11 @@ at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tenso
 at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::vector<Form> forms = agree_on_forms(comm, forms_of(parts, *comm), "reduce_scatter");
-  check_alike(forms, 1, 1, "reduce_scatter");
+  check_alike(forms, 1, 1, "reduce_scatter", ranks);
   Sizes counts;
   for (std::size_t r = 0; r < ranks; ++r) {
     counts.push_back(forms[r].tensor.sizes[0]);
-    check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter");
+    check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter", ranks);
   }
   const CollectiveCall call{
       comm,
