@@ -4,12 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/checkpoint/safetensors.hpp>
-#include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
@@ -22,8 +20,6 @@
 namespace mn {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 using toy::world;
 using Comm = std::shared_ptr<Communicator>;
 
@@ -307,32 +303,6 @@ TEST(MixtureOfExpertsTraining, HasTheNormsOfAllExperts) {
     const auto divided = train(world(), is_lamb), alone = train(own, is_lamb);
     for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(torch::allclose(divided[i], alone[i], 1e-9, 1e-10)) << i;
   }
-}
-
-TEST(MixtureOfExpertsErrors, AreEqualOnAllRanks) {
-  const auto make = [](MixtureOfExpertsOptions form) { MixtureOfExperts(world(), std::move(form)); };
-  const auto error = [](const std::string& text) { return ThrowsMessage<ArgumentError>(HasSubstr(text)); };
-  EXPECT_THAT([&] { make({.width = 2, .hidden = 0}); }, error("a hidden width"));
-  EXPECT_THAT([&] { make({.width = 2, .hidden = 2, .experts = 1}); },
-              error("from 1 to 1 experts for each token, got 2"));
-  EXPECT_THAT([&] { make({.width = 2, .hidden = 2, .capacity_factor = -1}); }, error("a capacity factor"));
-  EXPECT_THAT([&] { make({.width = 2, .hidden = 2, .expert_parallel = 7}); }, error("that expert_parallel divides"));
-  EXPECT_THAT([&] { make({.width = 2, .hidden = 2, .experts_of_rank = {1}}); }, error("and a sum of 8"));
-  MixtureOfExperts layer(world(), MixtureOfExpertsOptions{.width = 2, .hidden = 2});
-  EXPECT_THAT([&] { (void)layer(torch::zeros({3, 3})); }, error("whose last dimension differs"));
-  EXPECT_THAT([&] { layer->to(at::kDouble); }, error("experts can't be converted"));
-  EXPECT_THAT([&] { layer->to(at::kMeta); }, error("experts can't move to meta"));
-  layer->to(c10::Device(world()->device()), at::kFloat);
-
-  const auto optimize = [&](std::vector<at::Tensor> parameters, const OptimizerOptions& options) {
-    (void)create_multi_node_optimizer(std::make_unique<FusedAdam>(std::move(parameters), 0.1), world(), options);
-  };
-  const auto usage = [](const std::string& text) { return ThrowsMessage<UsageError>(HasSubstr(text)); };
-  EXPECT_THAT([&] { optimize(layer->parameters(), {.double_buffering = true}); },
-              usage("experts and double buffering"));
-  EXPECT_THAT([&] { optimize(layer->parameters(), {.local_steps = 2}); }, usage("experts and local steps"));
-  EXPECT_THAT([&] { optimize(layer->parameters(), {.shard = {.what = Shard::kOptimizer}}); },
-              usage("experts and sharding"));
 }
 
 }  // namespace

@@ -13,6 +13,9 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/nn/collective_forms.hpp>
 #include <mn/nn/row_exchange.hpp>
 #include <mn/sharding/pieces.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -74,6 +77,7 @@ Assignments assign(const at::Tensor& probabilities, std::int64_t k, double capac
 MixtureOfExpertsImpl::MixtureOfExpertsImpl(std::shared_ptr<Communicator> comm, MixtureOfExpertsOptions options)
     : comm_(std::move(comm)), options_(std::move(options)) {
   if (comm_ && options_.expert_parallel == 0) options_.expert_parallel = comm_->size();
+  check_alike();
   check();
   group_ = comm_->split(comm_->rank() / options_.expert_parallel, comm_->rank());
   replicas_ = comm_->split(comm_->rank() % options_.expert_parallel, comm_->rank());
@@ -88,12 +92,33 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(std::shared_ptr<Communicator> comm, M
 
 MixtureOfExpertsImpl::~MixtureOfExpertsImpl() = default;
 
+/// Collective.
+void MixtureOfExpertsImpl::check_alike() const {
+  require_communicator(comm_, "MixtureOfExperts");
+  const nlohmann::json own = {{"width", options_.width},
+                              {"hidden", options_.hidden},
+                              {"experts", options_.experts},
+                              {"experts_per_token", options_.experts_per_token},
+                              {"capacity_factor", options_.capacity_factor},
+                              {"expert_parallel", options_.expert_parallel},
+                              {"experts_of_rank", options_.experts_of_rank},
+                              {"dtype", toString(options_.dtype)}};
+  const std::vector<nlohmann::json> all = comm_->allgather_obj(own);
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    for (const auto& [name, value] : all[0].items()) {
+      if (all[r][name] == value) continue;
+      throw ArgumentError("a MixtureOfExperts needs equal options on all ranks: " + name + " is " + json_text(value) +
+                              " on rank 0 and " + json_text(all[r][name]) + " on rank " + std::to_string(r),
+                          true);
+    }
+  }
+}
+
 void MixtureOfExpertsImpl::check() const {
   const auto require = [](bool holds, const std::string& what) {
     if (!holds) throw ArgumentError("a MixtureOfExperts needs " + what, true);
   };
   const MixtureOfExpertsOptions& given = options_;
-  require(comm_ != nullptr, "a communicator");
   require(given.width > 0 && given.hidden > 0 && given.experts > 0, "a width, a hidden width and experts above 0");
   require(given.experts_per_token > 0 && given.experts_per_token <= given.experts,
           "from 1 to " + std::to_string(given.experts) + " experts for each token, got " +
@@ -145,7 +170,8 @@ at::Tensor MixtureOfExpertsImpl::make_parameter(std::int64_t rows, std::int64_t 
                                                                .begin = first_ * each,
                                                                .is_replica = replicas_->rank() > 0,
                                                                .ranks = group_.get(),
-                                                               .replicas = replicas_}));
+                                                               .replicas = replicas_,
+                                                               .is_taken = is_taken_}));
   return whole;
 }
 
@@ -193,7 +219,18 @@ at::Tensor MixtureOfExpertsImpl::run_experts(const at::Tensor& rows, const at::T
   return exchange.send_back(torch::cat(results).index_select(0, order.argsort()));
 }
 
+/// A usual optimizer would update tensors that the layer does not use.
+void MixtureOfExpertsImpl::warn_if_untrained() {
+  if (*is_taken_ || has_warned_ || comm_->rank() != 0 || !find_piece(up_)->elements.grad().defined()) return;
+  has_warned_ = true;
+  log_warning(
+      "a MixtureOfExperts has gradients, but no MultiNodeOptimizer has its parameters, so its experts stay as they "
+      "are: "
+      "use create_multi_node_optimizer");
+}
+
 MixtureOfExpertsOutput MixtureOfExpertsImpl::forward(const at::Tensor& input) {
+  if (is_training()) warn_if_untrained();
   if (input.dim() < 1 || input.size(-1) != options_.width) {
     throw ArgumentError("a MixtureOfExperts of width " + std::to_string(options_.width) +
                         " got an input whose last dimension differs");

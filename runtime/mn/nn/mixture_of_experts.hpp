@@ -79,7 +79,9 @@ class MixtureOfExpertsImpl : public torch::nn::Module {
   /// @}
 
  private:
+  void check_alike() const;
   void check() const;
+  void warn_if_untrained();
   void divide_experts();
   at::Tensor make_parameter(std::int64_t rows, std::int64_t columns);
   [[nodiscard]] at::Tensor elements_of(const at::Tensor& parameter) const;
@@ -92,7 +94,9 @@ class MixtureOfExpertsImpl : public torch::nn::Module {
   std::int64_t first_ = 0, count_ = 0;  // this rank's experts: [first_, first_ + count_)
   at::Tensor owners_;                   // [experts] rank of the group that holds each expert
   torch::nn::Linear router_{nullptr};
-  at::Tensor up_, down_;  // parameters without memory
+  at::Tensor up_, down_;                                            // parameters without memory
+  std::shared_ptr<bool> is_taken_ = std::make_shared<bool>(false);  // ParameterPiece::is_taken
+  bool has_warned_ = false;
   std::vector<std::unique_ptr<KnownPiece>> known_;
 };
 /// libtorch's holder (a shared pointer) of a MixtureOfExpertsImpl.

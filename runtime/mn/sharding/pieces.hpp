@@ -27,6 +27,7 @@ struct ParameterPiece {
   /// Only for experts (MixtureOfExperts): the ranks that hold copies of this piece. An expert's parameter is never
   /// gathered, and the gradient that backward makes of the piece already includes the losses of all `ranks`.
   std::shared_ptr<Communicator> replicas = {};
+  std::shared_ptr<bool> is_taken = {};  ///< only for experts: an optimizer updates the piece
 };
 
 /// Returns the piece with `tensor` as `whole` or `elements`; std::nullopt if `tensor` is not sharded.

@@ -37,7 +37,15 @@ void MultiNodeOptimizer::take_experts(std::vector<at::Tensor>& reduced) {
   if (excluded != nullptr) throw UsageError(std::string("experts and ") + excluded + " exclude each other");
   std::erase_if(reduced, is_expert);
   for (const at::Tensor& parameter : experts) {
-    experts_.push_back(find_piece(parameter)->elements);
+    const ParameterPiece piece = *find_piece(parameter);
+    const int ranks = piece.ranks->size() * piece.replicas->size();
+    if (ranks != comm_->size()) {
+      throw UsageError("experts of a layer on " + std::to_string(ranks) +
+                       " ranks can't be updated by an optimizer on " + std::to_string(comm_->size()) +
+                       ": make both with one communicator");
+    }
+    *piece.is_taken = true;
+    experts_.push_back(piece.elements);
     set_->replace(parameter, experts_.back());
   }
 }
@@ -52,7 +60,9 @@ void MultiNodeOptimizer::reduce_experts(double factor) {
     at::Tensor& gradient = piece.mutable_grad();
     if (!gradient.defined() || gradient.numel() == 0) continue;
     gradient.mul_(exact_factor(factor));
-    Communicator& replicas = *find_piece(piece)->replicas;
+    const auto known = find_piece(piece);
+    if (!known) throw UsageError("a MixtureOfExperts ended before the optimizer that updates it");
+    Communicator& replicas = *known->replicas;
     if (replicas.size() > 1) wait("wait for gradients", [&] { ordered_allreduce(replicas, gradient); });
   }
 }
