@@ -253,6 +253,11 @@ TEST_F(ChainListOfOneNetwork, WrongListsAreErrorsBeforeAMessage) {
   EXPECT_THAT([&] { model.forward(torch::ones({1, kSize})); }, error("components send 1 outputs to their own rank"));
   EXPECT_EQ(model.children().size(), 2);
 
+  MultiNodeChainList twice(comm_);
+  const torch::nn::Linear shared(3, 3);
+  for (int i = 0; i < 2; ++i) twice.add_link(shared, {}, (rank_ + 1) % size_);
+  EXPECT_EQ(twice.parameters().size(), 2);
+
   MultiNodeChainList pair(comm_);
   pair.add_link(std::make_shared<TwoOutputs>());
   EXPECT_EQ(pair.forward_tuple({torch::ones({1, kSize})}).size(), 2);

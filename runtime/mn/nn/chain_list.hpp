@@ -1,6 +1,7 @@
 /// ChainerMN's MultiNodeChainList: a model whose layers lie on several ranks, written as a list on each rank.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -69,7 +70,9 @@ class MultiNodeChainList : public torch::nn::Module {
     const std::string name = std::to_string(components_.size());
     add({[component = link](const Tensors& inputs) mutable { return call(*component, inputs); },
          std::move(rank_in.ranks_), std::move(rank_out.ranks_)});
-    register_module(name, link);
+    // A component that is added twice has its parameters once.
+    const auto is_link = [&link](const auto& child) { return child.get() == &*link; };
+    if (std::ranges::none_of(children(), is_link)) register_module(name, link);
   }
 
   /// Returns the output of the component without rank_out. If this rank has no such component, returns a delegate: the
