@@ -196,6 +196,11 @@ TEST_P(PointToPointTest, WrongUseIsAnError_from_2_ranks) {
   const at::Tensor x = here(torch::ones({3})).requires_grad_();
   EXPECT_THROW(static_cast<void>(send(Tensors{}, comm_, (rank_ + 1) % size_)), ArgumentError);
   EXPECT_THROW(static_cast<void>(send(at::Tensor(), comm_, (rank_ + 1) % size_)), ArgumentError);
+  const auto error = [](const std::string& text) { return ThrowsMessage<ArgumentError>(HasSubstr(text)); };
+  const at::Tensor sparse = torch::eye(2).to_sparse();
+  EXPECT_THAT([&] { static_cast<void>(send(sparse, comm_, (rank_ + 1) % size_)); }, error("to_dense()"));
+  EXPECT_THAT([&] { static_cast<void>(send(torch::ones(1), nullptr, 0)); }, error("send: there is no communicator"));
+  EXPECT_THAT([&] { static_cast<void>(recv(nullptr, 0)); }, error("recv: there is no communicator"));
   EXPECT_THAT([&] { static_cast<void>(recv(comm_, (rank_ + 1) % size_, {}, Communicator::kAnyTag)); },
               ThrowsMessage<ArgumentError>(HasSubstr("recv: give the sender's tag")));
   if (rank_ == 0) static_cast<void>(send({x, x}, comm_, 1));

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/nn/collective_forms.hpp>
 #include <mn/nn/point_to_point.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -66,7 +67,9 @@ class MultiNodeChainList::Pass {
 };
 
 MultiNodeChainList::MultiNodeChainList(std::shared_ptr<Communicator> comm)
-    : torch::nn::Module("MultiNodeChainList"), comm_(std::move(comm)) {}
+    : torch::nn::Module("MultiNodeChainList"), comm_(std::move(comm)) {
+  require_communicator(comm_, "MultiNodeChainList");
+}
 
 void MultiNodeChainList::add(Component component) {
   const std::string name = "MultiNodeChainList: component " + std::to_string(components_.size());

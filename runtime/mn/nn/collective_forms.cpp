@@ -194,6 +194,10 @@ std::vector<CollectiveForm> agree_on_forms(const std::shared_ptr<Communicator>& 
   return expected->all;
 }
 
+void require_communicator(const std::shared_ptr<Communicator>& comm, const char* call) {
+  if (!comm) throw ArgumentError(std::string(call) + ": there is no communicator: split() gives none to some ranks");
+}
+
 FixedForms::FixedForms() = default;
 FixedForms::~FixedForms() = default;
 FixedForms* FixedForms::current() noexcept { return current_sequence; }

@@ -12,6 +12,9 @@
 
 namespace mn {
 
+/// Throws an ArgumentError that begins with `call` if there is no communicator: split() gives none to some ranks.
+void require_communicator(const std::shared_ptr<Communicator>& comm, const char* call);
+
 /// Describes one tensor of a rank, by integers only.
 struct CollectiveForm {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherDtype, kOtherCount } fault = kNone;

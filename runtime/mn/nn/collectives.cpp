@@ -76,6 +76,7 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
 }  // namespace
 
 at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows) {
+  require_communicator(comm, "all_gather");
   const std::vector<Form> forms = agree_on_forms(comm, {Form::of(*comm, rows)}, "all_gather");
   check_alike(forms, 1, 1, "all_gather");
   Sizes counts;
@@ -89,6 +90,7 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
 }
 
 std::vector<at::Tensor> allgather(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
+  require_communicator(comm, "allgather");
   const std::vector<Form> forms = agree_on_forms(comm, {Form::of(*comm, tensor)}, "allgather");
   check_defined(forms, "allgather");
   const bool by_device = all_by_device(forms);
@@ -107,6 +109,7 @@ std::vector<at::Tensor> allgather(const std::shared_ptr<Communicator>& comm, con
 }
 
 at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
+  require_communicator(comm, "all_reduce");
   const std::vector<Form> forms = agree_on_forms(comm, {Form::of(*comm, tensor)}, "all_reduce");
   check_alike(forms, 1, 0, "all_reduce");
   const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
@@ -114,6 +117,7 @@ at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tenso
 }
 
 at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
+  require_communicator(comm, "reduce_scatter");
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::vector<Form> forms = agree_on_forms(comm, forms_of(parts, *comm), "reduce_scatter");
   check_alike(forms, 1, 1, "reduce_scatter", ranks);
@@ -131,6 +135,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
 }
 
 std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
+  require_communicator(comm, "alltoall");
   const std::vector<Form> forms = agree_on_forms(comm, forms_of(parts, *comm), "alltoall");
   const auto rank = static_cast<std::size_t>(comm->rank()), ranks = parts.size();
   std::vector<MessageForm> to, from;  // forms[source × ranks + dest]

@@ -16,6 +16,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/error.hpp>
+#include <mn/nn/collective_forms.hpp>
 #include <mn/nn/gradient_weight.hpp>
 #include <mn/tensor/element_messages.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -204,6 +205,7 @@ at::Tensor send(const at::Tensor& x, const std::shared_ptr<Communicator>& comm, 
 }
 
 at::Tensor send(const std::vector<at::Tensor>& xs, const std::shared_ptr<Communicator>& comm, int rank, int tag) {
+  require_communicator(comm, "send");
   const Peer peer{comm, rank, tag};
   std::vector<bool> need_gradients;
   Tensors with_gradients;
@@ -225,6 +227,7 @@ at::Tensor recv(const std::shared_ptr<Communicator>& comm, int rank, const at::T
 
 std::vector<at::Tensor> recv_tuple(const std::shared_ptr<Communicator>& comm, int rank, const at::Tensor& delegate,
                                    int tag) {
+  require_communicator(comm, "recv");
   if (tag == Communicator::kAnyTag)
     throw ArgumentError("recv: give the sender's tag, not kAnyTag: gradients travel back with this tag");
   Peer peer{comm, rank, tag};

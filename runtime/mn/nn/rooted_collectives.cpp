@@ -95,6 +95,7 @@ Tensors run_to(const Root& root, const CollectiveCall& call, const at::Tensor& o
 }  // namespace
 
 at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root_rank) {
+  require_communicator(comm, "broadcast");
   const Root root{comm, root_rank};
   const std::vector<Form> forms = root.agree({Form::of(*comm, root.is_here() ? tensor : at::Tensor())}, "broadcast");
   const MessageForm form = forms[root.index()].tensor;
@@ -113,6 +114,7 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
 }
 
 at::Tensor reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root_rank) {
+  require_communicator(comm, "reduce");
   const Root root{comm, root_rank};
   const std::vector<Form> forms = root.agree({Form::of(*comm, tensor)}, "reduce");
   check_alike(forms, 1, 0, "reduce");
@@ -129,6 +131,7 @@ at::Tensor reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& t
 }
 
 std::vector<at::Tensor> gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root_rank) {
+  require_communicator(comm, "gather");
   const Root root{comm, root_rank};
   const std::vector<Form> forms = root.agree({Form::of(*comm, tensor)}, "gather");
   check_defined(forms, "gather");
@@ -148,6 +151,7 @@ std::vector<at::Tensor> gather(const std::shared_ptr<Communicator>& comm, const 
 }
 
 at::Tensor scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts, int root_rank) {
+  require_communicator(comm, "scatter");
   const Root root{comm, root_rank};
   const std::vector<Form> own =
       root.is_here() ? forms_of(parts, *comm) : std::vector<Form>(root.ranks(), Form::of(*comm, at::Tensor()));

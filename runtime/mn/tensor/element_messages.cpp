@@ -12,6 +12,7 @@ namespace mn {
 
 at::Tensor dense_elements(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
+  if (tensor.layout() != at::kStrided) throw ArgumentError(std::string(call) + ": give a sparse tensor's to_dense()");
   at::Tensor contiguous = (tensor.requires_grad() ? tensor.detach() : tensor).contiguous();
   static_cast<void>(buffer_view(contiguous));  // throws for other dtypes
   return contiguous;
