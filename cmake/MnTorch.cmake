@@ -11,7 +11,7 @@ endif()
 file(GLOB MN_TORCH_ENVIRONMENT ${CMAKE_BINARY_DIR}/torch-env/lib/python3*/site-packages/torch
      ${CMAKE_CURRENT_LIST_DIR}/../build/torch-env/lib/python3*/site-packages/torch)
 find_path(MN_TORCH_INCLUDE torch/csrc/api/include/torch/torch.h
-          HINTS $ENV{Torch_ROOT} ${MN_TORCH_HINT} ${MN_TORCH_ENVIRONMENT} PATH_SUFFIXES include torch/include)
+          HINTS ${Torch_ROOT} $ENV{Torch_ROOT} ${MN_TORCH_HINT} ${MN_TORCH_ENVIRONMENT} PATH_SUFFIXES include torch/include)
 mark_as_advanced(MN_TORCH_INCLUDE)
 if(NOT MN_TORCH_INCLUDE)
   if(MN_TORCH STREQUAL "AUTO")
