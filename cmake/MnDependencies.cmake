@@ -1,5 +1,6 @@
 # Imported targets for every third-party library that mn links. Read by the tree and by the installed package. Sets
-# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP, MN_HAVE_TIFF and MN_HAVE_ZSTD.
+# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP, MN_HAVE_TIFF, MN_HAVE_ZSTD, MN_HAVE_LZMA and
+# MN_HAVE_PARQUET.
 if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
   # In the package, find_package(mn) must report a missing library.
   include(CMakeFindDependencyMacro)
@@ -74,6 +75,11 @@ endfunction()
 mn_find_decoder(webp webp/decode.h webp webp/decode.h "WebPDecoderConfig")
 mn_find_decoder(tiff tiffio.h tiff tiffio.h "TIFFOpenOptionsSetMaxSingleMemAlloc")  # since 4.5
 mn_find_decoder(zstd zstd.h zstd zstd.h "ZSTD_d_windowLogMax")  # since 1.4
+mn_find_decoder(lzma lzma.h lzma lzma.h "LZMA_H")
+mn_find_decoder(parquet parquet/api/reader.h parquet parquet/parquet_version.h "PARQUET_VERSION_MAJOR")
+if(MN_HAVE_PARQUET)
+  mn_find_library(arrow arrow/api.h arrow)
+endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
 
@@ -95,5 +101,5 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/MnNccl.cmake)
 
 if(NOT CMAKE_FIND_PACKAGE_NAME)
-  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, WebP ${MN_HAVE_WEBP}, TIFF ${MN_HAVE_TIFF}, zstd ${MN_HAVE_ZSTD}, MPI ${MPI_CXX_LIBRARIES}")
+  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, WebP ${MN_HAVE_WEBP}, TIFF ${MN_HAVE_TIFF}, zstd ${MN_HAVE_ZSTD}, xz ${MN_HAVE_LZMA}, Parquet ${MN_HAVE_PARQUET}, MPI ${MPI_CXX_LIBRARIES}")
 endif()

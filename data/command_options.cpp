@@ -39,7 +39,12 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
   options.add("context", settings.tokens.context, whose + "tokens of a sample, besides the token that follows", 1,
               1 << 20);
   options.add("val-part", settings.tokens.val_part,
-              whose + "part of each file's tokens, at its end, for OUT/val; 0: none", 0, 0.99);
+              whose + "part of the documents for OUT/val, or of each of a few texts; 0: none", 0, 0.99);
+  options.add_flag("pack", settings.tokens.pack, whose + "samples of whole documents, which training keeps apart");
+  options.add("chat", settings.tokens.chat, "TEMPLATE", whose + ".jsonl holds chats, to be written by this template",
+              {"none", "chatml", "llama3", "plain"});
+  options.add_flag("mask-prompt", settings.tokens.mask_prompt,
+                   whose + "the loss counts answers of chats only; needs --chat and --pack");
 }
 
 const std::vector<OptionRow>& option_rows() {
@@ -91,12 +96,13 @@ const std::vector<OptionRow>& option_rows() {
                      whose + "a field never written in a file is an error, or reads as the fill value",
                      {"fail", "fill"});
        }},
-      {{"index", "extract"},
+      {{"index", "extract", "tokens"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list(
              "field", settings.fields, "NAME",
              whose +
-                 "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (default: the first)");
+                 "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (default: the first); "
+                 "tokens: the field of .jsonl or column of .parquet with the text (text, or messages of a chat)");
        }},
   };
   return kRows;

@@ -142,6 +142,7 @@ int run_tar(Arguments arguments, const Settings& settings) {
 int run_tokens(Arguments arguments, const Settings& settings) {
   TokenOptions tokens = settings.tokens;
   tokens.any_bytes = settings.encoding == "any";
+  tokens.field = !settings.fields.empty() ? settings.fields.back() : tokens.chat == "none" ? "text" : "messages";
   return print_result(convert_tokens({arguments.begin(), arguments.end()}, tokens, options_of(settings)));
 }
 
@@ -229,12 +230,12 @@ const std::vector<Command>& all_commands() {
               {{"SOURCE --out OUT",
                 "images of many formats, one folder for each class, or a list or CSV of paths and labels → OUT"}}),
       Command("tar", 1, kAny, run_tar,
-              {{"FILES --out OUT", "WebDataset: tar files, also of gzip or zstd, or folders of them → OUT"}}),
+              {{"FILES --out OUT", "WebDataset: tar files, also packed, or folders of them → OUT"}}),
       Command("npy", 2, 2, run_npy, {{"X.npy LABELS.npy --out OUT", "arrays of numpy: samples and labels → OUT"}}),
       Command("npz", 1, 1, run_npz, {{"FILE.npz --out OUT", "two arrays of a file of numpy's → OUT"}}),
       Command("cifar", 1, 1, run_cifar, {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}),
       Command("tokens", 1, kAny, run_tokens,
-              {{"FILES --out OUT", "texts, also of gzip, as tokens for language models → OUT/train, OUT/val"}}),
+              {{"FILES --out OUT", "texts, .jsonl, .parquet or tokens, for language models → OUT/train, OUT/val"}}),
       Command("index", 1, kAny, run_index,
               {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay unchanged → a manifest in OUT"}}),
       Command("info", 1, 1, run_info, {{"DIR", "describe a dataset"}}),

@@ -40,14 +40,23 @@ struct TokenOptions {
   std::string vocabulary_file;          ///< vocabulary to use; empty: it is made from the texts
   std::int64_t context = 256;           ///< tokens of a sample, without the last target
   bool any_bytes = false;               ///< false: files must be UTF-8 text
-  double val_part = 0.1;  ///< fraction of each file's tokens that goes to options.out/val, from the file's end
+  double val_part = 0.1;                ///< fraction of the documents that goes to options.out/val
+  std::string field = "text";           ///< member of JSON objects and column of Parquet files with the document
+  std::string chat = "none";            ///< template of the chats in JSON lines: "chatml", "llama3", "plain" or "none"
+  bool pack = false;                    ///< samples consist of whole documents, if these are not longer
+  bool mask_prompt = false;             ///< only answers of chats are to be predicted; needs `pack`
+
+  /// True if the texts make the vocabulary.
+  [[nodiscard]] bool makes_vocabulary() const { return vocabulary_file.empty() && vocabulary != "bytes"; }
 };
 
-/// Converts text files, raw or gzip, to options.out/train, options.out/val (unless val_part is 0) and
-/// options.out/vocabulary.json. Each file is a text. All texts make one stream of tokens; if there are several, an
-/// end-of-text token ends each text. The last token of a sample is also the first token of the next sample, so no token
-/// is missing. Each process reads a part of the files, twice if a vocabulary is made. Rank 0 holds all words in memory.
-ConversionResult convert_tokens(const std::vector<std::filesystem::path>& files, const TokenOptions& tokens,
+/// Converts the files of find_sources() to options.out/train, options.out/val (unless val_part is 0) and
+/// options.out/vocabulary.json. All documents make one stream of tokens; if there are several, an end-of-text token
+/// ends each. The last token of a sample is also the first token of the next sample, so no token is missing. Each
+/// process reads a part of the files, twice if a vocabulary is made. Rank 0 holds all words in memory. With fewer than
+/// 1 / val_part files, the end of each text is for validation; else whole files are. Of files with many documents,
+/// whole documents are for validation.
+ConversionResult convert_tokens(const std::vector<std::string>& files, const TokenOptions& tokens,
                                 const ConvertOptions& options);
 
 struct ImageConvertOptions {

@@ -35,7 +35,7 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
     }
     const std::size_t before = tars.size();
     for (const std::string& name : list_names(source).files) {
-      constexpr const char* kEndings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
+      constexpr const char* kEndings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz"};
       const auto is_end = [&](const char* ending) { return name.ends_with(ending); };
       if (std::ranges::any_of(kEndings, is_end)) tars.push_back(fs::path(source) / name);
     }

@@ -1,12 +1,13 @@
 // Converts texts to tokens, and tokens to samples. A sample is `context` tokens and the token that follows them.
 //
 // Files are cut into pieces. The threads of all processes count the words of pieces, and rank 0 makes the vocabulary.
-// Then the processes encode each piece to a file in the scratch folder, and make shards from these files.
+// Then the processes encode each piece to files in the scratch folder, and make shards from these files.
 //
-// (1) Each file is a text, whose last tokens are for validation. If there are several texts, or the given vocabulary
-//     has such tokens, an end-of-text token follows each text's training part and each text's validation part, and a
-//     begin-of-text token stands before both.
-// (2) Pieces, vocabulary and tokens depend on the files and options alone, not on the number of ranks or threads.
+// (1) If there are several documents, or the given vocabulary has such tokens, an end-of-text token follows each
+//     document, and a begin-of-text token stands before it. If a document is divided between training and validation,
+//     both parts have these tokens.
+// (2) Pieces, vocabulary, parts and tokens depend on the files and options alone, not on the number of ranks or
+//     threads.
 // (3) The conversion is claimed (ConversionFolder) only after all files of tokens are on stable storage, because
 //     another run can resume a claimed conversion.
 #include "data/convert.hpp"
@@ -14,22 +15,26 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <sstream>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/vocabulary.hpp>
 
+#include "data/chat.hpp"
+#include "data/count_words.hpp"
+#include "data/encode_piece.hpp"
 #include "data/fixed_conversion.hpp"
-#include "data/text_files.hpp"
 #include "data/token_samples.hpp"
+#include "data/token_sources.hpp"
+#include "data/validation_part.hpp"
 
 namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Files = std::vector<fs::path>;
+using Sources = std::vector<TokenSource>;
 
 constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for all files together
 
@@ -39,55 +44,54 @@ std::int64_t piece_bytes(std::int64_t bytes) {
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
 }
 
-json request_of(const Files& files, const TokenOptions& options) {
+json request_of(const Sources& sources, const TokenOptions& options) {
   json facts = {{"vocabulary", options.vocabulary},
                 {"size", options.vocabulary_size},
                 {"file", options.vocabulary_file.empty() ? json() : source_facts(options.vocabulary_file)},
                 {"context", options.context},
-                {"val_part", options.val_part}};
-  for (const fs::path& file : files) facts["sources"].push_back(source_facts(file));
+                {"val_part", options.val_part},
+                {"field", options.field},
+                {"chat", options.chat},
+                {"pack", options.pack},
+                {"mask_prompt", options.mask_prompt}};
+  for (const TokenSource& source : sources) facts["sources"].push_back(source_facts(source.path));
   return facts;
 }
 
-using WordCounts = std::map<std::string, std::int64_t>;
-
-/// Throws a DataError that names the first byte that is not UTF-8.
-WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool any_bytes) {
-  WordCounts found;
-  std::int64_t at = piece.begin;
-  const auto take = [&](std::string_view text) {
-    while (!text.empty()) {
-      const int length = first_character(text);
-      if (length < 1) {
-        throw DataError(file.string() + " is not UTF-8 at byte " + std::to_string(at) +
-                            ": give --vocabulary bytes or bpe, or convert it with iconv",
-                        true);
-      }
-      ++found[std::string(text.substr(0, static_cast<std::size_t>(length)))];
-      text.remove_prefix(static_cast<std::size_t>(length));
-      at += length;
+void check_options(const Sources& sources, const TokenOptions& options) {
+  if (options.mask_prompt && (options.chat == "none" || !options.pack)) {
+    throw UsageError("--mask-prompt needs --chat, which tells the answers, and --pack, which keeps documents apart");
+  }
+  for (const TokenSource& source : sources) {
+    if (source.has_tokens() && options.vocabulary_file.empty()) {
+      throw UsageError(source.path.string() + " holds tokens: give --vocabulary-file the vocabulary that made them");
     }
-  };
-  read_text(file, piece, any_bytes, complete_characters, take);
-  return found;
+    if (source.kind != SourceKind::kJsonLines && options.chat != "none") {
+      throw UsageError(source.path.string() + " holds no chats: --chat reads .jsonl");
+    }
+  }
 }
 
-/// Counts a piece's words, cut by first_word() as a vocabulary of merges cuts them.
-WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_bytes) {
-  WordCounts words;
-  const Vocabulary cutter = Vocabulary::of_merges({});
-  const auto take = [&](std::string_view text) {
-    std::unordered_map<std::string_view, std::int64_t> found;
-    while (!text.empty()) {
-      const std::size_t length = first_word(text);
-      ++found[text.substr(0, length)];
-      text.remove_prefix(length);
+/// What the samples of a part take from each file. `val_part` is the fraction of the documents for validation.
+std::vector<FileShare> shares_of(const Sources& sources, const TokenOptions& options, std::size_t part) {
+  const auto documents = static_cast<double>(std::ranges::count_if(sources, &TokenSource::is_document));
+  const bool divides = !options.pack && documents * options.val_part < 1;
+  const double border = 1 - options.val_part;
+  const ValidationPart validation(options.val_part);
+  std::vector<FileShare> shares;
+  std::int64_t document = 0;
+  for (const TokenSource& source : sources) {
+    FileShare share = {.is_document = source.is_document(), .adds_ends = source.kind == SourceKind::kText};
+    if (share.is_document && divides) {
+      share.first = part == 0 ? 0 : border;
+      share.last = part == 0 ? border : 1;
+    } else if (share.is_document) {
+      share.part = validation.has(-1, document++) ? 1 : 0;
+      share.last = share.part == part ? 1 : 0;
     }
-    for (const auto& [word, count] : found) words[std::string(word)] += count;
-  };
-  const auto complete = [&](std::string_view text) { return cutter.complete(text); };
-  read_text(file, piece, any_bytes, complete, take);
-  return words;
+    shares.push_back(share);
+  }
+  return shares;
 }
 
 void add_counts(const fs::path& path, WordCounts& counts) {
@@ -97,32 +101,32 @@ void add_counts(const fs::path& path, WordCounts& counts) {
 
 class TokenConversion final : public FixedConversion {
  public:
-  TokenConversion(Files files, TokenOptions tokens, const ConvertOptions& options)
-      : FixedConversion(splits(files, tokens, options), options.shard_bytes),
-        files_(std::move(files)),
+  TokenConversion(Sources sources, TokenOptions tokens, const ConvertOptions& options)
+      : FixedConversion(splits(sources, tokens, options), options.shard_bytes),
+        shares_(shares_of(sources, tokens, 0)),
+        sources_(std::move(sources)),
         options_(std::move(tokens)),
         vocabulary_path_(options.out / kVocabulary) {}
 
   void plan(const fs::path& scratch) override {
     std::int64_t bytes = 0;
-    for (const fs::path& file : files_) {
-      std::error_code error;
-      bytes += static_cast<std::int64_t>(fs::file_size(file, error));
-    }
+    for (const TokenSource& source : sources_) bytes += static_cast<std::int64_t>(fs::file_size(source.path));
     json pieces = json::array();
     const Vocabulary vocabulary =
         options_.vocabulary_file.empty() ? Vocabulary::of_merges({}) : Vocabulary::load(options_.vocabulary_file);
-    for (const TextPiece& piece : cut_texts(files_, vocabulary, piece_bytes(bytes), options_.any_bytes)) {
+    const CutOptions cut = {vocabulary, piece_bytes(bytes), options_.any_bytes, options_.field};
+    for (const TextPiece& piece : cut_sources(sources_, cut)) {
       pieces.push_back({piece.file, piece.begin, piece.end, piece.is_packed});
     }
-    if (pieces.empty()) throw DataError(files_.front().string() + " holds no text", true);
+    if (pieces.empty()) throw DataError(sources_.front().path.string() + " holds no text", true);
     write_file(scratch / kPieces, pieces.dump());
   }
 
   std::vector<PlanRound> plan_rounds(const fs::path& scratch) override {
     const TokenScratch tokens = plan_in(scratch);
     std::vector<PlanRound> rounds;
-    if (makes_vocabulary()) rounds.push_back({tokens.pieces.size(), [=, this](std::size_t p) { count(tokens, p); }});
+    if (options_.makes_vocabulary())
+      rounds.push_back({tokens.pieces.size(), [=, this](std::size_t p) { count(tokens, p); }});
     rounds.push_back({1, [=, this](std::size_t) { write_vocabulary(tokens); }});
     rounds.push_back({tokens.pieces.size(), [=, this](std::size_t p) { encode(tokens, p); }});
     rounds.push_back({1, [=, this](std::size_t) { FixedConversion::plan(tokens.folder); }});
@@ -133,27 +137,35 @@ class TokenConversion final : public FixedConversion {
   static constexpr const char* kPieces = "pieces.json";
   static constexpr const char* kVocabulary = "vocabulary.json";
 
-  static std::vector<FixedSplit> splits(const Files& files, const TokenOptions& tokens, const ConvertOptions& options) {
-    const auto split = [&](const std::string& name, double first, double last) {
-      const auto open = [=, context = tokens.context, vocabulary = options.out / kVocabulary](
-                            const fs::path& scratch) -> std::shared_ptr<const SampleSource> {
-        auto samples =
-            std::make_shared<TokenSamples>(counted_in(scratch), Vocabulary::load(vocabulary), context, first, last);
+  static std::vector<FixedSplit> splits(const Sources& sources, const TokenOptions& tokens,
+                                        const ConvertOptions& options) {
+    const auto split = [&](const std::string& name, std::size_t part) {
+      const auto open = [=, shares = shares_of(sources, tokens, part),
+                         vocabulary = options.out / kVocabulary](const fs::path& scratch) {
+        auto samples = open_samples(counted_in(scratch), Vocabulary::load(vocabulary), tokens, part, shares);
         if (samples->size() > 0) return samples;
-        throw DataError("the texts are too short: " + std::string(first > 0 ? "validation" : "training") +
-                            " does not have one sample of " + std::to_string(context) +
+        throw DataError("the texts are too short or too few: " + std::string(part == 1 ? "validation" : "training") +
+                            " does not have one sample of " + std::to_string(tokens.context) +
                             " tokens (--context, --val-part)",
                         true);
       };
+      const std::string source = sources.front().path.filename().string();
       return FixedSplit{.output = {options.out / name, name},
-                        .request = request_of(files, tokens),
-                        .attributes = {{"converter", "mnshard tokens"}, {"source", files.front().filename().string()}},
+                        .request = request_of(sources, tokens),
+                        .attributes = {{"converter", "mnshard tokens"}, {"source", source}},
                         .open = open};
     };
-    const double border = 1 - tokens.val_part;
-    std::vector<FixedSplit> splits = {split("train", 0, border)};
-    if (tokens.val_part > 0) splits.push_back(split("val", border, 1));
+    std::vector<FixedSplit> splits = {split("train", 0)};
+    if (tokens.val_part > 0) splits.push_back(split("val", 1));
     return splits;
+  }
+
+  static std::shared_ptr<const SampleSource> open_samples(const TokenScratch& scratch, const Vocabulary& vocabulary,
+                                                          const TokenOptions& options, std::size_t part,
+                                                          const std::vector<FileShare>& shares) {
+    if (!options.pack) return std::make_shared<TokenSamples>(scratch, vocabulary, options.context, part, shares);
+    const SampleSpec spec = {{tokens_field(vocabulary, options.context), documents_field(options.context)}};
+    return std::make_shared<PackedSamples>(scratch, spec, part);
   }
 
   static TokenScratch plan_in(const fs::path& scratch) {
@@ -168,47 +180,53 @@ class TokenConversion final : public FixedConversion {
   static TokenScratch counted_in(const fs::path& scratch) {
     TokenScratch tokens = plan_in(scratch);
     for (std::size_t p = 0; p < tokens.pieces.size(); ++p) {
-      tokens.counts.push_back(std::stoll(read_file(tokens.count(p))));
+      std::istringstream counts(read_file(tokens.count(p)));
+      auto& [train, val] = tokens.counts.emplace_back();
+      counts >> train >> val;
     }
     return tokens;
   }
 
-  [[nodiscard]] bool makes_vocabulary() const {
-    return options_.vocabulary_file.empty() && options_.vocabulary != "bytes";
-  }
-  [[nodiscard]] const fs::path& file_of(const TokenScratch& tokens, std::size_t piece) const {
-    return files_[tokens.pieces[piece].file];
+  [[nodiscard]] const TokenSource& source_of(const TokenScratch& tokens, std::size_t piece) const {
+    return sources_[tokens.pieces[piece].file];
   }
 
   void count(const TokenScratch& tokens, std::size_t piece) const {
-    const auto count_in = options_.vocabulary == "characters" ? count_characters : count_words;
-    const json counts = count_in(file_of(tokens, piece), tokens.pieces[piece], options_.any_bytes);
+    const json counts = count_words(source_of(tokens, piece), tokens.pieces[piece], options_);
     std::string bytes;  // CBOR, because words need not be UTF-8
     json::to_cbor(counts, bytes);
     write_file(tokens.words(piece), bytes);
   }
 
   void write_vocabulary(const TokenScratch& tokens) const {
-    write_file(vocabulary_path_, make_vocabulary(tokens).to_json().dump());
+    const Vocabulary vocabulary = make_vocabulary(tokens);
+    if (const ChatTemplate* chat = find_chat_template(options_.chat)) {
+      check_special_tokens(*chat, vocabulary,
+                           options_.vocabulary_file.empty() ? "the vocabulary" : options_.vocabulary_file);
+    }
+    write_file(vocabulary_path_, vocabulary.to_json().dump());
   }
 
   [[nodiscard]] Vocabulary make_vocabulary(const TokenScratch& tokens) const {
+    const bool is_one_text = sources_.size() == 1 && sources_.front().is_document() && !options_.pack;
     if (!options_.vocabulary_file.empty()) {
       Vocabulary given = Vocabulary::load(options_.vocabulary_file);
-      if (files_.size() == 1 || given.end_of_text()) return given;
+      if (is_one_text || given.end_of_text()) return given;
       throw DataError(options_.vocabulary_file +
                           " has no end-of-text token, which several texts need: make a vocabulary from several texts",
                       true);
     }
     WordCounts words;
-    for (std::size_t p = 0; makes_vocabulary() && p < tokens.pieces.size(); ++p) add_counts(tokens.words(p), words);
+    for (std::size_t p = 0; options_.makes_vocabulary() && p < tokens.pieces.size(); ++p) {
+      add_counts(tokens.words(p), words);
+    }
     Vocabulary made = vocabulary_of(words);
-    return files_.size() > 1 ? std::move(made).with_end_of_text() : made;
+    return is_one_text ? made : std::move(made).with_end_of_text();
   }
 
   [[nodiscard]] Vocabulary vocabulary_of(const WordCounts& words) const {
     if (options_.vocabulary == "bytes") return Vocabulary::of_bytes();
-    if (words.empty()) throw DataError(files_.front().string() + " holds no text", true);
+    if (words.empty()) throw DataError(sources_.front().path.string() + " holds no text", true);
     if (options_.vocabulary == "bpe") return Vocabulary::of_merges(train_merges(words, options_.vocabulary_size));
     std::vector<std::string> characters;
     for (const auto& each : words) characters.push_back(each.first);
@@ -221,25 +239,13 @@ class TokenConversion final : public FixedConversion {
   }
 
   void encode(const TokenScratch& tokens, std::size_t piece) const {
-    const Vocabulary& vocabulary = this->vocabulary();
-    const fs::path& file = file_of(tokens, piece);
-    TokenWriter out(tokens.tokens(piece), size_of(token_dtype(vocabulary.size())));
-    bool continues = tokens.pieces[piece].begin > 0;
-    const auto take = [&](std::string_view text) {
-      try {
-        out.add(vocabulary.encode(text, continues));
-        continues = continues || !text.empty();
-      } catch (const ArgumentError& error) {
-        throw DataError(file.string() + ": " + error.what(), true);
-      }
-    };
-    const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
-    // If a vocabulary is made, the texts were checked when their words were counted.
-    read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
-    write_file(tokens.count(piece), std::to_string(out.finish()));
+    const TokenSource& source = source_of(tokens, piece);
+    const std::size_t part = shares_[tokens.pieces[piece].file].part;
+    encode_piece({.source = source, .options = options_, .vocabulary = vocabulary(), .part = part}, tokens, piece);
   }
 
-  Files files_;
+  std::vector<FileShare> shares_;  // for the part of each file
+  Sources sources_;
   TokenOptions options_;
   fs::path vocabulary_path_;
   mutable std::once_flag is_loaded_;
@@ -248,8 +254,11 @@ class TokenConversion final : public FixedConversion {
 
 }  // namespace
 
-ConversionResult convert_tokens(const Files& files, const TokenOptions& tokens, const ConvertOptions& options) {
-  TokenConversion conversion(files, tokens, options);
+ConversionResult convert_tokens(const std::vector<std::string>& files, const TokenOptions& tokens,
+                                const ConvertOptions& options) {
+  Sources sources = find_sources(files);
+  check_options(sources, tokens);
+  TokenConversion conversion(std::move(sources), tokens, options);
   return run_conversion(conversion, options);
 }
 

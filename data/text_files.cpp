@@ -4,9 +4,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
-#include <mn/data/gzip_file.hpp>
 
 namespace mn::data {
 namespace {
@@ -15,7 +13,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kForce = "; --encoding any takes any bytes";
 constexpr std::int64_t kReadBytes = 4 << 20;
-constexpr std::int64_t kHeadBytes = 64 << 10;  // checked before work begins
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -32,13 +29,6 @@ std::int64_t cut_after(const File& file, const Vocabulary& vocabulary, std::int6
     if (vocabulary.can_cut(text, i)) return at + static_cast<std::int64_t>(i);
   }
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
-}
-
-/// Reads the next `bytes` bytes of the text, or fewer at its end.
-std::string next_text(GzipFile& file, std::int64_t bytes) {
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  text.resize(file.read(std::as_writable_bytes(std::span(text))));
-  return text;
 }
 
 /// Checks the characters of `text`, which lies at offset `begin` of the file. Returns the bytes of its complete
@@ -89,30 +79,44 @@ std::ifstream open_list(const fs::path& path) {
   return list;
 }
 
-std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, const Vocabulary& vocabulary,
-                                 std::int64_t piece_bytes, bool any_bytes) {
-  std::vector<TextPiece> pieces;
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    if (!fs::is_regular_file(files[f])) throw DataError("there is no file " + files[f].string(), true);
-    const File file(files[f], File::Mode::kRead);
-    const auto size = static_cast<std::int64_t>(file.size());
-    const std::string head = text_at(file, 0, std::min(kHeadBytes, size));
-    const bool is_packed = head.starts_with("\x1F\x8B");
-    if (is_packed) {
-      GzipFile packed(files[f]);
-      if (!any_bytes) check_text(files[f], next_text(packed, kHeadBytes), kForce);
-      pieces.push_back({.file = f, .end = size, .is_packed = true});
-      continue;
-    }
-    if (!any_bytes) check_text(files[f], head, kForce);
-    for (std::int64_t begin = 0; begin < size;) {
-      const std::int64_t end =
-          begin + piece_bytes < size ? cut_after(file, vocabulary, begin + piece_bytes, size) : size;
-      pieces.push_back({.file = f, .begin = begin, .end = end});
-      begin = end;
-    }
+PieceReader::PieceReader(const fs::path& file, const TextPiece& piece)
+    : file_(file, File::Mode::kRead),
+      packed_(piece.is_packed ? open_packed(file) : nullptr),
+      at_(piece.begin),
+      end_(piece.end) {}
+
+std::string PieceReader::next() {
+  if (packed_) {
+    std::string text(static_cast<std::size_t>(kReadBytes), '\0');
+    text.resize(packed_->read(std::as_writable_bytes(std::span(text))));
+    return text;
   }
-  return pieces;
+  std::string text = text_at(file_, at_, std::min(kReadBytes, end_ - at_));
+  at_ += static_cast<std::int64_t>(text.size());
+  return text;
+}
+
+TextPiece whole_file(const fs::path& path, std::size_t number) {
+  const auto size = static_cast<std::int64_t>(File(path, File::Mode::kRead).size());
+  return {.file = number, .end = size, .is_packed = is_packed(path)};
+}
+
+std::string head_of(const fs::path& path, TextPiece whole) {
+  whole.end = std::min(whole.end, kHeadBytes);
+  return PieceReader(path, whole).next().substr(0, static_cast<std::size_t>(kHeadBytes));
+}
+
+void cut_text(const fs::path& path, std::size_t number, const Vocabulary& vocabulary, std::int64_t piece_bytes,
+              bool any_bytes, std::vector<TextPiece>& pieces) {
+  const TextPiece whole = whole_file(path, number);
+  if (!any_bytes) check_text(path, head_of(path, whole), kForce);
+  const File file(path, File::Mode::kRead);
+  for (std::int64_t begin = 0; begin < whole.end;) {
+    const bool is_last = whole.is_packed || begin + piece_bytes >= whole.end;
+    const std::int64_t end = is_last ? whole.end : cut_after(file, vocabulary, begin + piece_bytes, whole.end);
+    pieces.push_back({.file = number, .begin = begin, .end = end, .is_packed = whole.is_packed});
+    begin = end;
+  }
 }
 
 void read_text(const fs::path& path, const TextPiece& piece, bool any_bytes,
@@ -127,21 +131,13 @@ void read_text(const fs::path& path, const TextPiece& piece, bool any_bytes,
     cut_off.erase(0, checked);
     cut_off_at += static_cast<std::int64_t>(checked);
   };
-  const auto take = [&](std::string_view text) {
+  PieceReader reader(path, piece);
+  for (std::string text = reader.next(); !text.empty(); text = reader.next()) {
     if (!any_bytes) check(text);
     rest += text;
     const std::size_t end = complete(rest);
     use(std::string_view(rest).substr(0, end));
     rest.erase(0, end);
-  };
-  if (piece.is_packed) {
-    GzipFile file(path);
-    for (std::string text = next_text(file, kReadBytes); !text.empty(); text = next_text(file, kReadBytes)) take(text);
-  } else {
-    const File file(path, File::Mode::kRead);
-    for (std::int64_t at = piece.begin; at < piece.end; at += kReadBytes) {
-      take(text_at(file, at, std::min(kReadBytes, piece.end - at)));
-    }
   }
   if (!cut_off.empty()) throw DataError(path.string() + " ends within a character of UTF-8" + kForce, true);
   use(rest);

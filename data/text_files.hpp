@@ -1,18 +1,24 @@
-/// Reads texts in files, raw or gzip, in pieces that different threads can read.
+/// Reads texts in files, raw or packed, in pieces that different threads can read.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include <mn/core/file.hpp>
 #include <mn/data/vocabulary.hpp>
+
+#include "data/unpack.hpp"
 
 namespace mn::data {
 
-/// Bytes [begin, end) of a file. A gzip file has one piece, the whole unpacked text.
+/// Bytes [begin, end) of a file; in a Parquet file, row groups, and in a Megatron file, documents. A packed file has
+/// one piece, the whole content.
 struct TextPiece {
   std::size_t file = 0;  ///< index in the list of files
   std::int64_t begin = 0;
@@ -20,11 +26,32 @@ struct TextPiece {
   bool is_packed = false;
 };
 
-/// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins where
-/// vocabulary.can_cut() allows or, in 64 KiB without such an offset, at any character. Throws a DataError that names a
-/// missing file or, unless `any_bytes` is true, a file whose first 64 KiB are not UTF-8; read_text() checks the rest.
-[[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
-                                               const Vocabulary& vocabulary, std::int64_t piece_bytes, bool any_bytes);
+/// Reads the bytes of a piece from beginning to end. If the file is packed, unpacks it.
+class PieceReader {
+ public:
+  PieceReader(const std::filesystem::path& file, const TextPiece& piece);
+  /// The next bytes, some MiB; empty at the piece's end. Throws DataError if the file can't be read or is damaged.
+  [[nodiscard]] std::string next();
+
+ private:
+  File file_;
+  std::unique_ptr<PackedFile> packed_;  // null: the file is not packed
+  std::int64_t at_, end_;
+};
+
+/// The piece with all of file number `number`.
+[[nodiscard]] TextPiece whole_file(const std::filesystem::path& file, std::size_t number);
+
+inline constexpr std::int64_t kHeadBytes = 64 << 10;  ///< checked before work begins
+/// The first kHeadBytes bytes of the content.
+[[nodiscard]] std::string head_of(const std::filesystem::path& file, TextPiece whole);
+
+/// Cuts file number `number`, a text, into pieces of about `piece_bytes`, and adds them to `pieces`. A packed file is
+/// one piece. A piece begins where vocabulary.can_cut() allows or, in 64 KiB without such an offset, at any character.
+/// Throws a DataError that names the file unless its first 64 KiB are UTF-8 or `any_bytes` is true; read_text() checks
+/// the rest.
+void cut_text(const std::filesystem::path& file, std::size_t number, const Vocabulary& vocabulary,
+              std::int64_t piece_bytes, bool any_bytes, std::vector<TextPiece>& pieces);
 
 /// Opens a list of file names or class names. Throws DataError if it can't be opened or, unless it is a pipe, if it is
 /// no text, or text in UTF-16 or UTF-32. Accepts all other bytes, because file names may have any bytes.

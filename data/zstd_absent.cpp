@@ -5,7 +5,7 @@
 
 namespace mn::data {
 
-void unpack_zstd(const std::filesystem::path& file, const std::filesystem::path&) {
+std::unique_ptr<PackedFile> open_zstd(const std::filesystem::path& file) {
   throw DataError(file.string() +
                   " is packed by zstd, and mn was built without libzstd: install it (libzstd-dev) and build mn again, "
                   "or unpack the file with `zstd -d`");

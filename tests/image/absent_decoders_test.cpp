@@ -1,4 +1,4 @@
-// Errors of a build without libwebp, libtiff or libzstd.
+// Errors of a build without libwebp, libtiff, libzstd or liblzma.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -22,9 +22,12 @@ TEST(AbsentDecoders, NameTheLibraryAndTheRemedy) {
   EXPECT_THAT(of_webp, StartsWith("a WebP, and mn was built without libwebp: install it (libwebp-dev)"));
   EXPECT_THAT(of_tiff, StartsWith("a TIFF, and mn was built without libtiff"));
   EXPECT_THAT(of_tiff, HasSubstr("libtiff-dev"));
-  const std::string of_zstd = test::message_of<DataError>([] { unpack_zstd("a.tar.zst", "a.tar"); });
+  const std::string of_zstd = test::message_of<DataError>([] { (void)open_zstd("a.tar.zst"); });
   EXPECT_THAT(of_zstd,
               StartsWith("a.tar.zst is packed by zstd, and mn was built without libzstd: install it (libzstd-dev)"));
+  const std::string of_xz = test::message_of<DataError>([] { (void)open_xz("a.txt.xz"); });
+  EXPECT_THAT(of_xz,
+              StartsWith("a.txt.xz is packed by xz, and mn was built without liblzma: install it (liblzma-dev)"));
 }
 
 }  // namespace
