@@ -19,9 +19,10 @@ struct LossOptions {
 };
 
 /// Returns the mean loss over the target tokens, in nats; in training, with experts, plus the losses of their routers.
-/// Also reports the bits per byte of the targets' text, unless training has another loss than theirs, and with experts
-/// the load-balancing loss. `bytes_of` has the number of bytes of each token of the vocabulary.
-[[nodiscard]] at::Tensor loss_of(models::LanguageModel& model, const Batch& batch, const at::Tensor& bytes_of,
-                                 const LossOptions& options, Summary& report);
+/// Of packed samples, only the tokens that the field "documents" marks are targets, and the loss's weight is their
+/// number. Also reports the bits per byte of the targets' text, unless training has another loss than theirs, and with
+/// experts the load-balancing loss. `bytes_of` has the number of bytes of each token of the vocabulary.
+[[nodiscard]] Loss loss_of(models::LanguageModel& model, const Batch& batch, const at::Tensor& bytes_of,
+                           const LossOptions& options, Summary& report);
 
 }  // namespace mn::jobs

@@ -82,7 +82,7 @@ class Training {
     torch::Tensor loss;
     {
       const mn::AutocastScope autocast(mn::app::autocast_type(settings_.precision), comm_->device());
-      loss = mn::jobs::loss_of(*model_, batch, bytes_of_, settings_.recompute, metrics);
+      loss = mn::jobs::loss_of(*model_, batch, bytes_of_, {.recompute = settings_.recompute}, metrics).value;
     }
     const torch::Tensor weighted = optimizer_->scale_loss(loss, batch.loss_weight());
     optimizer_->announce_step(batch.loss_weight());

@@ -107,6 +107,29 @@ TEST(LanguageModels, TokensAreReadOneByOneWithACache) {
   }
 }
 
+TEST(LanguageModels, DocumentsInASequenceDoNotSeeEachOther) {
+  for (const auto& [name, expected] : recorded().items()) {
+    const auto model = create_language_model(network_of_config(expected["config"], name));
+    set_weights(*model);
+    const torch::Tensor tokens = torch::arange(26).view({2, 13}).square() % 37;
+    const auto documents =
+        torch::tensor({1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, torch::kShort)
+            .view({2, 13});
+    const torch::Tensor packed = model->forward(tokens, false, documents);
+    const auto alone = [&](std::int64_t sequence, std::int64_t first, std::int64_t last) {
+      const torch::Tensor logits = model->forward(tokens.slice(0, sequence, sequence + 1).slice(1, first, last));
+      const torch::Tensor difference = packed[sequence].slice(0, first, last) - logits[0];
+      EXPECT_LT(difference.abs().max().item<double>(), 1e-5) << name << ": tokens " << first << " to " << last;
+    };
+    alone(0, 0, 6);
+    alone(0, 6, 10);
+    alone(0, 10, 11);
+    alone(1, 0, 2);
+    alone(1, 2, 13);
+    EXPECT_TRUE(packed.equal(model->forward(tokens, true, documents))) << name;
+  }
+}
+
 TEST(LanguageModels, AConfigIsWrittenAsItWasRead) {
   for (const auto& [name, expected] : recorded().items()) {
     const NetworkOptions network = network_of_config(expected["config"], name);

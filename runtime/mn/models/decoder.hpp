@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include <torch/torch.h>
 
@@ -22,7 +23,8 @@ struct Stream {
 /// values may have fewer heads, which neighboring heads of the queries share.
 struct AttentionInputs {
   torch::Tensor query, key, value;
-  torch::Tensor mask = {};  ///< (T, T), true where a token attends to another; undefined: to all tokens before
+  /// (T, T) or (N, 1, T, T), true where a token attends to another; undefined: to all tokens before
+  torch::Tensor mask = {};
   std::int64_t window = 0;  ///< a token read with a cache attends to so many last tokens; 0: to all
   double dropout = 0;       ///< fraction of the weights that dropout zeroes
 };
@@ -45,6 +47,20 @@ inline torch::Tensor attend(AttentionInputs inputs, KeyValueCache* cache, const 
       inputs.dropout, is_causal,
       /*scale=*/std::nullopt, /*enable_gqa=*/inputs.key.size(1) != inputs.query.size(1));
   return seen.transpose(1, 2).flatten(2);
+}
+
+/// The mask (N, 1, T, T) with which a token attends to the tokens of its document up to itself. `documents` are (N, T)
+/// numbers.
+inline torch::Tensor document_mask(const torch::Tensor& documents) {
+  return (documents.unsqueeze(2) == documents.unsqueeze(1)).tril().unsqueeze(1);
+}
+
+/// The positions (N, T) of tokens within documents. The tokens of a document are neighbors.
+inline torch::Tensor positions_in(const torch::Tensor& documents) {
+  const auto numbers = torch::arange(documents.size(1), documents.options().dtype(torch::kLong));
+  const auto begins = torch::ones_like(documents, torch::kBool);
+  begins.slice(1, 1).copy_(documents.slice(1, 1) != documents.slice(1, 0, -1));
+  return numbers - std::get<0>(torch::cummax(numbers * begins, 1));
 }
 
 /// Passes the stream through `layers`, whose modules are of type Layer: calls layer.forward(stream, inputs…). With

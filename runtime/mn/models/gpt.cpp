@@ -28,14 +28,15 @@ class Attention : public nn::Module {
         c_attn_(register_module("c_attn", make_linear(options.width, 3 * options.width))),
         c_proj_(register_module("c_proj", make_linear(options.width, options.width))) {}
 
-  torch::Tensor forward(const torch::Tensor& x, KeyValueCache* cache) {
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask, KeyValueCache* cache) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
     // split() has a backward that writes the gradient once. The backward of select() would fill the whole gradient for
     // each part.
     auto parts = c_attn_->forward(x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const torch::Tensor seen = attend(
-        {.query = parts[0], .key = parts[1], .value = parts[2], .dropout = is_training() ? dropout_ : 0}, cache, this);
+        {.query = parts[0], .key = parts[1], .value = parts[2], .mask = mask, .dropout = is_training() ? dropout_ : 0},
+        cache, this);
     return torch::dropout(c_proj_->forward(seen), dropout_, is_training());
   }
 
@@ -93,9 +94,9 @@ class Layer : public nn::Module {
   }
 
   /// With experts, adds the losses of the router to `losses`.
-  Stream forward(const Stream& stream, RouterLosses* losses, KeyValueCache* cache) {
+  Stream forward(const Stream& stream, RouterLosses* losses, const torch::Tensor& mask, KeyValueCache* cache) {
     const ResidualNorm first = normalize(*ln_1_, stream);
-    const ResidualNorm second = normalize(*ln_2_, {first.sum, attn_->forward(first.normalized, cache)});
+    const ResidualNorm second = normalize(*ln_2_, {first.sum, attn_->forward(first.normalized, mask, cache)});
     if (mlp_) return {second.sum, mlp_->forward(second.normalized)};
     const MixtureOfExpertsOutput mixed = experts_->forward(second.normalized);
     losses->balance = losses->balance.defined() ? losses->balance + mixed.balance_loss : mixed.balance_loss;
@@ -131,13 +132,17 @@ Gpt::Gpt(const GptOptions& options)
   draw_weights(*this, options.layers, [](const std::string& name) { return name.ends_with("c_proj.weight"); });
 }
 
-torch::Tensor Gpt::do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) {
+torch::Tensor Gpt::do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
+                              KeyValueCache* cache) {
   const std::int64_t first = cache != nullptr ? cache->length : 0;
-  const auto positions = torch::arange(first, first + tokens.size(1), tokens.options());
+  const bool is_packed = documents.defined();
+  const auto positions =
+      is_packed ? positions_in(documents) : torch::arange(first, first + tokens.size(1), tokens.options());
+  const auto mask = is_packed ? document_mask(documents) : torch::Tensor();
   const auto input = torch::dropout(wte_->forward(tokens) + wpe_->forward(positions), options_.dropout, is_training());
   if (recompute && options_.experts > 0) throw ArgumentError("a Gpt with experts can't compute its activations again");
   router_losses_ = {};
-  const Stream stream = run_layers<Layer>(*h_, {input, {}}, recompute, &router_losses_, cache);
+  const Stream stream = run_layers<Layer>(*h_, {input, {}}, recompute, &router_losses_, mask, cache);
   const auto layers = static_cast<double>(options_.layers);
   if (options_.experts > 0) router_losses_ = {router_losses_.balance / layers, router_losses_.z / layers};
   return torch::linear(normalize(*ln_f_, stream).normalized, wte_->weight);

@@ -43,7 +43,8 @@ class Gpt : public LanguageModel {
   explicit Gpt(const GptOptions& options);
 
  private:
-  torch::Tensor do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) override;
+  torch::Tensor do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
+                           KeyValueCache* cache) override;
 
   GptOptions options_;
   std::shared_ptr<torch::nn::EmbeddingImpl> wte_;

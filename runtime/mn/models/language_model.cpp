@@ -44,7 +44,7 @@ torch::Tensor draw(torch::Tensor& logits, const Sampling& how, const at::Generat
 torch::Tensor LanguageModel::read(const torch::Tensor& tokens, KeyValueCache& cache) {
   if (cache.length > 0 && tokens.size(1) != 1)
     throw ArgumentError("a language model reads one token at a time after those in its cache");
-  torch::Tensor logits = do_forward(tokens, /*recompute=*/false, &cache);
+  torch::Tensor logits = do_forward(tokens, {}, /*recompute=*/false, &cache);
   cache.length += tokens.size(1);
   return logits;
 }

@@ -28,9 +28,11 @@ class LanguageModel : public torch::nn::Module {
  public:
   /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next token. T is at most
   /// the network's context. With `recompute`, backward computes the layers' activations again, and forward does not
-  /// store them (recompute_activations()).
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false) {
-    return do_forward(tokens, recompute, nullptr);
+  /// store them (recompute_activations()). If `documents` is given, (N, T) numbers of the tokens' documents, then each
+  /// document in a sequence, whose tokens are neighbors, has the logits that it would have alone.
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false,
+                                      const torch::Tensor& documents = {}) {
+    return do_forward(tokens, documents, recompute, nullptr);
   }
   /// Maps the tokens that follow those in `cache` to logits, and adds them to the cache: any number of tokens if the
   /// cache is empty, otherwise one token (T = 1). Throws ArgumentError for several tokens.
@@ -43,7 +45,9 @@ class LanguageModel : public torch::nn::Module {
   RouterLosses router_losses_;  ///< a network with experts sets it in each do_forward()
 
  private:
-  virtual torch::Tensor do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) = 0;
+  /// `documents` may be undefined; if it is defined, `cache` is null.
+  virtual torch::Tensor do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
+                                   KeyValueCache* cache) = 0;
 };
 
 /// Options of generate().

@@ -18,7 +18,8 @@ using Linear = std::shared_ptr<AdaptableLinear>;
 /// What the layers know about positions.
 struct Positions {
   Rotation rotation;
-  torch::Tensor window;  // (T, T): true where a token attends to another; undefined: to all tokens before
+  // Masks of attention in layers without a window and with one (AttentionInputs); undefined: to all tokens before.
+  torch::Tensor mask, window;
 };
 
 /// Normalization by the root mean square.
@@ -56,7 +57,7 @@ class GroupedAttention : public nn::Module {
     const torch::Tensor seen = attend({.query = rotate(heads_of(q_proj_, x, q_norm_), positions.rotation),
                                        .key = rotate(heads_of(k_proj_, x, k_norm_), positions.rotation),
                                        .value = heads_of(v_proj_, x, nullptr),
-                                       .mask = window_ > 0 ? positions.window : torch::Tensor(),
+                                       .mask = window_ > 0 ? positions.window : positions.mask,
                                        .window = window_,
                                        .dropout = is_training() ? dropout_ : 0},
                                       cache, this);
@@ -121,12 +122,16 @@ class LlamaLayer : public nn::Module {
   std::shared_ptr<RmsNorm> input_layernorm_, post_attention_layernorm_;
 };
 
-Positions positions_of(std::int64_t first, std::int64_t length, const LlamaOptions& options, torch::Device device) {
-  Positions positions = {rotation_of(first, length, options.head_width, options.rotary, device), {}};
+/// Documents need no positions of their own, because attention depends on distances.
+Positions positions_of(std::int64_t first, std::int64_t length, const LlamaOptions& options,
+                       const torch::Tensor& documents, torch::Device device) {
+  const torch::Tensor mask = documents.defined() ? document_mask(documents) : torch::Tensor();
+  Positions positions = {rotation_of(first, length, options.head_width, options.rotary, device), mask, mask};
   if (options.window == 0 || options.window >= length) return positions;
   const auto numbers = torch::arange(length, torch::dtype(torch::kLong).device(device));
   const torch::Tensor distances = numbers.unsqueeze(1) - numbers;
   positions.window = (distances >= 0).logical_and(distances < options.window);
+  if (mask.defined()) positions.window = positions.window.logical_and(mask);
   return positions;
 }
 
@@ -173,9 +178,10 @@ Llama::Llama(const LlamaOptions& options)
   draw_weights(*this, options_.layers, is_output);
 }
 
-torch::Tensor Llama::do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) {
+torch::Tensor Llama::do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
+                                KeyValueCache* cache) {
   const std::int64_t first = cache != nullptr ? cache->length : 0;
-  const Positions positions = positions_of(first, tokens.size(1), options_, tokens.device());
+  const Positions positions = positions_of(first, tokens.size(1), options_, documents, tokens.device());
   const Stream stream =
       run_layers<LlamaLayer>(*layers_, {embed_tokens_->forward(tokens), {}}, recompute, positions, cache);
   return torch::linear(norm_->as<RmsNorm>()->forward(stream).normalized,

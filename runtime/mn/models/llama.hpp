@@ -50,7 +50,8 @@ class Llama : public LanguageModel {
   explicit Llama(const LlamaOptions& options);
 
  private:
-  torch::Tensor do_forward(const torch::Tensor& tokens, bool recompute, KeyValueCache* cache) override;
+  torch::Tensor do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
+                           KeyValueCache* cache) override;
 
   LlamaOptions options_;
   std::shared_ptr<torch::nn::EmbeddingImpl> embed_tokens_;
