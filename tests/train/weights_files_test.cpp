@@ -170,6 +170,28 @@ TEST_F(WeightsFilesTest, ALayoutTransposesPrefixesAndIgnores) {
   EXPECT_TRUE(matching.named_parameters()["first.weight"].equal(loaded.named_parameters()["first.weight"]));
 }
 
+TEST_F(WeightsFilesTest, ALayoutRenamesAndFlattens) {
+  const FileLayout layout = {.flattened = {"first.bias"}, .renamed = {{"trunk.0.", "first."}, {".kernel", ".weight"}}};
+  NamedTensors stored;
+  for (auto [name, tensor] : tensors()) {
+    if (name == "first.bias") tensor = tensor.view({-1, 1, 1});
+    if (name.starts_with("first.")) name = "trunk.0." + name.substr(6);
+    if (name == "trunk.0.weight") name = "trunk.0.kernel";
+    stored.emplace_back(name, tensor);
+  }
+  for (const std::string name : {"renamed", "own"}) {
+    write(name, to_safetensors(name == "own" ? tensors() : stored));
+    torch::manual_seed(10 + world()->rank());
+    ToyNet loaded(false);
+    load_model(folder_.path() / name, loaded, *world(), {}, layout);
+    for (const auto& item : net_->named_parameters()) {
+      EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(item.value())) << name << ": " << item.key();
+    }
+  }
+  EXPECT_EQ(layout.module_name("subtrunk.0.kernel"), "subtrunk.0.weight");
+  EXPECT_EQ(layout.module_name("subtrunk.0.trunk.0.a"), "subtrunk.0.first.a");
+}
+
 TEST_F(WeightsFilesTest, MissingAndFurtherTensorsAreListed) {
   NamedTensors few = tensors();
   few.erase(few.begin(), few.begin() + 2);

@@ -1,5 +1,6 @@
 #include <mn/checkpoint/weights_reader.hpp>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,15 +15,25 @@ at::Tensor WeightsReader::read(std::size_t i) const {
   return tensor;
 }
 
+namespace {
+
+/// The form that the tensor `name` of the module has.
+at::Tensor module_form(const std::string& name, const at::Tensor& form, const FileLayout& layout) {
+  if (layout.flattens(name)) return form.flatten();
+  return form.dim() == 2 && layout.transposes(name) ? form.t() : form;
+}
+
+}  // namespace
+
 void arrange(WeightsReader& reader, const FileLayout& layout) {
   NamedTensors kept;
   std::vector<std::size_t> numbers;  // [kept] the tensor's number in the files
   const std::size_t averages = reader.tensors.size();
   for (std::size_t i = 0; i < averages; ++i) {
-    const auto& [name, form] = reader.tensors[i];
+    const auto& [stored, form] = reader.tensors[i];
+    const std::string name = layout.module_name(stored);
     if (layout.ignores(name)) continue;
-    const bool is_transposed = form.dim() == 2 && layout.transposes(name);
-    kept.emplace_back(name, is_transposed ? form.t() : form);
+    kept.emplace_back(name, module_form(name, form, layout));
     numbers.push_back(i);
   }
   for (std::size_t j = 0; j < reader.averages.size(); ++j) numbers.push_back(averages + j);

@@ -22,7 +22,8 @@ struct WeightsReader {
   [[nodiscard]] at::Tensor read(std::size_t i) const;
 };
 
-/// Removes the tensors that `layout` ignores, and gives matrices that files hold transposed the module's shape.
+/// Gives the tensors the module's names, removes those that `layout` ignores, and gives the module's shape to matrices
+/// that files hold transposed and to tensors that the module has in one dimension.
 void arrange(WeightsReader& reader, const FileLayout& layout);
 
 }  // namespace mn
