@@ -29,11 +29,14 @@ class EveryModel : public ::testing::TestWithParam<std::string> {
 };
 
 /// As published: torchvision's tables (AlexNet, GoogLeNet with its auxiliary classifiers, ResNets), the Caffe model
-/// zoo's NIN and GoogLeNet.
+/// zoo's NIN and GoogLeNet, timm's ConvNeXt and ViT.
 TEST_P(EveryModel, HasThePublishedNumberOfParameters) {
-  const std::map<std::string, std::int64_t> published = {{"alexnet", 61'100'840},   {"nin", 7'595'176},
-                                                         {"googlenet", 13'378'280}, {"googlenetbn", 13'004'888},
-                                                         {"resnet18", 11'689'512},  {"resnet50", 25'557'032}};
+  const std::map<std::string, std::int64_t> published = {{"alexnet", 61'100'840},       {"nin", 7'595'176},
+                                                         {"googlenet", 13'378'280},     {"googlenetbn", 13'004'888},
+                                                         {"resnet18", 11'689'512},      {"resnet50", 25'557'032},
+                                                         {"convnext_tiny", 28'589'128}, {"convnext_small", 50'223'688},
+                                                         {"convnext_base", 88'591'464}, {"vit_ti_16", 5'717'416},
+                                                         {"vit_s_16", 22'050'664},      {"vit_b_16", 86'567'656}};
   EXPECT_EQ(count_parameters(*create_model(GetParam(), 1000)), published.at(GetParam()));
 }
 
@@ -48,8 +51,8 @@ TEST(SmallModels, HaveTheUsualNumberOfParameters) {
 
 TEST_P(EveryModel, MapsImagesToLogits) {
   const torch::NoGradGuard no_grad;
-  const auto model = create_model(GetParam(), 7);
   for (const std::int64_t size : {std::int64_t{112}, min_image_size(GetParam())}) {
+    const auto model = create_model(GetParam(), 7, {.image_size = size});
     const auto images = torch::randn({2, 3, size, size});
     model->eval();
     const auto logits = model->forward(images);
@@ -63,7 +66,7 @@ TEST_P(EveryModel, MapsImagesToLogits) {
 
 TEST_P(EveryModel, HasTheSameLogitsWithChannelsLast) {
   const torch::NoGradGuard no_grad;
-  const auto model = create_model(GetParam(), 7);
+  const auto model = create_model(GetParam(), 7, {.image_size = 112});
   model->eval();
   const auto images = torch::randn({2, 3, 112, 112});
   const auto expected = model->forward(images);
@@ -77,8 +80,8 @@ TEST_P(EveryModel, HasTheSameLogitsWithChannelsLast) {
 }
 
 TEST_P(EveryModel, TrainsOnOneImageFromTheSizeThatItSays) {
-  const auto model = create_model(GetParam(), 3);
   const std::int64_t size = min_image_size_alone(GetParam());
+  const auto model = create_model(GetParam(), 3, {.image_size = size});
   EXPECT_NO_THROW((void)model->forward_heads(torch::randn({1, 3, size, size})));
   if (size == min_image_size(GetParam())) return;
   EXPECT_THROW((void)model->forward_heads(torch::randn({1, 3, size - 1, size - 1})), std::exception);
@@ -87,7 +90,7 @@ TEST_P(EveryModel, TrainsOnOneImageFromTheSizeThatItSays) {
 
 TEST_P(EveryModel, MemoryFormatChangesNothing) {
   const torch::NoGradGuard no_grad;
-  const auto model = create_model(GetParam(), 5);
+  const auto model = create_model(GetParam(), 5, {.image_size = 96});
   model->eval();
   const auto images = torch::randn({2, 3, 96, 96});
   EXPECT_TRUE(torch::allclose(model->forward(images.contiguous(at::MemoryFormat::ChannelsLast)), model->forward(images),
@@ -95,7 +98,7 @@ TEST_P(EveryModel, MemoryFormatChangesNothing) {
 }
 
 TEST_P(EveryModel, EveryParameterGetsAGradient) {
-  const auto model = create_model(GetParam(), 5);
+  const auto model = create_model(GetParam(), 5, {.image_size = 96});
   model->train();
   const auto heads = model->forward_heads(torch::randn({2, 3, 96, 96}));
   torch::Tensor loss = heads[0].square().mean();
@@ -110,7 +113,7 @@ TEST_P(EveryModel, EveryParameterGetsAGradient) {
 /// At the start no class is preferred by much: the loss is that of guessing.
 TEST_P(EveryModel, StartsFromGuessing) {
   const torch::NoGradGuard no_grad;
-  const auto model = create_model(GetParam(), 10);
+  const auto model = create_model(GetParam(), 10, {.image_size = 96});
   model->train();
   const auto logits = model->forward(torch::randn({8, 3, 96, 96}));
   const auto target = torch::randint(10, {8}, torch::kLong);
