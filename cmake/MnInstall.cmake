@@ -46,6 +46,7 @@ add_dependencies(libraries ${MN_LIBRARIES})
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/slurm FILES_MATCHING PATTERN *.sbatch)
 if(MN_HAVE_TORCH)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobs/imagenet/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/jobs/imagenet)
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/new-job DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME mn-new-job)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/cmake/new_job DESTINATION ${CMAKE_INSTALL_DATADIR}/mn)
 endif()
@@ -66,4 +67,5 @@ message(STATUS \"Installing: \${prefix}/${CMAKE_INSTALL_DOCDIR}\")
 execute_process(COMMAND_ERROR_IS_FATAL ANY COMMAND
   \"${PROJECT_SOURCE_DIR}/cmake/install_docs\" \"${PROJECT_SOURCE_DIR}\" \"\${prefix}/${CMAKE_INSTALL_DOCDIR}\"
   \"runtime=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\" \"slurm=\${prefix}/${CMAKE_INSTALL_DATADIR}/mn/slurm\"
+  \"jobs/imagenet/recipes=\${prefix}/${CMAKE_INSTALL_DATADIR}/mn/jobs/imagenet/recipes\"
   \"tests/examples=\${prefix}/${CMAKE_INSTALL_DATADIR}/mn/examples\")")

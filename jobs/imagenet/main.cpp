@@ -1,4 +1,4 @@
-/// jobs/imagenet: trains convolutional networks on any number of ranks, like ChainerMN's ImageNet example.
+/// jobs/imagenet: trains networks that classify images on any number of ranks, like ChainerMN's ImageNet example.
 
 #include <torch/torch.h>
 
@@ -8,6 +8,7 @@
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
+#include "imagenet/weights.hpp"
 
 namespace {
 
@@ -58,8 +59,9 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   const mn::Interval usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   const mn::Interval period = mn::app::report_period(options, usual);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
-  const std::shared_ptr<Classifier> model =
-      mn::app::make_model(options, comm, [&] { return mn::models::create_model(options.arch, data.num_classes); });
+  const std::shared_ptr<Classifier> model = mn::app::make_model(options, comm, [&] {
+    return mn::models::create_model(options.arch, data.num_classes, mn::jobs::network_options(options));
+  });
   // Sharded weights lie one after the other, in row-major order.
   if (options.channels_last && options.shard == "none") mn::use_channels_last(*model);
   mn::app::Training training{
@@ -73,6 +75,7 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
       .banner = {"Using " + options.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size()),
                  "Num validation samples: " + std::to_string(data.val_samples)},
+      .layout = mn::jobs::weights_layout(options.arch),
   };
   mn::jobs::SampleLog* log = nullptr;
   if (options.log_samples) log = &training.extend(std::make_unique<mn::jobs::SampleLog>());

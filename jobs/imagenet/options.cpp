@@ -64,12 +64,34 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
   return numbers;
 }
 
+void declare_network(Options& options, ImagenetOptions& given) {
+  options.add("arch", given.arch, "NAME", "the network: " + join(models::model_names()), models::model_names());
+  options.add("stochastic-depth", given.stochastic_depth,
+              "probability with which training skips the last block for a sample; it rises from 0 over the blocks", 0,
+              0.99);
+  options.add("dropout", given.dropout, "part of the activations that training drops", 0, 0.99);
+  options.add_flag("recompute", given.recompute,
+                   "keep no activations of the blocks: less memory, a third more computing");
+  app::exclude_cuda_graph(
+      options, given, "recompute", [&given] { return given.recompute; },
+      "the second computation sets the GPU's random numbers");
+}
+
+std::vector<Options::Condition> network_conditions(const ImagenetOptions& given) {
+  const auto has_blocks = [&given] { return models::has_blocks(given.arch); };
+  const auto has_dropout = [&given] { return models::has_dropout_option(given.arch); };
+  return {{"stochastic-depth", has_blocks, "without a ConvNeXt or ViT as --arch"},
+          {"recompute", has_blocks, "without a ConvNeXt or ViT as --arch"},
+          {"dropout", has_dropout, "without a ViT as --arch"}};
+}
+
 std::vector<Options::Condition> conditions_of(const ImagenetOptions& given) {
   std::vector<Options::Condition> conditions = {{"min-crop", [&given] { return given.mean.empty(); },
                                                  "with --mean, whose crops all have the size of the network's input"}};
   const auto trains = [&given] { return given.evaluate.empty(); };
-  for (const char* name : {"randaugment", "color-jitter", "random-erasing", "mixup", "cutmix", "min-crop",
-                           "label-smoothing", "max-corrupt", "log-samples", "test"}) {
+  for (const char* name :
+       {"randaugment", "color-jitter", "random-erasing", "mixup", "cutmix", "min-crop", "label-smoothing",
+        "max-corrupt", "log-samples", "test", "stochastic-depth", "dropout", "recompute"}) {
     conditions.push_back({name, trains, "with --evaluate, which trains nothing"});
   }
   const auto validates = [&given] { return given.find_lr.empty(); };
@@ -82,14 +104,14 @@ std::vector<Options::Condition> conditions_of(const ImagenetOptions& given) {
 }  // namespace
 
 void declare_options(Options& options, ImagenetOptions& given) {
-  options.add("arch", given.arch, "NAME", "the network: alexnet, nin, googlenet, googlenetbn, resnet18 or resnet50",
-              models::model_names());
+  declare_network(options, given);
   declare_data(options, given);
   declare_augmentation(options, given);
   options.add_flag("test", given.test, "validate and log every 10 iterations, for a trial");
   options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
   options.add_check([&given] { check_options(given); });
   options.add_conditions(conditions_of(given));
+  options.add_conditions(network_conditions(given));
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {
@@ -117,12 +139,24 @@ data::AugmentOptions augment_options(const ImagenetOptions& given) {
   return options;
 }
 
+models::ClassifierOptions network_options(const ImagenetOptions& given) {
+  return {.image_size = given.image_size,
+          .stochastic_depth = given.stochastic_depth,
+          .dropout = given.dropout,
+          .recompute = given.recompute};
+}
+
 void check_options(const ImagenetOptions& given) {
   (void)augment_options(given);
   const std::int64_t least = models::min_image_size(given.arch);
   if (given.image_size < least) {
     throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is too small for " + given.arch +
                      ", which needs at least " + std::to_string(least));
+  }
+  const std::int64_t step = models::image_size_step(given.arch);
+  if (given.image_size % step != 0) {
+    throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is not a multiple of " +
+                     std::to_string(step) + ", the size of a patch of " + given.arch);
   }
 }
 

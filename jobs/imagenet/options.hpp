@@ -7,6 +7,7 @@
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
 #include <mn/image/augment_options.hpp>
+#include <mn/models/models.hpp>
 
 namespace mn::jobs {
 
@@ -40,6 +41,9 @@ struct ImagenetOptions : app::CommonOptions {
   bool channels_last = false;
   bool test = false;
   double label_smoothing = 0;
+  double stochastic_depth = 0;
+  double dropout = 0;
+  bool recompute = false;
 };
 
 /// Declares the options of this job and their checks. `given` holds the defaults now, and the parsed values later.
@@ -47,6 +51,9 @@ void declare_options(Options& options, ImagenetOptions& given);
 
 /// The augmentation of --randaugment, --color-jitter and --random-erasing. Throws UsageError if a value is wrong.
 [[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
+
+/// The network's options, for create_model().
+[[nodiscard]] models::ClassifierOptions network_options(const ImagenetOptions& given);
 
 /// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);

@@ -39,7 +39,7 @@ class Training {
     const std::int64_t side = settings.image_size;
     images_ = torch::randn({batch, 3, side, side}).to(device_).contiguous(format);
     target_ = torch::randint(kClasses, {batch}, torch::kLong).to(device_);
-    model_ = mn::models::create_model(settings.arch, kClasses);
+    model_ = mn::models::create_model(settings.arch, kClasses, mn::jobs::network_options(settings));
     model_->to(device_);
     if (settings.channels_last) mn::use_channels_last(*model_);
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
