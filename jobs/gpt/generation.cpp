@@ -32,8 +32,15 @@ std::vector<Prompt> prompts_of(const std::string& text, const std::string& file,
       comm, [&] { lines = read_file(file); }, true);
   lines = comm.bcast_obj(lines);
   if (lines.ends_with('\n')) lines.pop_back();
-  for (const std::string_view line : split(lines, '\n'))
-    prompts.push_back({std::string(line), tokens_of(std::string(line), vocabulary)});
+  for (const std::string_view line : split(lines, '\n')) {
+    try {
+      prompts.push_back({std::string(line), tokens_of(std::string(line), vocabulary)});
+    } catch (const UsageError&) {
+      throw DataError(file + ":" + std::to_string(prompts.size() + 1) +
+                          " is empty: this vocabulary has no end of text " + "to begin after",
+                      true);
+    }
+  }
   return prompts;
 }
 
@@ -43,8 +50,10 @@ void print_texts(models::LanguageModel& model, const std::vector<Prompt>& prompt
   model.eval();
   const auto begin = std::chrono::steady_clock::now();
   std::int64_t count = 0;
+  models::Sampling of_prompt = how;
   for (const Prompt& prompt : prompts) {
-    const auto made = models::generate(model, prompt.tokens, context, how, comm.device());
+    const auto made = models::generate(model, prompt.tokens, context, of_prompt, comm.device());
+    ++of_prompt.seed;  // equal prompts get different texts
     count += std::ssize(made);
     if (comm.rank() == 0) std::cout << prompt.text << vocabulary.decode(made, true) << std::endl;
   }

@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/weights_files.hpp>
+#include <mn/checkpoint/weights_reader.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/name_pattern.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::jobs {
@@ -19,6 +22,7 @@ using nlohmann::json;
 
 constexpr const char* kForm = "adapter_config.json";
 constexpr std::int64_t kMaxRank = 1 << 16;
+constexpr const char* kOfAdapters = ".lora_A.weight";
 constexpr const char* kAdapters = "adapter_model.safetensors";
 
 /// The form "RANK" or "RANK:PATTERN,…". No layers: the default of the network.
@@ -44,11 +48,15 @@ void check_supported(const json& config, const std::string& source) {
     throw DataError(source + ": " + name + " is " + json_text(found) + ", and only " + json_text(wanted) +
                     " is implemented");
   };
+  if (!config.is_object()) throw DataError(source + " is not a JSON object");
+  const json init = config.value("init_lora_weights", json(true));
+  if (!init.is_boolean() && init != "gaussian" && init != "orthogonal") require("init_lora_weights", true);
   require("peft_type", "LORA");
   require("bias", "none");
   for (const char* name : {"use_dora", "lora_bias"}) require(name, false);
   for (const char* name : {"rank_pattern", "alpha_pattern"}) require(name, json::object());
-  for (const char* name : {"modules_to_save", "layers_to_transform", "exclude_modules", "target_parameters"})
+  for (const char* name : {"modules_to_save", "layers_to_transform", "exclude_modules", "target_parameters",
+                           "alora_invocation_tokens", "corda_config", "eva_config", "loftq_config"})
     require(name, json());
 }
 
@@ -61,11 +69,13 @@ LoraOptions form_of(const json& config, const std::string& source) {
                         .scale = alpha / (config.value("use_rslora", false) ? std::sqrt(width) : width),
                         .dropout = config.value("lora_dropout", 0.0),
                         .layers = config.at("target_modules").get<std::vector<std::string>>()};
-    if (rank >= 1 && rank <= kMaxRank) return form;
+    const bool is_whole = config.at("r").is_number_integer();
+    if (is_whole && rank >= 1 && rank <= kMaxRank && form.dropout >= 0 && form.dropout < 1) return form;
   } catch (const json::exception&) {  // reported below
   }
   throw DataError(source +
-                  ": its settings r, lora_alpha and target_modules must be a rank, a number and a list of layers");
+                  ": its settings r, lora_alpha, lora_dropout and target_modules must be a rank, a number, a " +
+                  "fraction and a list of layers");
 }
 
 /// The names of the tensors that no file of the network has.
@@ -102,7 +112,10 @@ void declare_lora(Options& options, LoraSettings& given) {
 
 Adapters::Adapters(const LoraSettings& given, const models::NetworkOptions& network,
                    const std::shared_ptr<Communicator>& comm)
-    : comm_(comm), folder_(given.adapter), is_gpt_(std::holds_alternative<models::GptOptions>(network)) {
+    : comm_(comm),
+      folder_(given.adapter),
+      evaluates_(given.evaluates),
+      is_gpt_(std::holds_alternative<models::GptOptions>(network)) {
   if (folder_.empty()) {
     form_ = parse_form(given);
     if (form_.layers.empty())
@@ -122,13 +135,30 @@ Adapters::Adapters(const LoraSettings& given, const models::NetworkOptions& netw
 void Adapters::add_to(models::LanguageModel& model) {
   try {
     layers_ = models::add_lora(model, form_);
+    for (const std::string& each : form_.layers) {
+      const bool is_used = std::ranges::any_of(layers_, [&](const std::string& name) {
+        return matches_name(each, name) || matches_name("*." + each, name);
+      });
+      if (!is_used && folder_.empty())
+        throw UsageError("--lora: no linear layer of the network matches \"" + each + "\"");
+    }
   } catch (const ArgumentError& error) {
     throw UsageError((folder_.empty() ? "--lora: " : "--adapter " + folder_ + ": ") + error.what());
   }
 }
 
 void Adapters::load(const std::string& file, models::LanguageModel& model, const FileLayout& layout) const {
-  load_model(file, model, *comm_, tensors_of(layers_), layout);
+  bool has_adapters = false;  // a checkpoint of a training with adapters
+  const auto look = [&] {
+    const auto reader = open_weights(file, kWeightAverage);
+    has_adapters =
+        std::ranges::any_of(reader.tensors, [](const auto& each) { return each.first.ends_with(kOfAdapters); });
+  };
+  if (folder_.empty()) on_root<DataError>(*comm_, look, true);
+  has_adapters = comm_->bcast_obj(json(has_adapters)).get<bool>();
+  if (folder_.empty() && !has_adapters && evaluates_)
+    throw UsageError("--lora makes new adapters: with --evaluate, give --adapter DIR, or a checkpoint with adapters");
+  load_model(file, model, *comm_, has_adapters ? std::vector<std::string>() : tensors_of(layers_), layout);
   if (!folder_.empty()) load_model(fs::path(folder_) / kAdapters, *models::lora_of(model), *comm_);
 }
 

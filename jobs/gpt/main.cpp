@@ -5,7 +5,9 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/file.hpp>
 #include <mn/models/hub_config.hpp>
 
 #include "gpt/data.hpp"
@@ -105,14 +107,22 @@ at::Tensor bytes_of(const mn::Vocabulary& vocabulary, torch::Device device) {
   return torch::tensor(lengths).to(device);
 }
 
-/// For Training::save.
+/// For Training::finish.
+std::function<void()> finishing(const GptSettings& given, const Chosen& chosen, const Network& network) {
+  if (!network.adapters) return {};
+  return [=, &given] {
+    if (given.evaluate.empty()) network.adapters->save(given.out, *network.model, chosen.file);
+    if (given.lora.merge) mn::models::merge_lora(*network.model);
+  };
+}
+
+/// Collective. For Training::save. A folder that cannot be made is an error before the training.
 std::function<void()> saving(const GptSettings& given, const Chosen& chosen, const Network& network,
                              const std::shared_ptr<GptData>& data, const std::shared_ptr<mn::Communicator>& comm) {
-  if (given.save_hub.empty() && !network.adapters) return {};
+  if (given.save_hub.empty()) return {};
+  mn::on_root<mn::DataError>(
+      *comm, [&] { static_cast<void>(mn::make_folders(given.save_hub)); }, true);
   return [=, &given] {
-    if (network.adapters && given.evaluate.empty()) network.adapters->save(given.out, *network.model, chosen.file);
-    if (given.lora.merge) mn::models::merge_lora(*network.model);
-    if (given.save_hub.empty()) return;
     const auto source = chosen.file.empty() ? std::nullopt : chosen.hub;
     mn::jobs::save_hub(given.save_hub, *network.model, chosen.network, source, data->vocabulary.end_of_text(), *comm);
   };
@@ -150,7 +160,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
   mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
   const Network network(given, chosen, comm);
   const std::int64_t update = given.batchsize * given.accumulate * comm->size() * data->context;  // tokens
-  if (given.tokens > 0) given.iterations = (given.tokens + update - 1) / update;
+  if (given.tokens > 0) given.iterations = (given.tokens - 1) / update + 1;
   const auto facts = facts_of(given, chosen.network, network, data->context, *comm);
   const auto bytes = bytes_of(data->vocabulary, comm->device());
   return {
@@ -172,6 +182,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
       .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
       .layout = chosen.layout(),
       .load = network.loading(chosen.layout()),
+      .finish = finishing(given, chosen, network),
       .save = saving(given, chosen, network, data, comm),
       .writes_model = !network.adapters || given.lora.merge,
   };

@@ -1,5 +1,7 @@
 #include "gpt/options.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include <mn/core/error.hpp>
@@ -58,7 +60,14 @@ void check_sizes(const GptSettings& given) {
   }
 }
 
-void check_lora(const GptSettings& given) {
+void check_folders(const GptSettings& given) {
+  const auto is_same = [](const std::string& a, const std::string& b) {
+    return !a.empty() && std::filesystem::weakly_canonical(a) == std::filesystem::weakly_canonical(b);
+  };
+  for (const std::string& folder : {given.save_hub, given.initmodel}) {
+    if (is_same(folder, given.out))
+      throw UsageError("--out " + given.out + " is also a folder of the hub, whose files it would replace");
+  }
   if (!given.lora.is_on()) return;
   const char* const option = given.lora.adapter.empty() ? "--lora" : "--adapter";
   if (!has_file(given) && given.resume.empty())
@@ -104,7 +113,8 @@ void declare_options(Options& options, GptSettings& given) {
               "tokens of all ranks after which training ends, in place of --iterations; 0: --iterations decides", 0);
   options.add("label-smoothing", given.loss.label_smoothing,
               "part of the target's probability that training divides among all tokens", 0, 1);
-  options.add("z-loss", given.loss.z_loss, "factor of the square of log(sum of exp(logits)) in training's loss", 0);
+  options.add("z-loss", given.loss.z_loss, "factor of the square of log(sum of exp(logits)) in training's loss", 0,
+              1e6);
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("save-hub", given.save_hub, "DIR",
               "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
@@ -122,7 +132,9 @@ void declare_options(Options& options, GptSettings& given) {
     if (options.is_given("generate") && !given.prompts.empty())
       throw UsageError("--generate and --prompts exclude each other");
     if (!has_file(given)) check_sizes(given);
-    check_lora(given);
+    given.lora.evaluates = !given.evaluate.empty();
+    check_folders(given);
+    if (!options.is_given("min-lr")) given.min_lr = std::min(given.min_lr, base_rate(given) / 10);
     if (given.generates && given.initmodel.empty()) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }

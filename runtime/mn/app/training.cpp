@@ -168,9 +168,10 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Tr
     averaged.emplace(*average);
     average->average_statistics();
   }
+  if (training.finish) training.finish();
+  if (training.writes_model)
+    save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), training.metadata);
   if (training.save) training.save();
-  if (!training.writes_model) return;
-  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), training.metadata);
 }
 
 /// Collective. With --shard parameters, the ranks divide the model, and operators gather parameters while a ShardPass
@@ -188,6 +189,7 @@ int evaluate_only(const CommonOptions& options, const Training& training, const 
                   const std::shared_ptr<Communicator>& comm) {
   torch::nn::Module& model = *training.model;
   load_weights(options.evaluate, training, *comm);
+  if (training.finish) training.finish();
   if (training.save) training.save();
   const auto shards = shard_without_training(options, model, comm);
   for (const auto& [name, evaluator] : evaluators) {

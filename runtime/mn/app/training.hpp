@@ -58,10 +58,14 @@ struct Training {
   /// A collective function that loads the weights of --initmodel or --evaluate from `file` into the model; empty:
   /// load_model() with `layout`. --initmodel-partial does not call it.
   std::function<void(const std::string& file)> load = {};
-  /// A function that run_training() calls on every rank when the model has its final weights: after a training (they
-  /// are averages, if there are averages), before OUT/model.safetensors is written, or once --evaluate has loaded them.
-  /// The parameters may be in pieces, which save_model() takes.
+  /// Functions that run_training() calls on every rank when the model has its final weights: after a training (they are
+  /// averages, if there are averages), or once --evaluate has loaded them. `finish` may change the weights, and is
+  /// called before OUT/model.safetensors is written, `save` afterwards. The parameters may be in pieces, which
+  /// save_model() takes.
+  /// @{
+  std::function<void()> finish = {};
   std::function<void()> save = {};
+  /// @}
   bool writes_model = true;  ///< a training writes OUT/model.safetensors at its end
   /// A function that run_training() calls on every rank in place of training. At the call, the model is on its device,
   /// and has the weights of --initmodel. With --shard parameters, operators of the function gather parameters, and

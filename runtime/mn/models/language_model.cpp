@@ -25,7 +25,8 @@ torch::Tensor next_logits(LanguageModel& model, const std::vector<std::int32_t>&
 
 /// Draws a token; changes `logits`. Nucleus sampling is from Holtzman et al. 2020, arXiv:1904.09751.
 torch::Tensor draw(torch::Tensor& logits, const Sampling& how, const at::Generator& numbers) {
-  if (how.temperature <= 0) return logits.argmax().view({1});
+  constexpr double kCold = 1e-6;  // the logits divided by less might overflow
+  if (how.temperature < kCold) return logits.argmax().view({1});
   if (how.top_k > 0 && how.top_k < logits.size(0)) {
     const auto least = std::get<0>(logits.topk(how.top_k))[-1];
     logits.masked_fill_(logits < least, -INFINITY);
@@ -33,8 +34,10 @@ torch::Tensor draw(torch::Tensor& logits, const Sampling& how, const at::Generat
   const torch::Tensor probabilities = torch::softmax(logits / how.temperature, 0);
   if (how.top_p < 1) {
     const auto [sorted, order] = probabilities.sort(0, /*descending=*/true);
-    const torch::Tensor before = sorted.cumsum(0) - sorted;  // the likeliest token always stays
-    probabilities.index_fill_(0, order.masked_select(before >= how.top_p), 0);
+    const torch::Tensor before = sorted.cumsum(0) - sorted;
+    const torch::Tensor dropped = before >= how.top_p;
+    dropped[0] = false;  // the likeliest token stays
+    probabilities.index_fill_(0, order.masked_select(dropped), 0);
   }
   return torch::multinomial(probabilities, 1, false, numbers);
 }
