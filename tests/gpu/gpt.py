@@ -79,9 +79,9 @@ class Training:
         torch.manual_seed(0)
         self.device = device
         self.precision = options.precision
-        tokens = torch.randint(options.tokens, (batch, options.context + 1))
+        tokens = torch.randint(options.vocabulary_size, (batch, options.context + 1))
         self.tokens, self.targets = (part.contiguous().to(device) for part in (tokens[:, :-1], tokens[:, 1:]))
-        self.model = Gpt(options.tokens, options.context, options.layers, options.heads, options.width).to(device)
+        self.model = Gpt(options.vocabulary_size, options.context, options.layers, options.heads, options.width).to(device)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         decayed = [parameter for parameter in self.model.parameters() if parameter.dim() >= 2]
         others = [parameter for parameter in self.model.parameters() if parameter.dim() < 2]
@@ -104,7 +104,7 @@ def parse():
     parser.add_argument("--way", choices=["eager", "compile"], default="eager")
     parser.add_argument("--batches", default="16,32", help="samples of a minibatch, one after the other")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
-    parser.add_argument("--tokens", type=int, default=50304, help="of the vocabulary")
+    parser.add_argument("--vocabulary-size", type=int, default=50304)
     parser.add_argument("--context", type=int, default=1024, help="tokens of a sample")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--heads", type=int, default=12)

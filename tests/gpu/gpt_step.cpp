@@ -82,7 +82,7 @@ class Training {
     torch::Tensor loss;
     {
       const mn::AutocastScope autocast(mn::app::autocast_type(settings_.precision), comm_->device());
-      loss = mn::jobs::loss_of(*model_, batch, bytes_of_, {.recompute = settings_.recompute}, metrics).value;
+      loss = mn::jobs::loss_of(*model_, batch, bytes_of_, settings_.loss, metrics).value;
     }
     const torch::Tensor weighted = optimizer_->scale_loss(loss, batch.loss_weight());
     optimizer_->announce_step(batch.loss_weight());
@@ -104,7 +104,7 @@ int run(mn::Job& job, int argc, char** argv) {
   mn::Options declared("usage: gpt_step [options]\nTimes training steps on random tokens.");
   mn::app::add_common_options(declared, settings);
   mn::jobs::declare_options(declared, settings);
-  declared.add("tokens", settings.network.sizes.vocabulary, "tokens of the vocabulary", 2, 1 << 30);
+  declared.add("vocabulary-size", settings.network.sizes.vocabulary, "tokens of the vocabulary", 2, 1 << 30);
   declared.add("context", settings.network.sizes.context, "tokens of a sample", 1, 1 << 20);
   mn::gpu_steps::declare_options(declared, settings.timing);
   if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;

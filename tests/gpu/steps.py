@@ -110,7 +110,7 @@ def resnet50_torch(place, way, limit_s):
                 lambda ends: figures.read_resnet50(ends[0].output), least_s=25)
 
 
-TINY_GPT = ["--layers", "2", "--heads", "2", "--width", "16", "--context", "16", "--tokens", "64", "--seconds", "0.2",
+TINY_GPT = ["--layers", "2", "--heads", "2", "--width", "16", "--context", "16", "--vocabulary-size", "64", "--seconds", "0.2",
             "--device", "cpu", "--batches", "2"]
 
 
