@@ -49,20 +49,26 @@ struct ClassifierOptions {
 /// ResNet-50: blocks of a 1×1, a 3×3 and a 1×1 convolution. The 3×3 convolution has the block's stride.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
 /// ConvNeXt-T, -S and -B (Liu et al. 2022, arXiv:2201.03545).
+/// @{
 [[nodiscard]] std::shared_ptr<Classifier> create_convnext_tiny(std::int64_t num_classes,
                                                                const ClassifierOptions& options = {});
 [[nodiscard]] std::shared_ptr<Classifier> create_convnext_small(std::int64_t num_classes,
                                                                 const ClassifierOptions& options = {});
 [[nodiscard]] std::shared_ptr<Classifier> create_convnext_base(std::int64_t num_classes,
                                                                const ClassifierOptions& options = {});
+/// @}
+
 /// ViT-Ti/16, ViT-S/16 (Touvron et al. 2020, arXiv:2012.12877) and ViT-B/16 (Dosovitskiy et al. 2020,
 /// arXiv:2010.11929). Throws ArgumentError unless options.image_size is a multiple of 16.
+/// @{
 [[nodiscard]] std::shared_ptr<Classifier> create_vit_ti_16(std::int64_t num_classes,
                                                            const ClassifierOptions& options = {});
 [[nodiscard]] std::shared_ptr<Classifier> create_vit_s_16(std::int64_t num_classes,
                                                           const ClassifierOptions& options = {});
 [[nodiscard]] std::shared_ptr<Classifier> create_vit_b_16(std::int64_t num_classes,
                                                           const ClassifierOptions& options = {});
+/// @}
+
 /// ResNet-18 for images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
 /// VGG16 with batch normalization for images of 32 × 32 (Simonyan and Zisserman 2014, arXiv:1409.1556, configuration
