@@ -22,8 +22,8 @@ void PendingMessage::send(int dest, int tag, MPI_Comm comm) {
     copies_->wait();
   }
   // Invariant 1: no other message with this tag goes to `dest` between the two messages.
-  first_ = FirstMessage({}, host_);
-  mpi_check(MPI_Isend(first_.data(), first_.size(), MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
+  first_.emplace(ConstBufferView(), host_);
+  mpi_check(MPI_Isend(first_->data(), first_->size(), MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
   if (FirstMessage::holds(host_)) return;
   const MpiCount n(host_.count, host_.dtype);
   mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, comm, &requests_[1]), what_, host_.bytes());
@@ -33,7 +33,8 @@ void PendingMessage::receive(int source, int tag, MPI_Comm comm) {
   receives_ = true;
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
-  mpi_check(MPI_Irecv(first_.data(), first_.size(), MPI_BYTE, source, tag, comm, &requests_[0]), what_);
+  first_.emplace();
+  mpi_check(MPI_Irecv(first_->data(), first_->size(), MPI_BYTE, source, tag, comm, &requests_[0]), what_);
   if (FirstMessage::holds(host_)) return;
   // Invariants 1 and 3: MPI keeps the order of messages, so this receive takes the elements that follow.
   const MpiCount n(host_.count, host_.dtype);
@@ -56,13 +57,13 @@ void PendingMessage::wait_for_elements() {
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
-      if (receives_) first_.set_size(received_bytes(status));
+      if (receives_) first_->set_size(received_bytes(status));
     }
-    elements_follow = first_.announces_elements();
+    elements_follow = first_->announces_elements();
     if (receives_) {
-      first_.take_head({}, what_);
-      first_.check(host_, what_);
-      if (FirstMessage::holds(host_)) return first_.take_elements(host_);
+      first_->take_head({}, what_);
+      first_->check(host_, what_);
+      if (FirstMessage::holds(host_)) return first_->take_elements(host_);
     }
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
@@ -83,9 +84,9 @@ bool PendingMessage::is_done() {
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
-  if (receives_ && requests_[0] != MPI_REQUEST_NULL) first_.set_size(received_bytes(status));
+  if (receives_ && requests_[0] != MPI_REQUEST_NULL) first_->set_size(received_bytes(status));
   // No second message follows, or the first is wrong: wait() returns or throws at once.
-  if (receives_ && !first_.announces_elements()) return true;
+  if (receives_ && !first_->announces_elements()) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }

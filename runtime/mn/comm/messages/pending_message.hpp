@@ -54,7 +54,7 @@ class PendingMessage final : public Request::Impl {
   HostCopyPool::Borrowed copies_;
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // no value once the program has called wait()
-  FirstMessage first_;
+  std::optional<FirstMessage> first_;                                // set by send() and receive()
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;
