@@ -10,14 +10,8 @@
 #include <torch/torch.h>
 
 #include <mn/models/language_model.hpp>
-#include <mn/nn/recompute.hpp>
 
 namespace mn::models {
-
-/// The next normalization adds `branch`, the output of the last branch, to the residual stream `sum`.
-struct Stream {
-  torch::Tensor sum, branch;
-};
 
 /// Scaled dot products of queries with keys, which weigh values. All have the shape (N, heads, T, head width). Keys and
 /// values may have fewer heads, which neighboring heads of the queries share.
@@ -61,25 +55,6 @@ inline torch::Tensor positions_in(const torch::Tensor& documents) {
   const auto begins = torch::ones_like(documents, torch::kBool);
   begins.slice(1, 1).copy_(documents.slice(1, 1) != documents.slice(1, 0, -1));
   return numbers - std::get<0>(torch::cummax(numbers * begins, 1));
-}
-
-/// Passes the stream through `layers`, whose modules are of type Layer: calls layer.forward(stream, inputs…). With
-/// `recompute`, the layers' activations are computed again in backward, which keeps copies of `inputs`.
-template <class Layer, class... Inputs>
-Stream run_layers(torch::nn::ModuleListImpl& layers, Stream stream, bool recompute, const Inputs&... inputs) {
-  for (const auto& module : layers) {
-    auto& layer = *module->template as<Layer>();
-    if (!recompute) {
-      stream = layer.forward(stream, inputs...);
-      continue;
-    }
-    const auto forward = [&layer, inputs...](const torch::Tensor& input) {
-      const Stream output = layer.forward({input, {}}, inputs...);
-      return output.sum + output.branch;
-    };
-    stream.sum = recompute_activations(forward, stream.sum);
-  }
-  return stream;
 }
 
 /// Draws weights from N(0, 0.02²). If a linear layer's output is added to the residual stream, its weights are divided

@@ -5,10 +5,10 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/kernels/layer_norm.hpp>
 #include <mn/kernels/linear_gelu.hpp>
 #include <mn/models/adaptable_linear.hpp>
 #include <mn/models/decoder.hpp>
+#include <mn/models/residual_stream.hpp>
 #include <mn/nn/mixture_of_experts.hpp>
 
 namespace mn::models {
@@ -72,10 +72,6 @@ MixtureOfExperts make_experts(const GptOptions& options) {
                                                                  .experts = options.experts,
                                                                  .experts_per_token = options.experts_per_token,
                                                                  .capacity_factor = options.capacity_factor});
-}
-
-ResidualNorm normalize(const nn::LayerNormImpl& layer, const Stream& stream) {
-  return layer_norm_residual(stream.sum, stream.branch, layer.weight, layer.bias, layer.options.eps());
 }
 
 /// Normalization and attention, then normalization and perceptron; each half adds its input to its output.

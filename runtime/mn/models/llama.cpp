@@ -8,6 +8,7 @@
 #include <mn/kernels/layer_norm.hpp>
 #include <mn/models/adaptable_linear.hpp>
 #include <mn/models/decoder.hpp>
+#include <mn/models/residual_stream.hpp>
 
 namespace mn::models {
 namespace {

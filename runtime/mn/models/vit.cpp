@@ -7,10 +7,9 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/kernels/layer_norm.hpp>
 #include <mn/models/models.hpp>
+#include <mn/models/residual_stream.hpp>
 #include <mn/models/stochastic_depth.hpp>
-#include <mn/nn/recompute.hpp>
 
 namespace mn::models {
 namespace {
@@ -26,15 +25,6 @@ struct VitForm {
 constexpr VitForm kVitTiny = {12, 3, 192};
 constexpr VitForm kVitSmall = {12, 6, 384};
 constexpr VitForm kVitBase = {12, 12, 768};
-
-/// The next normalization adds `branch`, the output of the last branch, to the residual stream `sum`.
-struct VitStream {
-  torch::Tensor sum, branch;
-};
-
-ResidualNorm normalize_tokens(const nn::LayerNormImpl& norm, const VitStream& stream) {
-  return layer_norm_residual(stream.sum, stream.branch, norm.weight, norm.bias, norm.options.eps());
-}
 
 nn::LayerNorm vit_norm(std::int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width}).eps(1e-6)); }
 
@@ -82,32 +72,21 @@ class VitLayer : public nn::Module {
  public:
   VitLayer(const VitForm& form, double skip, const ClassifierOptions& options)
       : skip_(skip),
-        recompute_(options.recompute),
         norm1_(register_module("norm1", vit_norm(form.width))),
         attn_(register_module("attn", std::make_shared<VitAttention>(form, options.dropout))),
         norm2_(register_module("norm2", vit_norm(form.width))),
         mlp_(register_module("mlp", std::make_shared<VitPerceptron>(form.width, options.dropout))) {}
 
-  VitStream forward(const VitStream& stream) {
-    if (!recompute_) return run(stream);
-    const auto summed = [this](const torch::Tensor& sum) {
-      const VitStream output = run({sum, {}});
-      return output.sum + output.branch;
-    };
-    return {recompute_activations(summed, stream.sum), {}};
-  }
-
- private:
-  VitStream run(const VitStream& stream) {
+  Stream forward(const Stream& stream) {
     const double skip = is_training() ? skip_ : 0;
-    const ResidualNorm first = normalize_tokens(*norm1_, stream);
+    const ResidualNorm first = normalize(*norm1_, stream);
     const torch::Tensor seen = skip_branches(attn_->forward(first.normalized), skip);
-    const ResidualNorm second = normalize_tokens(*norm2_, {first.sum, seen});
+    const ResidualNorm second = normalize(*norm2_, {first.sum, seen});
     return {second.sum, skip_branches(mlp_->forward(second.normalized), skip)};
   }
 
+ private:
   double skip_;
-  bool recompute_;
   nn::LayerNorm norm1_;
   std::shared_ptr<VitAttention> attn_;
   nn::LayerNorm norm2_;
@@ -153,11 +132,11 @@ class Vit : public Classifier {
     }
     const torch::Tensor tokens =
         torch::cat({cls_token_.expand({images.size(0), -1, -1}), patch_embed_->forward(images)}, 1) + pos_embed_;
-    VitStream stream = {torch::dropout(tokens, options_.dropout, is_training()), {}};
-    for (const auto& module : *blocks_) stream = module->as<VitLayer>()->forward(stream);
+    const Stream input = {torch::dropout(tokens, options_.dropout, is_training()), {}};
+    Stream stream = run_layers<VitLayer>(*blocks_, input, options_.recompute);
     stream.sum = stream.sum.select(1, 0);  // the class token alone is classified
     if (stream.branch.defined()) stream.branch = stream.branch.select(1, 0);
-    return head_(normalize_tokens(*norm_, stream).normalized);
+    return head_(normalize(*norm_, stream).normalized);
   }
 
  private:
