@@ -10,7 +10,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/name_pattern.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::jobs {
@@ -22,7 +21,6 @@ using nlohmann::json;
 
 constexpr const char* kForm = "adapter_config.json";
 constexpr std::int64_t kMaxRank = 1 << 16;
-constexpr const char* kOfAdapters = ".lora_A.weight";
 constexpr const char* kAdapters = "adapter_model.safetensors";
 
 /// The form "RANK" or "RANK:PATTERN,…". No layers: the default of the network.
@@ -85,6 +83,17 @@ std::vector<std::string> tensors_of(const std::vector<std::string>& layers) {
   return names;
 }
 
+/// Collective: true if `file` is a checkpoint of a training with adapters.
+bool holds_adapters(const std::string& file, Communicator& comm) {
+  json found = false;
+  const auto look = [&] {
+    const auto is_adapter = [](const auto& each) { return each.first.ends_with(".lora_A.weight"); };
+    found = std::ranges::any_of(open_weights(file, kWeightAverage).tensors, is_adapter);
+  };
+  on_root<DataError>(comm, look, true);
+  return comm.bcast_obj(found).get<bool>();
+}
+
 }  // namespace
 
 void declare_lora(Options& options, LoraSettings& given) {
@@ -112,10 +121,7 @@ void declare_lora(Options& options, LoraSettings& given) {
 
 Adapters::Adapters(const LoraSettings& given, const models::NetworkOptions& network,
                    const std::shared_ptr<Communicator>& comm)
-    : comm_(comm),
-      folder_(given.adapter),
-      evaluates_(given.evaluates),
-      is_gpt_(std::holds_alternative<models::GptOptions>(network)) {
+    : comm_(comm), folder_(given.adapter), is_gpt_(std::holds_alternative<models::GptOptions>(network)) {
   if (folder_.empty()) {
     form_ = parse_form(given);
     if (form_.layers.empty())
@@ -136,9 +142,8 @@ void Adapters::add_to(models::LanguageModel& model) {
   try {
     layers_ = models::add_lora(model, form_);
     for (const std::string& each : form_.layers) {
-      const bool is_used = std::ranges::any_of(layers_, [&](const std::string& name) {
-        return matches_name(each, name) || matches_name("*." + each, name);
-      });
+      const auto is_match = [&each](const std::string& name) { return models::matches_layer(each, name); };
+      const bool is_used = std::ranges::any_of(layers_, is_match);
       if (!is_used && folder_.empty())
         throw UsageError("--lora: no linear layer of the network matches \"" + each + "\"");
     }
@@ -147,16 +152,10 @@ void Adapters::add_to(models::LanguageModel& model) {
   }
 }
 
-void Adapters::load(const std::string& file, models::LanguageModel& model, const FileLayout& layout) const {
-  bool has_adapters = false;  // a checkpoint of a training with adapters
-  const auto look = [&] {
-    const auto reader = open_weights(file, kWeightAverage);
-    has_adapters =
-        std::ranges::any_of(reader.tensors, [](const auto& each) { return each.first.ends_with(kOfAdapters); });
-  };
-  if (folder_.empty()) on_root<DataError>(*comm_, look, true);
-  has_adapters = comm_->bcast_obj(json(has_adapters)).get<bool>();
-  if (folder_.empty() && !has_adapters && evaluates_)
+void Adapters::load(const std::string& file, models::LanguageModel& model, const FileLayout& layout,
+                    bool must_exist) const {
+  const bool has_adapters = folder_.empty() && holds_adapters(file, *comm_);
+  if (must_exist && folder_.empty() && !has_adapters)
     throw UsageError("--lora makes new adapters: with --evaluate, give --adapter DIR, or a checkpoint with adapters");
   load_model(file, model, *comm_, has_adapters ? std::vector<std::string>() : tensors_of(layers_), layout);
   if (!folder_.empty()) load_model(fs::path(folder_) / kAdapters, *models::lora_of(model), *comm_);

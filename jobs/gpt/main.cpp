@@ -74,9 +74,11 @@ struct Network {
     });
   }
   /// For Training::load.
-  [[nodiscard]] std::function<void(const std::string&)> loading(const mn::FileLayout& layout) const {
+  [[nodiscard]] std::function<void(const std::string&)> loading(const GptSettings& given, const Chosen& chosen) const {
     if (!adapters) return {};
-    return [=, *this](const std::string& file) { adapters->load(file, *model, layout); };
+    return [*this, layout = chosen.layout(), evaluates = !given.evaluate.empty()](const std::string& file) {
+      adapters->load(file, *model, layout, evaluates);
+    };
   }
 };
 
@@ -96,8 +98,7 @@ mn::app::Training make_generation(GptSettings& given, Chosen chosen, const std::
     mn::jobs::print_texts(*model, prompts, vocabulary, context, given.sampling, has_experts, *comm);
     return 0;
   };
-  return {
-      .model = network.model, .layout = chosen.layout(), .load = network.loading(chosen.layout()), .instead = write};
+  return {.model = network.model, .layout = chosen.layout(), .load = network.loading(given, chosen), .instead = write};
 }
 
 /// The number of bytes of each token.
@@ -132,19 +133,19 @@ std::function<void()> saving(const GptSettings& given, const Chosen& chosen, con
 mn::jobs::LanguageFacts facts_of(const GptSettings& given, const mn::models::NetworkOptions& options,
                                  const Network& network, std::int64_t context, const mn::Communicator& comm) {
   const bool is_usual = !network.adapters && mn::jobs::with_experts(options) == nullptr;
-  const bool has_gpu = comm.device().type == mn::DeviceType::kCuda;
+  const std::string gpu = comm.device().type == mn::DeviceType::kCuda ? mn::jobs::gpu_name() : "";
   return {.context = context,
           .ranks = comm.size(),
           .has_plain_loss = given.loss.is_plain(),
           .flop_per_token = mn::jobs::flop_per_token(*network.model, options),
-          .peak_flop = is_usual && has_gpu ? mn::jobs::peak_flop_per_second(mn::jobs::gpu_name(), given.precision)
-                                           : std::nullopt};
+          .gpu = gpu,
+          .peak_flop = is_usual ? mn::jobs::peak_flop_per_second(gpu, given.precision) : std::nullopt};
 }
 
 std::string text_of(const mn::jobs::LanguageFacts& facts) {
   mn::OutText text;
   text << "FLOP of a token: " << facts.flop_per_token;
-  if (facts.peak_flop) text << "; peak of a GPU: " << *facts.peak_flop << " FLOP/s (" << mn::jobs::gpu_name() << ")";
+  if (facts.peak_flop) text << "; peak of a GPU: " << *facts.peak_flop << " FLOP/s (" << facts.gpu << ")";
   return text.str();
 }
 
@@ -181,7 +182,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
                  "Context: " + std::to_string(data->context), text_of(facts)},
       .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
       .layout = chosen.layout(),
-      .load = network.loading(chosen.layout()),
+      .load = network.loading(given, chosen),
       .finish = finishing(given, chosen, network),
       .save = saving(given, chosen, network, data, comm),
       .writes_model = !network.adapters || given.lora.merge,

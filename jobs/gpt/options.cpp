@@ -68,20 +68,21 @@ void check_folders(const GptSettings& given) {
     if (is_same(folder, given.out))
       throw UsageError("--out " + given.out + " is also a folder of the hub, whose files it would replace");
   }
+}
+
+void check_lora(const GptSettings& given) {
   if (!given.lora.is_on()) return;
   const char* const option = given.lora.adapter.empty() ? "--lora" : "--adapter";
   if (!has_file(given) && given.resume.empty())
     throw UsageError(std::string(option) + " needs the weights of a network: --initmodel FILE");
   if (!given.save_hub.empty() && !given.lora.merge)
     throw UsageError(std::string("--save-hub with ") + option + " needs --merge-lora: OUT has the adapters alone");
-  const bool in_pieces = parse_shard(given.shard) == Shard::kParameters;
+  if (given.lora.merge && parse_shard(given.shard) == Shard::kParameters)
+    throw UsageError("--merge-lora and --shard parameters exclude each other");
   const char* const excluded = given.initmodel_partial                  ? "--initmodel-partial"
-                               : given.lora.merge && in_pieces          ? "--shard parameters"
                                : given.precision == app::kNarrowWeights ? "--precision bf16-parameters"
                                                                         : nullptr;
-  if (excluded == nullptr) return;
-  throw UsageError(std::string(given.lora.merge && in_pieces ? "--merge-lora" : option) + " and " + excluded +
-                   " exclude each other");
+  if (excluded != nullptr) throw UsageError(std::string(option) + " and " + excluded + " exclude each other");
 }
 
 }  // namespace
@@ -132,8 +133,8 @@ void declare_options(Options& options, GptSettings& given) {
     if (options.is_given("generate") && !given.prompts.empty())
       throw UsageError("--generate and --prompts exclude each other");
     if (!has_file(given)) check_sizes(given);
-    given.lora.evaluates = !given.evaluate.empty();
     check_folders(given);
+    check_lora(given);
     if (!options.is_given("min-lr")) given.min_lr = std::min(given.min_lr, base_rate(given) / 10);
     if (given.generates && given.initmodel.empty()) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");

@@ -32,7 +32,8 @@ struct LanguageFacts {
   int ranks = 1;
   bool has_plain_loss = true;  ///< "main/loss" is the mean of −log p(token)
   double flop_per_token = 0;
-  std::optional<double> peak_flop = {};  ///< of one rank's GPU, a second
+  std::string gpu = {};                  ///< gpu_name(); empty on CPUs
+  std::optional<double> peak_flop = {};  ///< FLOP that one rank's GPU computes in a second at most; no value: unknown
 };
 
 /// Adds perplexity (e to the loss), tokens_per_second of all ranks, tokens_per_second_per_rank and, if the peak is

@@ -14,11 +14,6 @@ namespace {
 
 namespace nn = torch::nn;
 
-bool matches(const std::string& name, const std::vector<std::string>& layers) {
-  return std::ranges::any_of(
-      layers, [&](const std::string& layer) { return matches_name(layer, name) || matches_name("*." + layer, name); });
-}
-
 template <class Call>
 void for_each_layer(const nn::Module& model, const Call& call) {
   for (const auto& item : model.named_modules()) {
@@ -38,11 +33,16 @@ std::shared_ptr<nn::Module> module_named(std::shared_ptr<nn::Module> root, const
 
 }  // namespace
 
+bool matches_layer(const std::string& pattern, std::string_view name) {
+  return matches_name(pattern, name) || matches_name("*." + pattern, name);
+}
+
 std::vector<std::string> add_lora(nn::Module& model, const LoraOptions& options) {
   for (torch::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
   std::vector<std::string> names, others;
   for_each_layer(model, [&](const std::string& name, AdaptableLinear& layer) {
-    if (!matches(name, options.layers)) return others.push_back(name);
+    const auto is_chosen = [&name](const std::string& pattern) { return matches_layer(pattern, name); };
+    if (std::ranges::none_of(options.layers, is_chosen)) return others.push_back(name);
     layer.add_lora(options.rank, options.scale, options.dropout);
     names.push_back(name);
   });

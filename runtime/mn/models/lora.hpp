@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -19,8 +20,11 @@ struct LoraOptions {
   std::int64_t rank = 8;            ///< rows of A
   double scale = 2;                 ///< factor of B A: PEFT's alpha / rank
   double dropout = 0;               ///< fraction of an adapter's inputs that dropout zeroes in training
-  std::vector<std::string> layers;  ///< patterns (matches_name()) of the layers' names, or of ends of the names
+  std::vector<std::string> layers;  ///< patterns (matches_layer()); a layer that any of them matches has an adapter
 };
+
+/// True if the pattern matches the name of a layer, or an end of the name after a dot.
+[[nodiscard]] bool matches_layer(const std::string& pattern, std::string_view name);
 
 /// Adds adapters to the linear layers of a Gpt or Llama whose names match, and freezes all parameters but theirs, which
 /// are called NAME.lora_A.weight and NAME.lora_B.weight. Draws A from libtorch's random numbers. Returns the names of
