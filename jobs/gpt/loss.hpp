@@ -19,7 +19,7 @@ struct LossOptions {
 };
 
 /// Returns the mean loss over the target tokens, in nats; in training, with experts, plus the losses of their routers.
-/// Of packed samples, only the tokens that the field "documents" marks are targets, and the loss's weight is their
+/// In packed samples the field "documents" marks the tokens that are targets, and the loss is weighted by their
 /// number. Also reports the bits per byte of the targets' text, unless training has another loss than theirs, and with
 /// experts the load-balancing loss. `bytes_of` has the number of bytes of each token of the vocabulary.
 [[nodiscard]] Loss loss_of(models::LanguageModel& model, const Batch& batch, const at::Tensor& bytes_of,

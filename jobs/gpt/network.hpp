@@ -14,9 +14,9 @@ namespace mn::jobs {
 /// The options of the command line that describe the network.
 struct NetworkSettings {
   std::string type = "gpt2";  ///< gpt2 or llama
-  models::GptOptions sizes;   ///< of either type
-  std::int64_t kv_heads = 0;  ///< of a llama; 0: as many as heads
-  std::int64_t hidden = 0;    ///< of a llama; 0: follows from the width
+  models::GptOptions sizes;   ///< a llama has the sizes that it shares with a GPT-2
+  std::int64_t kv_heads = 0;  ///< heads of keys and values in a llama; 0: as many as heads
+  std::int64_t hidden = 0;    ///< width inside a llama's perceptron; 0: LlamaOptions::hidden tells
 };
 
 /// The options of NetworkSettings that weights fix.

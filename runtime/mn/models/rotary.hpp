@@ -18,9 +18,9 @@ struct RotaryOptions {
     kLinear,  ///< all frequencies are divided by `factor`
     kLlama3,  ///< low frequencies are divided by `factor`, high ones are kept, and those between are blended
   };
-  double base = 10000;               ///< of the frequencies
+  double base = 10000;               ///< the b in f(i) = b^(−2i / width)
   Scaling scaling = Scaling::kNone;  ///< for contexts longer than in an earlier training
-  double factor = 1;                 ///< of the scaling
+  double factor = 1;                 ///< by which low frequencies are divided
   double low = 1;   ///< kLlama3: frequencies with fewer periods in `original_context` positions are low
   double high = 4;  ///< kLlama3: frequencies with more periods in `original_context` positions are high
   std::int64_t original_context = 8192;  ///< kLlama3: context of the training before the scaling
@@ -28,8 +28,8 @@ struct RotaryOptions {
 
 /// The angles of positions, as (T, width / 2) in float32.
 struct Rotation {
-  at::Tensor cosine;  ///< of each angle
-  at::Tensor sine;    ///< of each angle
+  at::Tensor cosine;  ///< cosines of the angles
+  at::Tensor sine;    ///< sines of the angles
 };
 
 /// The angles of `length` positions, from position `first` on, for heads of `width` elements, an even number.

@@ -85,7 +85,8 @@ void add_pairs(const std::unordered_map<std::string, std::int32_t>& numbers, Byt
   }
 }
 
-/// Numbers the special tokens. A file with other tokens than the published one has them after its last token.
+/// Numbers the special tokens as the published vocabulary does. If the file has other tokens than that vocabulary, the
+/// special tokens follow the file's last token.
 void add_special_tokens(const TiktokenEncoding& encoding, TokenizerParts& parts) {
   const auto last = static_cast<std::int32_t>(parts.texts.size());
   const bool is_published = std::ssize(parts.words) == encoding.tokens && last <= encoding.size;
