@@ -244,6 +244,15 @@ TEST(AppOptions, SetTheRateOverTime) {
   const Schedule updates = schedule_of({"--warmup-iterations", "30", "--optimizer", "lamb"});
   EXPECT_DOUBLE_EQ(updates(15), 0.5);
   EXPECT_EQ(updates(30), 1);
+  for (const char* name : {"linear", "cosine"}) {
+    const Schedule falling = schedule_of({"--schedule", name, "--warmup-iterations", "30", "--optimizer", "lamb"});
+    EXPECT_DOUBLE_EQ(falling(15), 0.5) << name;
+    EXPECT_EQ(falling(30), 1) << name << ": the rate reaches its highest value";
+    EXPECT_NEAR(falling(105), 0.5, 1e-12) << name << ": half of the updates after the warm-up";
+    EXPECT_EQ(falling(180), 0) << name;
+  }
+  const Schedule short_one = schedule_of({"--schedule", "linear", "--warmup-iterations", "200"});
+  EXPECT_NEAR(short_one(179), 179.0 / 200, 1e-12) << "a warm-up that is longer than the training";
 }
 
 TEST(AppOptions, DivideTheParametersIntoGroups) {

@@ -75,6 +75,10 @@ TEST(Schedules, WarmUpRisesLinearlyToWhatFollows) {
   EXPECT_DOUBLE_EQ(warm_up(0.1, 0, constant_schedule(1.1))(0), 1.1);
   // The inner schedule counts from the start: the warm-up delays none of it.
   EXPECT_DOUBLE_EQ(warm_up(0, 10, step_schedule(1, {10}))(10), 0.1);
+  const Schedule held = warm_up(0, 10, holding(10, linear_schedule(1, 20)));
+  for (const auto& [iteration, rate] : {std::pair(5, 0.5), {10, 1.0}, {20, 0.5}, {30, 0.0}, {40, 0.0}}) {
+    EXPECT_DOUBLE_EQ(held(iteration), rate) << iteration;
+  }
 }
 
 TEST(Schedules, ACurveMayStartLater) {

@@ -83,16 +83,17 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
 }
 
 /// The schedule without its warm-up.
-Schedule curve(const UpdateOptions& update, double top, std::int64_t updates) {
+/// A straight line and a cosine begin to fall after `rising` updates, as in nanoGPT, torchvision and transformers.
+Schedule curve(const UpdateOptions& update, double top, std::int64_t rising, std::int64_t updates) {
   if (update.schedule == "step") return step_schedule(top, {updates / 3, updates * 2 / 3, updates * 8 / 9});
   if (update.schedule == "constant" || update.schedule == "plateau") return constant_schedule(top);
   if (update.min_lr > top) {
     throw UsageError("--min-lr " + std::to_string(update.min_lr) + " is above the learning rate, " +
                      std::to_string(top));
   }
-  if (update.schedule == "linear") return linear_schedule(top, updates, update.min_lr);
   if (update.schedule == "wsd") return wsd_schedule(top, updates, update.cooldown, update.min_lr);
-  return cosine_schedule(top, updates, update.min_lr);
+  const auto make = update.schedule == "linear" ? linear_schedule : cosine_schedule;
+  return holding(rising, make(top, std::max<std::int64_t>(updates - rising, 1), update.min_lr));
 }
 
 }  // namespace
@@ -174,7 +175,7 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
   const auto rising = update.warmup_iterations > 0
                           ? update.warmup_iterations
                           : static_cast<std::int64_t>(std::llround(update.warmup * static_cast<double>(size.updates)));
-  return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, curve(update, top, total));
+  return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, curve(update, top, rising, total));
 }
 
 }  // namespace mn::app

@@ -68,6 +68,12 @@ Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   };
 }
 
+Schedule holding(std::int64_t iterations, Schedule after) {
+  return [iterations, after = std::move(after)](std::int64_t iteration) {
+    return after(std::max<std::int64_t>(iteration - iterations, 0));
+  };
+}
+
 Schedule starting_at(std::int64_t start, Schedule after) {
   return [start, after = std::move(after)](std::int64_t iteration) {
     return iteration < start ? 0 : after(iteration - start);

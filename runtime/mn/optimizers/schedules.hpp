@@ -38,8 +38,12 @@ using Schedule = std::function<double(std::int64_t iteration)>;
 
 /// Makes a schedule for the start of training. In the first `iterations` iterations the learning rate rises linearly
 /// from `first` to the rate of the schedule `after`. Later the rate is the rate of `after` (Goyal et al. 2017,
-/// arXiv:1706.02677).
+/// arXiv:1706.02677). A curve that falls from the start never has its highest rate then; with holding(iterations, …)
+/// around it, it begins to fall when the warm-up ends.
 [[nodiscard]] Schedule warm_up(double first, std::int64_t iterations, Schedule after);
+
+/// Makes a schedule that stays at the first rate of `after` for `iterations` iterations, and then follows `after`.
+[[nodiscard]] Schedule holding(std::int64_t iterations, Schedule after);
 
 /// Makes a schedule for parameters that begin to train late. The learning rate is 0 before iteration `start`. Then it
 /// follows the schedule `after`, which counts iterations from `start` on. If you want a warm-up, put it into `after`.
