@@ -166,7 +166,7 @@ void Adapters::save(const fs::path& folder, const models::LanguageModel& model, 
   save_model(folder / kAdapters, *models::lora_of(model), *comm_, {}, kBytesPerFile, layout);
   const json config = {{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
-                       {"base_model_name_or_path", base},
+                       {"base_model_name_or_path", base.empty() ? json() : json(base)},
                        {"r", form_.rank},
                        {"lora_alpha", form_.scale * static_cast<double>(form_.rank)},
                        {"lora_dropout", form_.dropout},

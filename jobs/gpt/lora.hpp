@@ -38,7 +38,8 @@ class Adapters {
   /// Collective: loads the network's weights from `file`, and the adapters from --adapter, or from `file` if it is a
   /// checkpoint that has them. If `must_exist` and there are no adapters to load, throws UsageError on all ranks.
   void load(const std::string& file, models::LanguageModel& model, const FileLayout& layout, bool must_exist) const;
-  /// Collective: writes adapter_model.safetensors and adapter_config.json, which PEFT loads onto the network `base`.
+  /// Collective: writes adapter_model.safetensors and adapter_config.json, which PEFT loads onto the network `base`;
+  /// empty: unknown.
   void save(const std::filesystem::path& folder, const models::LanguageModel& model, const std::string& base) const;
 
  private:

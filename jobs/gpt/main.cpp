@@ -1,10 +1,10 @@
 /// jobs/gpt: trains a language model like GPT-2 or Llama, on tokens from `mnshard tokens`.
-#include <algorithm>
 #include <iostream>
 
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
@@ -27,34 +27,49 @@ using mn::models::LanguageModel;
 /// The network to train, to evaluate or to generate with.
 struct Chosen {
   mn::models::NetworkOptions network;
-  std::string file;                        // the weights to begin with; empty: random weights
-  std::optional<mn::jobs::HubFolder> hub;  // the weights, if they are a folder of the hub
+  std::string file;                        // the weights of this network; empty: random weights
+  std::optional<mn::jobs::HubFolder> hub;  // --initmodel or --evaluate, if it is a folder of the hub
+  [[nodiscard]] bool is_of_hub() const { return hub && file == hub->path; }
   [[nodiscard]] mn::FileLayout layout() const { return hub ? mn::jobs::hub_layout(network) : mn::FileLayout(); }
 };
 
-/// The weights that hold the network's type and sizes; empty: the options describe the network. Options of the command
-/// line describe the network of a training that resumes, too.
-std::string weights_of(const GptSettings& given, const mn::Options& options) {
-  if (!given.evaluate.empty()) return given.evaluate;
-  if (!given.initmodel.empty()) return given.initmodel_partial ? "" : given.initmodel;
-  const auto is_given = [&](const char* name) { return options.is_given(name); };
-  const bool resumes = !given.resume.empty() && given.resume != "auto";
-  return resumes && std::ranges::none_of(mn::jobs::kNetworkOptions, is_given) ? given.resume : "";
+/// Collective. The newest checkpoint that tells its network; empty: there is none.
+std::string newest_checkpoint(const std::string& out, mn::Communicator& comm) {
+  nlohmann::json paths = nlohmann::json::array();
+  const auto find = [&] {
+    for (const auto& path : mn::find_checkpoints(out)) paths.push_back(path.string());
+  };
+  mn::on_root<mn::DataError>(comm, find, true);
+  for (const std::string path : comm.bcast_obj(paths)) {
+    try {
+      static_cast<void>(mn::load_metadata(path, comm));
+      return path;
+    } catch (const mn::DataError&) {  // damaged: Trainer::resume(), which tries the one before, too, warns of it
+    }
+  }
+  return "";
 }
 
-/// Collective.
-Chosen choose_network(const GptSettings& given, const mn::Options& options, mn::Communicator& comm) {
-  Chosen chosen = {.network = {}, .file = weights_of(given, options), .hub = {}};
+/// Collective. The weights that hold the network's type and sizes; empty: the options describe the network.
+std::string weights_of(const GptSettings& given, mn::Communicator& comm) {
+  if (!given.evaluate.empty()) return given.evaluate;
+  if (!given.initmodel.empty() && !given.initmodel_partial) return given.initmodel;
+  return given.resume == "auto" ? newest_checkpoint(given.out, comm) : given.resume;
+}
+
+/// Collective. Sets the options in `given` that the weights fix.
+Chosen choose_network(GptSettings& given, const mn::Options& options, mn::Communicator& comm) {
+  Chosen chosen = {.network = {}, .file = weights_of(given, comm), .hub = {}};
   const std::string& loaded = given.evaluate.empty() ? given.initmodel : given.evaluate;
   if (!loaded.empty()) chosen.hub = mn::jobs::open_hub(loaded, comm);
   if (chosen.file.empty()) {
     chosen.network = mn::jobs::network_of_options(given.network);
-  } else if (chosen.hub) {
+  } else if (chosen.is_of_hub()) {
     chosen.network = chosen.hub->network;
   } else {
     chosen.network = mn::jobs::network_of_metadata(mn::load_metadata(chosen.file, comm), chosen.file, given.network);
   }
-  if (!chosen.file.empty()) mn::jobs::check_options(options, given.network, chosen.network, chosen.file);
+  if (!chosen.file.empty()) mn::jobs::take_network(given.network, chosen.network, options, chosen.file);
   std::visit([&](auto& network) { network.dropout = given.network.sizes.dropout; }, chosen.network);
   return chosen;
 }
@@ -109,10 +124,10 @@ at::Tensor bytes_of(const mn::Vocabulary& vocabulary, torch::Device device) {
 }
 
 /// For Training::finish.
-std::function<void()> finishing(const GptSettings& given, const Chosen& chosen, const Network& network) {
+std::function<void()> finishing(const GptSettings& given, const Network& network) {
   if (!network.adapters) return {};
   return [=, &given] {
-    if (given.evaluate.empty()) network.adapters->save(given.out, *network.model, chosen.file);
+    if (given.evaluate.empty()) network.adapters->save(given.out, *network.model, given.initmodel);
     if (given.lora.merge) mn::models::merge_lora(*network.model);
   };
 }
@@ -124,7 +139,7 @@ std::function<void()> saving(const GptSettings& given, const Chosen& chosen, con
   mn::on_root<mn::DataError>(
       *comm, [&] { static_cast<void>(mn::make_folders(given.save_hub)); }, true);
   return [=, &given] {
-    const auto source = chosen.file.empty() ? std::nullopt : chosen.hub;
+    const auto source = chosen.is_of_hub() ? chosen.hub : std::nullopt;
     mn::jobs::save_hub(given.save_hub, *network.model, chosen.network, source, data->vocabulary.end_of_text(), *comm);
   };
 }
@@ -183,7 +198,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
       .metadata = mn::jobs::metadata_of(chosen.network, data->vocabulary.size()),
       .layout = chosen.layout(),
       .load = network.loading(given, chosen),
-      .finish = finishing(given, chosen, network),
+      .finish = finishing(given, network),
       .save = saving(given, chosen, network, data, comm),
       .writes_model = !network.adapters || given.lora.merge,
   };

@@ -15,22 +15,16 @@ using models::NetworkOptions;
 
 using Sizes = std::map<std::string, std::string>;
 
-Sizes sizes_of(const NetworkOptions& network) {
-  Sizes sizes = std::visit(
-      [](const auto& each) {
-        return Sizes{{"layers", std::to_string(each.layers)},
-                     {"heads", std::to_string(each.heads)},
-                     {"width", std::to_string(each.width)}};
-      },
-      network);
-  const auto* llama = std::get_if<LlamaOptions>(&network);
-  sizes["network"] = llama != nullptr ? "llama" : "gpt2";
-  sizes["kv-heads"] = llama != nullptr ? std::to_string(llama->key_value_heads) : "none";
-  sizes["hidden"] = llama != nullptr ? std::to_string(llama->hidden) : "none";
-  const auto* experts = with_experts(network);
-  sizes["experts"] = experts != nullptr ? std::to_string(experts->experts) : "none";
-  sizes["experts-per-token"] = experts != nullptr ? std::to_string(experts->experts_per_token) : "none";
-  return sizes;
+/// The values of the options that weights fix.
+Sizes sizes_of(const NetworkSettings& settings) {
+  return {{"network", settings.type},
+          {"layers", std::to_string(settings.sizes.layers)},
+          {"heads", std::to_string(settings.sizes.heads)},
+          {"width", std::to_string(settings.sizes.width)},
+          {"kv-heads", std::to_string(settings.kv_heads)},
+          {"hidden", std::to_string(settings.hidden)},
+          {"experts", std::to_string(settings.sizes.experts)},
+          {"experts-per-token", std::to_string(settings.sizes.experts_per_token)}};
 }
 
 GptOptions gpt_of_metadata(const Metadata& metadata, const std::string& file, GptOptions network) {
@@ -98,19 +92,26 @@ NetworkOptions network_of_metadata(const Metadata& metadata, const std::string& 
   }
 }
 
-void check_options(const Options& options, const NetworkSettings& given, const NetworkOptions& network,
-                   const std::string& file) {
-  const Sizes own = {{"network", given.type},
-                     {"layers", std::to_string(given.sizes.layers)},
-                     {"heads", std::to_string(given.sizes.heads)},
-                     {"width", std::to_string(given.sizes.width)},
-                     {"kv-heads", std::to_string(given.kv_heads)},
-                     {"hidden", std::to_string(given.hidden)},
-                     {"experts", std::to_string(given.sizes.experts)},
-                     {"experts-per-token", std::to_string(given.sizes.experts_per_token)}};
-  const Sizes there = sizes_of(network);
+void take_network(NetworkSettings& given, const NetworkOptions& network, const Options& options,
+                  const std::string& file) {
+  const Sizes own = sizes_of(given);
+  std::visit(
+      [&](const auto& each) {
+        given.sizes.layers = each.layers;
+        given.sizes.heads = each.heads;
+        given.sizes.width = each.width;
+      },
+      network);
+  const auto* llama = std::get_if<LlamaOptions>(&network);
+  const auto* experts = with_experts(network);
+  given.type = llama != nullptr ? "llama" : "gpt2";
+  given.kv_heads = llama != nullptr ? llama->key_value_heads : 0;
+  given.hidden = llama != nullptr ? llama->hidden : 0;
+  given.sizes.experts = experts != nullptr ? experts->experts : 0;
+  given.sizes.experts_per_token = (experts != nullptr ? *experts : GptOptions()).experts_per_token;
+  const Sizes there = sizes_of(given);
   for (const auto& [name, size] : own) {
-    if (!options.is_given(name) || size == there.at(name)) continue;
+    if (!options.is_given(name) || size == "0" || size == there.at(name)) continue;
     throw UsageError("--" + name + " " + size + ": " + name + " of the network in " + file + " is " + there.at(name) +
                      "; leave --" + name + " out");
   }

@@ -1,7 +1,6 @@
 /// The network of jobs/gpt: from the options, or from the weights of --initmodel and --evaluate.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -19,10 +18,6 @@ struct NetworkSettings {
   std::int64_t hidden = 0;    ///< width inside a llama's perceptron; 0: LlamaOptions::hidden tells
 };
 
-/// The options of NetworkSettings that weights fix.
-inline constexpr std::array kNetworkOptions = {"network",  "layers", "heads",   "width",
-                                               "kv-heads", "hidden", "experts", "experts-per-token"};
-
 /// The network that the options describe. Throws ArgumentError if they contradict each other.
 [[nodiscard]] models::NetworkOptions network_of_options(const NetworkSettings& given);
 
@@ -33,9 +28,10 @@ inline constexpr std::array kNetworkOptions = {"network",  "layers", "heads",   
 [[nodiscard]] models::NetworkOptions network_of_metadata(const Metadata& metadata, const std::string& file,
                                                          const NetworkSettings& given);
 
-/// Throws UsageError if an option of the command line contradicts `network`, from the weights `file`.
-void check_options(const Options& options, const NetworkSettings& given, const models::NetworkOptions& network,
-                   const std::string& file);
+/// Sets the options that weights fix to those of `network`, from the weights `file`. Throws UsageError if the command
+/// line gives such an option another value.
+void take_network(NetworkSettings& given, const models::NetworkOptions& network, const Options& options,
+                  const std::string& file);
 
 /// Sets vocabulary and context of a network to those of the samples, if the network has none. Throws DataError on all
 /// ranks if the samples have more tokens than the network, from the weights `file`, can take.
