@@ -34,6 +34,9 @@ std::optional<HubFolder> open_hub(const std::string& path, Communicator& comm) {
   const fs::path file = fs::path(path) / kConfig;
   json config;
   const auto read = [&] {
+    const fs::path folder = fs::absolute(path).parent_path();
+    if (fs::is_regular_file(path) && fs::exists(folder / kConfig))
+      throw DataError(path + " is a file of a hub's folder: give the folder, " + folder.string());
     if (!fs::exists(file)) return;
     config = parse_json(read_file(file), file.string());
     static_cast<void>(models::network_of_config(config, file.string()));

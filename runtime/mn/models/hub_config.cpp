@@ -46,6 +46,10 @@ class Settings {
   [[nodiscard]] std::int64_t size(const char* name, std::int64_t otherwise) const {
     return has(name) ? size(name) : otherwise;
   }
+  /// A size that may be 0.
+  [[nodiscard]] std::int64_t count(const char* name, std::int64_t otherwise) const {
+    return has(name) && object_[name] == 0 ? 0 : size(name, otherwise);
+  }
   [[nodiscard]] std::int64_t layers(const char* name) const {
     const std::int64_t value = size(name);
     if (value > kMaxLayers) fail(name, "a network has at most " + std::to_string(kMaxLayers) + " layers");
@@ -128,7 +132,7 @@ void read_window(const Settings& settings, const Family& family, bool is_null, L
   const bool is_qwen = std::string_view(family.type).starts_with("qwen");
   if (is_qwen && !settings.flag("use_sliding_window", false)) return;
   options.window = is_null ? 0 : settings.size("sliding_window", is_qwen ? 4096 : family.window);
-  if (is_qwen) options.first_windowed = settings.size("max_window_layers", 28);
+  if (is_qwen) options.first_windowed = settings.count("max_window_layers", 28);
 }
 
 /// Checks the list that newer files have beside the settings from which it follows.
