@@ -125,6 +125,8 @@ TEST(Json, OtherTypesAreDataErrors) {
     EXPECT_THAT(error_of([&] { read_json("the file", read); }),
                 StartsWith("the file does not have the expected form: "));
   }
+  EXPECT_EQ(error_of([&] { read_json("the file", [&] { (void)document.at("b"); }); }),
+            "the file does not have the expected form: key 'b' not found");
 }
 
 }  // namespace

@@ -162,6 +162,12 @@ json parse_cbor(std::string_view bytes, std::string_view what) {
   return parse(what, "CBOR", [&] { return json::from_cbor(bytes); });
 }
 
+std::string reason_of(const json::exception& error) {
+  const std::string text = error.what();
+  const auto end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 std::string json_text(const json& document, int indent) {
   return document.dump(indent, ' ', false, json::error_handler_t::replace);
 }

@@ -29,6 +29,9 @@ constexpr int kMaxJsonDepth = 64;
 /// Parses `bytes`, which must be one CBOR document as to_cbor() writes it. Throws a DataError like parse_json().
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
+/// The text of nlohmann's exception without the exception's name and number, with which it begins.
+[[nodiscard]] std::string reason_of(const nlohmann::json::exception& error);
+
 /// Calls read(), which takes values out of a document. If a value is missing or has a wrong type, throws a DataError
 /// that begins with `what`.
 template <class Read>
@@ -36,7 +39,7 @@ decltype(auto) read_json(std::string_view what, Read read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(std::string(what) + " does not have the expected form: " + error.what());
+    throw DataError(std::string(what) + " does not have the expected form: " + reason_of(error));
   }
 }
 
