@@ -1,13 +1,10 @@
 #include "data/unpack.hpp"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include <lzma.h>
 
-#include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
+#include "data/stored_pieces.hpp"
 
 namespace mn::data {
 namespace {
@@ -16,7 +13,7 @@ constexpr std::uint64_t kMaxMemory = std::uint64_t{1} << 30;  // `xz -9` needs 6
 
 class PackedByXz final : public PackedFile {
  public:
-  explicit PackedByXz(const std::filesystem::path& path) : file_(path, File::Mode::kRead), stored_(kStoredBytes) {
+  explicit PackedByXz(const std::filesystem::path& path) : stored_(path) {
     if (lzma_stream_decoder(&stream_, kMaxMemory, LZMA_CONCATENATED) != LZMA_OK) {
       throw DataError("cannot start liblzma");
     }
@@ -27,7 +24,7 @@ class PackedByXz final : public PackedFile {
     stream_.next_out = reinterpret_cast<std::uint8_t*>(out.data());
     stream_.avail_out = out.size();
     while (stream_.avail_out > 0 && !has_ended_) {
-      if (stream_.avail_in == 0) read_stored();
+      if (stream_.avail_in == 0) take_piece();
       const lzma_ret result = lzma_code(&stream_, stream_.avail_in == 0 ? LZMA_FINISH : LZMA_RUN);
       has_ended_ = result == LZMA_STREAM_END;
       if (result != LZMA_OK && !has_ended_) throw_error(result);
@@ -36,28 +33,21 @@ class PackedByXz final : public PackedFile {
   }
 
  private:
-  static constexpr std::size_t kStoredBytes = 1 << 20;
-
-  void read_stored() {
-    const std::size_t bytes = std::min<std::uint64_t>(kStoredBytes, file_.size() - at_);
-    file_.read_at(at_, std::span(stored_).first(bytes));
-    at_ += bytes;
-    stream_.next_in = reinterpret_cast<const std::uint8_t*>(stored_.data());
-    stream_.avail_in = bytes;
+  void take_piece() {
+    const auto piece = stored_.next();
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(piece.data());
+    stream_.avail_in = piece.size();
   }
 
   [[noreturn]] void throw_error(lzma_ret result) const {
     if (result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR) {
-      throw DataError(file_.path().string() + " needs more than 1 GiB of memory to unpack: unpack it with `xz -d`");
+      throw DataError(stored_.path() + " needs more than 1 GiB of memory to unpack: unpack it with `xz -d`");
     }
-    const std::string what = result == LZMA_BUF_ERROR ? "it ends too early" : "error " + std::to_string(result);
-    throw DataError(file_.path().string() + " is damaged or truncated (" + what + "): fetch it again");
+    stored_.throw_damaged(result == LZMA_BUF_ERROR ? "it ends too early" : "error " + std::to_string(result));
   }
 
-  File file_;
-  std::vector<std::byte> stored_;
+  StoredPieces stored_;
   lzma_stream stream_ = LZMA_STREAM_INIT;
-  std::uint64_t at_ = 0;
   bool has_ended_ = false;
 };
 

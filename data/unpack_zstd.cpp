@@ -1,13 +1,10 @@
 #include "data/unpack.hpp"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include <zstd.h>
 
-#include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
+#include "data/stored_pieces.hpp"
 
 namespace mn::data {
 namespace {
@@ -16,8 +13,7 @@ constexpr int kMaxWindowLog = 31;  // the window of `zstd --ultra --long=31`; li
 
 class PackedByZstd final : public PackedFile {
  public:
-  explicit PackedByZstd(const std::filesystem::path& path)
-      : file_(path, File::Mode::kRead), stream_(ZSTD_createDCtx(), ZSTD_freeDCtx), stored_(kStoredBytes) {
+  explicit PackedByZstd(const std::filesystem::path& path) : stored_(path), stream_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
     if (!stream_) throw DataError("cannot start libzstd");
     (void)ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
@@ -25,36 +21,27 @@ class PackedByZstd final : public PackedFile {
   std::size_t read(std::span<std::byte> out) override {
     ZSTD_outBuffer output = {out.data(), out.size(), 0};
     while (output.pos < output.size) {
-      if (input_.pos == input_.size) read_stored();
+      if (input_.pos == input_.size) take_piece();
       const bool has_input = input_.size > 0;
       if (!has_input && wanted_ == 0) break;
       // Even without input, libzstd may still hold unpacked bytes.
       const std::size_t before = output.pos;
       wanted_ = ZSTD_decompressStream(stream_.get(), &output, &input_);
-      if (ZSTD_isError(wanted_) != 0) damaged(ZSTD_getErrorName(wanted_));
-      if (!has_input && output.pos == before) damaged("it ends too early");
+      if (ZSTD_isError(wanted_) != 0) stored_.throw_damaged(ZSTD_getErrorName(wanted_));
+      if (!has_input && output.pos == before) stored_.throw_damaged("it ends too early");
     }
     return output.pos;
   }
 
  private:
-  static constexpr std::size_t kStoredBytes = 1 << 20;
-
-  void read_stored() {
-    input_ = {stored_.data(), std::min<std::uint64_t>(kStoredBytes, file_.size() - at_), 0};
-    file_.read_at(at_, std::span(stored_).first(input_.size));
-    at_ += input_.size;
+  void take_piece() {
+    const auto piece = stored_.next();
+    input_ = {piece.data(), piece.size(), 0};
   }
 
-  [[noreturn]] void damaged(const std::string& what) const {
-    throw DataError(file_.path().string() + " is damaged or truncated (" + what + "): fetch it again");
-  }
-
-  File file_;
+  StoredPieces stored_;
   std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> stream_;
-  std::vector<std::byte> stored_;
   ZSTD_inBuffer input_ = {};
-  std::uint64_t at_ = 0;
   std::size_t wanted_ = 0;  // 0: a frame is complete
 };
 
