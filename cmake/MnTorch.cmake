@@ -28,6 +28,17 @@ if(EXISTS ${MN_TORCH_DIR}/lib/libtorch_cuda.so)
 endif()
 set(MN_HAVE_TORCH ON)
 
+# MN_TORCH_VERSION, such as 2.11: libraries of one minor version do not fit headers of another.
+set(version_header ${MN_TORCH_INCLUDE}/torch/headeronly/version.h)
+if(NOT EXISTS ${version_header})
+  set(version_header ${MN_TORCH_INCLUDE}/torch/csrc/api/include/torch/version.h)
+endif()
+file(STRINGS ${version_header} version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" MN_TORCH_VERSION "${version_lines}")
+if(MN_TORCH_VERSION VERSION_LESS 2.9)
+  message(FATAL_ERROR "libtorch ${MN_TORCH_VERSION} in ${MN_TORCH_DIR} is too old: mn needs 2.9 or newer")
+endif()
+
 if(NOT TARGET mn_torch)
   # A wheel has NVIDIA's libraries in packages beside torch; an unzipped libtorch has them in its lib folder.
   file(GLOB MN_TORCH_NVIDIA_DIRS ${MN_TORCH_DIR}/../nvidia/*/lib)

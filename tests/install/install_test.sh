@@ -47,6 +47,19 @@ step "$mpiexec" 2 "$work/consumer/train"
 grep -q '^2 ranks, 300 steps, loss 0\.[0-9]*$' "$work/output" || { cat "$work/output"; echo "FAILED: the port"; exit 1; }
 step "$work/consumer/classify"
 grep -qx 'logits \[2, 7\]' "$work/output" || { cat "$work/output"; echo "FAILED: mn::models"; exit 1; }
+# One line for a program that loads another libtorch, and one for a project that finds another.
+status=0
+"$work/consumer/other_libtorch" >"$work/output" 2>&1 || status=$?
+[ "$status $(wc -l <"$work/output")" = '126 1' ] && grep -q 'compiled with libtorch 2\.[0-9.]*, but has loaded libtorch 1\.2\.3: ' "$work/output" ||
+  { cat "$work/output"; echo "FAILED: another libtorch: status $status"; exit 1; }
+include=$work/other/include/torch
+mkdir -p "$include/headeronly" "$include/csrc/api/include/torch"
+: >"$include/csrc/api/include/torch/torch.h"
+printf '#define TORCH_VERSION_%s\n' 'MAJOR 2' 'MINOR 99' >"$include/headeronly/version.h"
+! cmake -S "$MN_SOURCE_DIR/tests/install/consumer" -B "$work/other/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_PREFIX_PATH="$prefix" -DTorch_ROOT="$work/other" >"$work/output" 2>&1 &&
+  tr -s '\n ' ' ' <"$work/output" | grep -q "this mn was built with libtorch 2\.[0-9]*, and $work/other/.* is libtorch 2\.99: " ||
+  { cat "$work/output"; echo "FAILED: find_package takes another libtorch"; exit 1; }
 step "$mpiexec" 2 "$prefix/bin/mnlaunch" jobs/mnist --epoch 1 --unit 10
 [ -s result/log ] || { cat "$work/output"; echo "FAILED: no result/log"; exit 1; }
 step "$mpiexec" 2 "$work/examples/own_hdf5"

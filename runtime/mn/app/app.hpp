@@ -11,4 +11,5 @@
 #include <mn/core/log.hpp>
 #include <mn/core/options.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/libtorch_version.hpp>
 #include <mn/tensor/tensor.hpp>

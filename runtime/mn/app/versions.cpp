@@ -3,14 +3,13 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include <ATen/Version.h>
 #include <H5public.h>
 #include <dlfcn.h>
 #include <mpi.h>
-#include <torch/version.h>
 
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/nccl_versions.hpp>
+#include <mn/tensor/libtorch_version.hpp>
 
 namespace mn::app {
 namespace {
@@ -79,8 +78,7 @@ std::string row(const std::string& name, const std::string& compiled, const std:
 }  // namespace
 
 std::string version_table() {
-  return "mn " MN_VERSION "\n" + row("", "compiled", "run time") +
-         row("torch", TORCH_VERSION, part_of(at::show_config(), "TORCH_VERSION=", ", \n")) +
+  return "mn " MN_VERSION "\n" + row("", "compiled", "run time") + row("torch", TORCH_VERSION, loaded_libtorch()) +
          row("CUDA", MN_CUDA_VERSION, cuda_at_run_time()) + row("NCCL", MN_NCCL_VERSION, nccl_at_run_time()) +
          row("MPI", mpi_of_build(), mpi_at_run_time()) + row("PMIx", kNone, pmix_at_run_time()) +
          row("HDF5", dotted(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE), hdf5_at_run_time());
