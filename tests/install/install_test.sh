@@ -19,7 +19,7 @@ step cmake -S "$MN_SOURCE_DIR" -B "$work/unbuilt" -G Ninja -DBUILD_TESTING=OFF -
 step cmake --install "$MN_BUILD_DIR" --prefix "$prefix"
 for path in bin/mnlaunch bin/mnlaunch-selftest bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
   include/mn/data/dataset.hpp share/mn/data/mnist/train/manifest.h5 share/mn/slurm/mnist.sbatch \
-  share/man/man1/mnlaunch.1 share/man/man1/mnshard.1 share/doc/mn/README.md share/doc/mn/docs/tutorial.md \
+  share/man/man1/mnlaunch.1 share/man/man1/mnshard.1 share/doc/mn/README.md share/doc/mn/CITATION.cff share/doc/mn/docs/tutorial.md \
   share/mn/examples/regression.cpp share/mn/slurm/train.sbatch share/modulefiles/mn bin/mn-new-job \
   share/mn/jobs/imagenet/recipes/convnext_tiny.ini; do
   [ -e "$prefix/$path" ] || { echo "FAILED: $path is not installed"; exit 1; }
