@@ -1,9 +1,9 @@
-# `cmake --build build --target docs` makes a site in build/docs/html: README.md, the pages of docs/ and the API
-# reference of the public headers. A warning is an error.
+# `cmake --build build --target docs` makes the site in build/docs/site: README.md, CHANGELOG.md and docs/, by MkDocs, and,
+# where Doxygen is installed, the target `reference`: the API of the public headers. A warning is an error.
 find_package(Doxygen QUIET)
+add_custom_target(docs COMMAND ${PROJECT_SOURCE_DIR}/cmake/site/build ${PROJECT_BINARY_DIR}
+                  COMMENT "Writing the documentation to ${PROJECT_BINARY_DIR}/docs/site" VERBATIM)
 if(NOT DOXYGEN_FOUND)
-  add_custom_target(docs COMMAND ${CMAKE_COMMAND} -E echo "the API reference needs doxygen: install it and configure again"
-                    COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
   return()
 endif()
 
@@ -21,10 +21,7 @@ set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_QUIET YES)
 set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
 set(DOXYGEN_PROJECT_BRIEF "multi-node training for libtorch, on Slurm clusters")
-set(DOXYGEN_USE_MDFILE_AS_MAINPAGE ${PROJECT_SOURCE_DIR}/README.md)
-set(DOXYGEN_FILTER_PATTERNS "*.md=${PROJECT_SOURCE_DIR}/cmake/docs_page")
-set(DOXYGEN_IMAGE_PATH ${PROJECT_SOURCE_DIR}/docs/images)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
-doxygen_add_docs(docs ${headers} ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp ${PROJECT_SOURCE_DIR}/README.md ${pages}
-                 COMMENT "Writing the documentation to ${PROJECT_BINARY_DIR}/docs/html")
+doxygen_add_docs(reference ${headers} ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp
+                 COMMENT "Writing the API reference to ${PROJECT_BINARY_DIR}/docs/html")
+add_dependencies(docs reference)
