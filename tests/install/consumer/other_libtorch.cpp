@@ -1,4 +1,4 @@
-// A program that has loaded another libtorch than the one it was compiled with: its own function stands for the other's.
+// A program that has loaded another libtorch than it was compiled with. Its own function stands for the other's.
 #include <iostream>
 
 #include <mn/app/app.hpp>
