@@ -6,6 +6,8 @@
 #include <cmath>
 #include <span>
 
+#include <boost/locale/utf.hpp>
+
 #include <mn/core/text.hpp>
 
 template class nlohmann::basic_json<>;
@@ -173,19 +175,20 @@ std::string json_text(const json& document, int indent) {
 }
 
 std::string utf8_text(std::string_view text) {
+  namespace utf = boost::locale::utf;
   std::string valid;
-  while (!text.empty()) {
-    std::size_t length = 1;  // number of bytes of the UTF-8 character
-    while (length < std::min<std::size_t>(text.size(), 4) && !is_utf8(text.substr(0, length))) ++length;
-    if (is_utf8(text.substr(0, length))) {
-      valid += text.substr(0, length);
-    } else {
-      length = 1;
-      constexpr std::string_view kDigits = "0123456789ABCDEF";
-      const auto byte = static_cast<unsigned char>(text.front());
-      valid.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    const char* next = at;
+    const utf::code_point character = utf::utf_traits<char>::decode(next, end);
+    if (character != utf::illegal && character != utf::incomplete) {
+      valid.append(at, next);
+      at = next;
+      continue;
     }
-    text.remove_prefix(length);
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(*at++);
+    valid.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
   }
   return valid;
 }
