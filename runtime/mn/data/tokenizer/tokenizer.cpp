@@ -20,7 +20,7 @@ struct EncodingScratch {
   BytePairs::Scratch merge;
 };
 
-EncodingScratch& scratch_of(std::uint64_t tokenizer) {
+EncodingScratch& scratch_of(std::uint32_t tokenizer) {
   thread_local EncodingScratch scratch;
   scratch.cache.use_for(tokenizer);
   return scratch;
@@ -47,7 +47,7 @@ bool is_plain(const Blanks& blanks) { return blanks.prefix == Blanks::Prefix::kN
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
-  static std::atomic<std::uint64_t> count{0};
+  static std::atomic<std::uint32_t> count{0};
   number_ = ++count;
   may_cut_ = may_cut();
   note_joints();
@@ -152,13 +152,13 @@ void Tokenizer::encode_words(std::string_view text, std::vector<std::int32_t>& t
       continue;
     }
     WordCache::Slot& slot = cache.slot_of(word);
-    if (WordCache::holds(slot, word)) {
+    if (cache.holds(slot, word)) {
       tokens.insert(tokens.end(), slot.tokens.begin(), slot.tokens.begin() + slot.count);
       continue;
     }
     const std::size_t begin = tokens.size();
     merge_word(word, tokens);
-    WordCache::keep(slot, word, std::span(tokens).subspan(begin));
+    cache.keep(slot, word, std::span(tokens).subspan(begin));
   }
 }
 

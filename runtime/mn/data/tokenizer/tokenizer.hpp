@@ -75,7 +75,7 @@ class Tokenizer {
   [[nodiscard]] bool may_cut() const;
 
   TokenizerParts parts_;
-  std::uint64_t number_;  // differs from any other tokenizer's
+  std::uint32_t number_;  // differs from any other tokenizer's
   // Bloom filter of the neighboring characters within tokens that merges make; merges never join other neighbors.
   std::vector<bool> joints_;
   bool may_cut_ = false;
