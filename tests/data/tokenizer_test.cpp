@@ -188,7 +188,7 @@ TEST(Tokenizer, WhatIsUnknownIsAnErrorThatPrintsIt) {
   expect_error("gpt2", "/model/vocab/!", -1, "number -1");
   expect_error("gpt2", "/model/vocab/!", 5000000, "number 5000000");
   expect_error("gpt2", "/model/vocab/!", 1e300, "expected");
-  expect_error("gpt2", "/model/vocab/!", 4000000, "have no token");
+  expect_error("gpt2", "/model/vocab/!", 4000000, "number 4000000, but there are");
   expect_error("gpt2", "/model/vocab/!", 1, "have the same number 1");
   expect_error("gpt2", "/model/vocab", json::object(), "no token");
   expect_error("gpt2", "/model/vocab", json::array({1}), "it");
@@ -200,7 +200,7 @@ TEST(Tokenizer, WhatIsUnknownIsAnErrorThatPrintsIt) {
   expect_error("qwen2", "/normalizer/type", "Lowercase", "normalizer is not supported: {\"type\":\"Lowercase\"}");
   expect_error("gpt2", "/pre_tokenizer/type", "Whitespace", "pre-tokenizer is not supported");
   expect_error("llama2", "/model/byte_fallback", false, "not supported");
-  expect_error("llama2", "/model/vocab/<0x41>", 1000000, "have no token");
+  expect_error("llama2", "/model/vocab/<0x41>", 1000000, "number 1000000, but there are");
   expect_error("mistral", "/post_processor/single/0/SpecialToken/id", "<none>", "it");
 }
 

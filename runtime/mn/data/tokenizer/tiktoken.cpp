@@ -66,7 +66,7 @@ void for_each_line(std::string_view content, Use use) {
     const std::size_t blank = text.find(' ');
     const std::string bytes = from_base64(text.substr(0, blank));
     const auto number = parse_number<std::int32_t>(blank == std::string_view::npos ? "" : text.substr(blank + 1));
-    if (bytes.empty() || bytes.size() > kMaxTiktokenBytes || !number || *number < 0 || *number >= kMaxTokens) {
+    if (bytes.empty() || bytes.size() > kMaxTiktokenBytes || !number || *number < 0) {
       throw ArgumentError("line " + std::to_string(line) +
                           " is not a token in base64 and its number: " + json_quoted(text));
     }
@@ -128,7 +128,9 @@ std::shared_ptr<const Tokenizer> read_tiktoken(std::string_view content, std::st
   TokenizerParts parts;
   parts.pattern = named_pattern(known->pattern);
   parts.is_nfc = known->is_nfc;
+  const auto lines = static_cast<std::size_t>(std::ranges::count(content, '\n')) + 1;
   for_each_line(content, [&](const std::string& bytes, std::int32_t number) {
+    check_number(number, lines);
     if (number >= std::ssize(parts.texts)) parts.texts.resize(static_cast<std::size_t>(number) + 1);
     std::string& text = parts.texts[static_cast<std::size_t>(number)];
     if (!text.empty() || !parts.words.emplace(bytes, number).second) {
@@ -136,7 +138,6 @@ std::shared_ptr<const Tokenizer> read_tiktoken(std::string_view content, std::st
     }
     text = bytes;
   });
-  check_missing(std::ranges::count(parts.texts, ""), parts.texts.size());
   for (int byte = 0; byte < 256; ++byte) {
     const auto found = parts.words.find(std::string(1, static_cast<char>(byte)));
     if (found == parts.words.end()) throw ArgumentError("byte " + std::to_string(byte) + " has no token");

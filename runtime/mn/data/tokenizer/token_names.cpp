@@ -51,11 +51,11 @@ std::string metaspace_text(std::string name) {
   return name;
 }
 
-void check_missing(std::int64_t missing, std::size_t tokens) {
-  constexpr std::int64_t kMaxMissing = 4096;
-  if (missing <= kMaxMissing) return;
-  throw ArgumentError(std::to_string(missing) + " numbers below the largest, " + std::to_string(tokens - 1) +
-                      ", have no token");
+void check_number(std::int64_t number, std::size_t tokens) {
+  constexpr std::size_t kMaxMissing = 4096;
+  if (number >= 0 && static_cast<std::size_t>(number) < tokens + kMaxMissing) return;
+  throw ArgumentError("a token has the number " + std::to_string(number) + ", but there are " + std::to_string(tokens) +
+                      " tokens");
 }
 
 }  // namespace mn::data

@@ -6,9 +6,6 @@
 
 namespace mn::data {
 
-/// The largest number of tokens that a file may have.
-inline constexpr std::int32_t kMaxTokens = 1 << 22;
-
 /// The character that stands for a byte in byte-level vocabularies (GPT-2's bytes_to_unicode()).
 [[nodiscard]] std::string byte_level_name(int byte);
 /// The bytes of a byte-level token. A token with other characters, such as an added token, stands for itself.
@@ -18,7 +15,8 @@ inline constexpr std::int32_t kMaxTokens = 1 << 22;
 /// The text of a token in vocabularies of characters, in which kMetaspace stands for a blank.
 [[nodiscard]] std::string metaspace_text(std::string name);
 
-/// Throws ArgumentError if too many of the numbers below `tokens` have no token.
-void check_missing(std::int64_t missing, std::size_t tokens);
+/// Throws ArgumentError unless a file with `tokens` tokens may have a token with this number: tables have entries for
+/// all smaller numbers, of which only a few thousand may have no token.
+void check_number(std::int64_t number, std::size_t tokens);
 
 }  // namespace mn::data

@@ -39,7 +39,8 @@ bool is_byte_fallback(const std::string& name) {
 
 class TokenizerReader {
  public:
-  explicit TokenizerReader(const json& document) : document_(document), model_(document.at("model")) {}
+  explicit TokenizerReader(const json& document)
+      : document_(document), model_(document.at("model")), added_(document.value("added_tokens", json::array())) {}
 
   [[nodiscard]] TokenizerParts read() {
     check_model();
@@ -68,9 +69,7 @@ class TokenizerReader {
   }
 
   void name_token(const std::string& name, std::int32_t id) {
-    if (id < 0 || id >= kMaxTokens) {
-      throw ArgumentError("token " + json_quoted(name) + " has the number " + std::to_string(id));
-    }
+    check_number(id, model_.at("vocab").size() + added_.size());
     if (id >= std::ssize(names_)) names_.resize(static_cast<std::size_t>(id) + 1);
     std::string& known = names_[static_cast<std::size_t>(id)];
     if (!known.empty() && known != name) {
@@ -168,7 +167,7 @@ class TokenizerReader {
 
   void read_added_tokens() {
     std::vector<AddedToken> early, late;
-    for (const json& entry : document_.value("added_tokens", json::array())) {
+    for (const json& entry : added_) {
       AddedToken token{.content = entry.at("content").get<std::string>(),
                        .token = whole_number<std::int32_t>(entry.at("id")),
                        .single_word = entry.value("single_word", false),
@@ -196,7 +195,6 @@ class TokenizerReader {
 
   void set_texts() {
     for (const std::string& name : names_) parts_.texts.push_back(text_of(name));
-    check_missing(std::ranges::count(names_, ""), names_.size());
     for (const auto& [token, text] : added_texts_) parts_.texts[static_cast<std::size_t>(token)] = text;
     for (int byte = 0; byte < 256; ++byte) set_byte(byte);
     if (is_byte_level_) return;
@@ -273,6 +271,7 @@ class TokenizerReader {
 
   const json& document_;
   const json& model_;
+  const json added_;  // added_tokens
   bool is_byte_level_ = true;
   std::vector<std::string> names_;  // [tokens] as in the file
   Ids vocabulary_, ids_;            // of the model; with added tokens
