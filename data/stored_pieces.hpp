@@ -16,7 +16,8 @@ namespace mn::data {
 
 class StoredPieces {
  public:
-  explicit StoredPieces(const std::filesystem::path& path) : file_(path, File::Mode::kRead), piece_(1 << 20) {}
+  explicit StoredPieces(const std::filesystem::path& path)
+      : file_(path, File::Mode::kRead), piece_(std::min<std::uint64_t>(1 << 20, file_.size())) {}
 
   /// Returns the next bytes of the file, which stay valid until the next call; none at the end of the file.
   [[nodiscard]] std::span<const std::byte> next() {

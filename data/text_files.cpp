@@ -87,7 +87,8 @@ PieceReader::PieceReader(const fs::path& file, const TextPiece& piece)
 
 std::string PieceReader::next() {
   if (packed_) {
-    std::string text(static_cast<std::size_t>(kReadBytes), '\0');
+    std::string text(static_cast<std::size_t>(unpacked_bytes_), '\0');
+    unpacked_bytes_ = std::min(2 * unpacked_bytes_, kReadBytes);
     text.resize(packed_->read(std::as_writable_bytes(std::span(text))));
     return text;
   }

@@ -26,23 +26,26 @@ struct TextPiece {
   bool is_packed = false;
 };
 
+inline constexpr std::int64_t kHeadBytes = 64 << 10;  ///< checked before work begins
+
 /// Reads the bytes of a piece from beginning to end. If the file is packed, unpacks it.
 class PieceReader {
  public:
   PieceReader(const std::filesystem::path& file, const TextPiece& piece);
-  /// The next bytes, some MiB; empty at the piece's end. Throws DataError if the file can't be read or is damaged.
+  /// The next bytes, at most some MiB; empty at the piece's end. Throws DataError if the file is damaged or can't be
+  /// read.
   [[nodiscard]] std::string next();
 
  private:
   File file_;
-  std::unique_ptr<PackedFile> packed_;  // null: the file is not packed
+  std::unique_ptr<PackedFile> packed_;        // null: the file is not packed
+  std::int64_t unpacked_bytes_ = kHeadBytes;  // to unpack next: small at first, for small files and head_of()
   std::int64_t at_, end_;
 };
 
 /// The piece with all of file number `number`.
 [[nodiscard]] TextPiece whole_file(const std::filesystem::path& file, std::size_t number);
 
-inline constexpr std::int64_t kHeadBytes = 64 << 10;  ///< checked before work begins
 /// The first kHeadBytes bytes of the content.
 [[nodiscard]] std::string head_of(const std::filesystem::path& file, TextPiece whole);
 
