@@ -114,8 +114,10 @@ TEST_F(WeightsFilesTest, FoldersAreRead) {
   EXPECT_THAT(error_of(""), AllOf(HasSubstr("model-1.safetensors lacks"), HasSubstr("which model.safetensors.index")));
   write("model.safetensors.index.json", index_of("model-3.safetensors"));
   EXPECT_THAT(error_of(""), HasSubstr("model-3.safetensors"));
-  write("model.safetensors.index.json", index_of("../model-1.safetensors"));
-  EXPECT_THAT(error_of(""), HasSubstr("names a file elsewhere"));
+  for (const char* elsewhere : {"../model-1.safetensors", "..", ".", "", "a\n/b"}) {
+    write("model.safetensors.index.json", index_of(elsewhere));
+    EXPECT_THAT(error_of(""), AllOf(HasSubstr("names a file elsewhere"), testing::Not(HasSubstr("\n")))) << elsewhere;
+  }
   write("model.safetensors.index.json", "[]");
   EXPECT_THAT(error_of(""), HasSubstr("is not an index of weights"));
   for (const char* bad : {"{\"weight_map\": 5}", "{\"weight_map\": {\"first.weight\": 5}}", "{}",

@@ -1,9 +1,7 @@
 #include <mn/checkpoint/weights_files.hpp>
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/checkpoint/format/weights_index.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -57,46 +56,14 @@ void open_one(const fs::path& path, Files& files, NamedTensors& tensors) {
   }
 }
 
-[[noreturn]] void throw_no_index(const fs::path& index, const std::string& why) {
-  throw DataError(index.string() + " is not an index of weights: " + why +
-                  "; download the model again, or give one of its .safetensors files");
-}
-
-nlohmann::json read_document(const fs::path& index) {
-  const std::string text = read_file(index);
-  try {
-    return parse_json(text, "it");
-  } catch (const DataError& error) {
-    throw_no_index(index, error.what());
-  }
-}
-
-/// Returns the names of files, and for each file the names of its tensors, as an index file lists them. All files must
-/// lie in the folder of the index.
-std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
-  std::map<std::string, std::set<std::string>> files;
-  const nlohmann::json document = read_document(index);
-  const bool has_map = document.is_object() && document.contains("weight_map") && document["weight_map"].is_object();
-  if (!has_map) throw_no_index(index, "it has no object \"weight_map\", which names the file of each tensor");
-  for (const auto& [name, file] : document["weight_map"].items()) {
-    if (!file.is_string()) throw_no_index(index, "its \"weight_map\" has no file for " + json_quoted(name));
-    files[file.get<std::string>()].insert(name);
-  }
-  if (files.empty()) throw_no_index(index, "its \"weight_map\" is empty");
-  for (const auto& [file, names] : files) {
-    if (fs::path(file).filename() != file) throw DataError(index.string() + " names a file elsewhere: " + file);
-  }
-  return files;
-}
-
 void open_index(const fs::path& index, Files& files, NamedTensors& tensors) {
-  for (auto& [file, names] : files_of_index(index)) {
+  for (auto& [file, names] : read_weights_index(index)) {
     const fs::path path = index.parent_path() / file;
     const std::size_t first = tensors.size();
     open_one(path, files, tensors);
     for (std::size_t i = first; i < tensors.size(); ++i) names.erase(tensors[i].first);
     if (!names.empty())
-      throw DataError(path.string() + " lacks \"" + *names.begin() + "\", which " + kIndex + " names");
+      throw DataError(path.string() + " lacks " + json_quoted(*names.begin()) + ", which " + kIndex + " names");
   }
 }
 
