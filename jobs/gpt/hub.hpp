@@ -10,6 +10,7 @@
 #include <mn/checkpoint/file_layout.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/models/hub_config.hpp>
+#include <mn/models/language_model.hpp>
 
 namespace mn::jobs {
 

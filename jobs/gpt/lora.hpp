@@ -10,6 +10,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
 #include <mn/models/hub_config.hpp>
+#include <mn/models/language_model.hpp>
 #include <mn/models/lora.hpp>
 
 namespace mn::jobs {

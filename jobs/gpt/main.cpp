@@ -8,6 +8,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
+#include <mn/models/create_language_model.hpp>
 #include <mn/models/hub_config.hpp>
 
 #include "gpt/data.hpp"

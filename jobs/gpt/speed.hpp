@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/models/hub_config.hpp>
+#include <mn/models/language_model.hpp>
 
 namespace mn::jobs {
 

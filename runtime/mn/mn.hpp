@@ -38,12 +38,14 @@
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/tensor_dataset.hpp>
 #include <mn/loader/write_png.hpp>
+#include <mn/models/create_language_model.hpp>
 #include <mn/models/gpt.hpp>
 #include <mn/models/hub_config.hpp>
 #include <mn/models/language_model.hpp>
 #include <mn/models/llama.hpp>
 #include <mn/models/lora.hpp>
 #include <mn/models/models.hpp>
+#include <mn/models/network_options.hpp>
 #include <mn/models/rotary.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/chain_list.hpp>

@@ -10,6 +10,7 @@
 #include <mn/app/setup.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>
+#include <mn/models/gpt.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/graphed_step.hpp>

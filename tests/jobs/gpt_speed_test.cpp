@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/json.hpp>
+#include <mn/models/create_language_model.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

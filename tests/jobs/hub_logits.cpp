@@ -6,6 +6,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/file.hpp>
 #include <mn/job/job.hpp>
+#include <mn/models/create_language_model.hpp>
 
 #include "gpt/hub.hpp"
 

@@ -10,6 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/models/create_language_model.hpp>
 #include <mn/models/hub_config.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/sharding/shard_pass.hpp>

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/models/create_language_model.hpp>
 #include <mn/models/hub_config.hpp>
 
 namespace mn::models {

@@ -242,11 +242,6 @@ json config_of_network(const GptOptions& options) {
 
 }  // namespace
 
-std::shared_ptr<LanguageModel> create_language_model(const NetworkOptions& options) {
-  if (const auto* gpt = std::get_if<GptOptions>(&options)) return std::make_shared<Gpt>(*gpt);
-  return std::make_shared<Llama>(std::get<LlamaOptions>(options));
-}
-
 NetworkOptions network_of_config(const json& config, const std::string& source) {
   const Settings settings(config, source);
   const std::string type = settings.text("model_type", "");

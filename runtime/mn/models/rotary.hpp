@@ -8,23 +8,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace mn::models {
+#include <mn/models/network_options.hpp>
 
-/// The frequencies f(i) of rotary embeddings: base^(−2i / width), and their scaling for longer contexts.
-struct RotaryOptions {
-  /// How the frequencies are scaled.
-  enum class Scaling : std::uint8_t {
-    kNone,    ///< as they are
-    kLinear,  ///< all frequencies are divided by `factor`
-    kLlama3,  ///< low frequencies are divided by `factor`, high ones are kept, and those between are blended
-  };
-  double base = 10000;               ///< the b in f(i) = b^(−2i / width)
-  Scaling scaling = Scaling::kNone;  ///< for contexts longer than in an earlier training
-  double factor = 1;                 ///< by which low frequencies are divided
-  double low = 1;   ///< kLlama3: frequencies with fewer periods in `original_context` positions are low
-  double high = 4;  ///< kLlama3: frequencies with more periods in `original_context` positions are high
-  std::int64_t original_context = 8192;  ///< kLlama3: context of the training before the scaling
-};
+namespace mn::models {
 
 /// The angles of positions, as (T, width / 2) in float32.
 struct Rotation {
