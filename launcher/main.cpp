@@ -15,9 +15,11 @@
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/standard_output.hpp>
 
+#include "batch/dry_run.hpp"
 #include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "launch.hpp"
+#include "node/node_check.hpp"
 #include "place/derive_rank.hpp"
 #include "place/processes.hpp"
 #include "place/variables.hpp"
@@ -28,7 +30,9 @@ namespace mn::launcher {
 namespace {
 
 int run(const Options& options) {
+  if (const auto status = run_batch_check(options)) return *status;
   if (options.action == Action::kLaunch) return launch(options, Variables::of_this_process());
+  if (options.action == Action::kNodeCheck) return run_node_check(options);
   write_standard_output(
       options.action == Action::kHelp ? help_text() : "mnlaunch " MN_VERSION ", built with " + mpi_of_build() + "\n");
   return 0;

@@ -54,6 +54,8 @@ constexpr CheckRow kChecks[] = {
     {"output", check_output_folder},
 };
 
+constexpr const char* kNodeChecks[] = {"memory", "mounts"};  // node/node_check.hpp
+
 bool has_name(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -74,7 +76,7 @@ Findings run_checks(const JobFacts& job) {
 }
 
 std::vector<std::string> check_names() {
-  std::vector<std::string> names;
+  std::vector<std::string> names(std::begin(kNodeChecks), std::end(kNodeChecks));
   for (const auto& [name, run] : kChecks) {
     if (!has_name(names, name)) names.emplace_back(name);
   }

@@ -14,7 +14,7 @@ namespace mn::launcher {
 /// Runs the checks in the order of the table, except those that job.skip names. Returns all findings.
 [[nodiscard]] Findings run_checks(const JobFacts& job);
 
-/// The names of all checks. Several checks may share a name.
+/// The names of all checks, with those of --node-check alone. Several checks may share a name.
 [[nodiscard]] std::vector<std::string> check_names();
 
 using Check = Findings(const JobFacts& job);

@@ -54,7 +54,7 @@ std::string help_text() {
     line.resize(std::max<std::size_t>(line.size() + 1, 27), ' ');
     text += line + option.summary + "\n";
   }
-  std::string line = "\nexit status:";
+  std::string line = "exit status:";
   for (const auto& each : kExitStatuses) {
     const std::string item = " " + each.text() + " " + each.meaning + (each.status < 0 ? "" : ",");
     if (line.size() + item.size() > kScreenColumns) text += std::exchange(line, "            ") + "\n";

@@ -95,6 +95,7 @@ Words words_of(const Preset& preset) {
 
 /// Throws UsageError if an option on the command line lacks its companion. Not for presets, which serve all starts.
 void require_companions(const OptionValues& on_line, const Options& options) {
+  if (on_line.has("expect") && options.action != Action::kNodeCheck) throw UsageError("--expect needs --node-check");
   if (on_line.has("append") && options.output.empty()) throw UsageError("--append needs --output");
   for (const char* report : {"save", "against", "history"}) {
     if (on_line.has(report) && !options.doctor) throw UsageError(std::string("--") + report + " needs --doctor");

@@ -17,7 +17,7 @@
 namespace mn::launcher {
 
 enum class CheckLevel { kOff, kWarn, kStrict };
-enum class Action { kLaunch, kHelp, kVersion };
+enum class Action { kLaunch, kHelp, kVersion, kNodeCheck };
 
 struct Options {
   std::string error;  ///< why the options are wrong; empty if they are right
@@ -47,6 +47,7 @@ struct Options {
   bool dry_run = false;
   bool json = false;
   std::vector<std::string> program;  ///< PROGRAM and its arguments; may be empty with --help, --version or --doctor
+  std::string expect;                ///< file with the site's values for --node-check; empty: none
 };
 
 using Words = std::vector<std::string>;

@@ -1,6 +1,7 @@
 // Stands in for libnvidia-ml.so.1. MN_FAKE_GPUS is the number of GPUs (default 2); MN_FAKE_DRIVER the driver's version;
 // GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; with MN_FAKE_DEVICES=/run/gpu there is no GPU N if a control
-// group forbids /run/gpuN; MN_FAKE_MIG cuts GPU 0 in two; MN_FAKE_ILL makes GPU 1 ill.
+// group forbids /run/gpuN; MN_FAKE_MIG cuts GPU 0 in two; MN_FAKE_ILL makes GPU 1 ill;
+// MN_FAKE_PROCESS is the id of a process on GPU 0; with MN_FAKE_HANG the driver does not answer.
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +36,10 @@ bool is_forbidden(unsigned index) {
 
 extern "C" {
 
-int nvmlInit_v2() { return kOk; }
+int nvmlInit_v2() {
+  while (std::getenv("MN_FAKE_HANG") != nullptr) pause();
+  return kOk;
+}
 int nvmlShutdown() { return kOk; }
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
   const char* version = std::getenv("MN_FAKE_DRIVER");
@@ -73,6 +77,12 @@ int nvmlDeviceGetPciInfo_v3(void* handle, void* info) {
 }
 int nvmlDeviceGetMemoryInfo(void*, unsigned long long* memory) {
   memory[0] = 80ULL << 30;
+  return kOk;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count, unsigned* list) {
+  const char* process = std::getenv("MN_FAKE_PROCESS");
+  *count = process != nullptr && number(handle) == 0 ? 1 : 0;
+  if (*count == 1) list[0] = static_cast<unsigned>(std::atoi(process));
   return kOk;
 }
 int nvmlDeviceGetComputeMode(void*, int* mode) {

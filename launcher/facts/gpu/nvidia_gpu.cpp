@@ -1,6 +1,7 @@
 #include "facts/gpu/nvidia_gpu.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <dlfcn.h>
@@ -147,13 +148,22 @@ std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
   return slices;
 }
 
-std::optional<int> process_count(const Nvml& nvml, Device device) {
-  constexpr Status kInsufficientSize = 7;  // there are processes, but the list has no room
-  constexpr void* kNoList = nullptr;
-  unsigned count = 0;
-  const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, kNoList);
-  if (status != kSuccess && status != kInsufficientSize) return std::nullopt;
-  return static_cast<int>(count);
+struct ProcessInfo {
+  unsigned id;
+  unsigned long long memory;
+  unsigned instance, compute_instance;
+};
+
+void read_processes(const Nvml& nvml, Device device, Gpu& gpu) {
+  constexpr Status kInsufficientSize = 7;  // `count` is then the number of processes
+  constexpr unsigned kMaxListed = 64;
+  std::array<ProcessInfo, 2 * kMaxListed> list{};  // the entries of some drivers are larger
+  unsigned count = kMaxListed;
+  const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, list.data());
+  if (status != kSuccess && status != kInsufficientSize) return;
+  gpu.processes = static_cast<int>(count);
+  if (status != kSuccess) return;
+  for (unsigned i = 0; i < std::min(count, kMaxListed); ++i) gpu.process_ids.push_back(list[i].id);
 }
 
 Gpu identify(const Nvml& nvml, Device device) {
@@ -176,7 +186,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device);
   const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
   if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
-  gpu.processes = process_count(nvml, device);
+  read_processes(nvml, device, gpu);
   gpu.health = read_health(nvml, device);
   read_remapped_rows(nvml, device, gpu);
 }

@@ -32,17 +32,18 @@ struct Gpu {
   std::string bus_id;  ///< as normal_bus_id() writes it
   std::optional<std::string> name;
   std::optional<std::uint64_t> memory_mib;
-  std::optional<int> capability;          ///< compute capability, 90 for 9.0
-  std::optional<bool> ecc;                ///< memory with error correction
-  std::optional<unsigned> power_limit_w;  ///< enforced
-  std::optional<int> compute_mode;        ///< NVML's compute mode; 3: for one process at a time
-  std::optional<bool> mig;                ///< MIG mode: the GPU is cut into instances
-  std::vector<std::string> slices;        ///< MIG-… names of the instances
-  std::optional<bool> remap_pending;      ///< a broken memory row waits for a reset
-  std::optional<bool> throttled;          ///< slowed down by heat or power faults
-  std::optional<int> processes;           ///< number of processes that compute on the GPU
+  std::optional<int> capability;           ///< compute capability, 90 for 9.0
+  std::optional<bool> ecc;                 ///< memory with error correction
+  std::optional<unsigned> power_limit_w;   ///< enforced
+  std::optional<int> compute_mode;         ///< NVML's compute mode; 3: for one process at a time
+  std::optional<bool> mig;                 ///< MIG mode: the GPU is cut into instances
+  std::vector<std::string> slices;         ///< MIG-… names of the instances
+  std::optional<bool> remap_pending;       ///< a broken memory row waits for a reset
+  std::optional<bool> throttled;           ///< slowed down by heat or power faults
+  std::optional<int> processes;            ///< number of processes that compute on the GPU
+  std::vector<unsigned> process_ids = {};  ///< the first 64 of these processes
   GpuHealth health;
-  // `slices` is not sent: no other node needs the names of the GPU's instances.
+  // `slices` and `process_ids` are not sent: no other node needs them.
   MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
             processes, health);
 };

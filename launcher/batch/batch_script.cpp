@@ -1,0 +1,176 @@
+#include "batch/batch_script.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/text.hpp>
+
+#include "facts/elf.hpp"
+#include "facts/find_files.hpp"
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = "#SBATCH";
+
+/// Whether a comment looks like options for sbatch, which sbatch does not read: "# SBATCH -N 2", "#sbatch -N 2".
+bool is_misspelled_mark(const std::string& line) {
+  const std::string text(trimmed(line.substr(1)));
+  const bool is_attached = line.size() > 1 && line[1] != ' ';
+  return is_attached ? to_lower(text).starts_with("sbatch -") : text.starts_with("SBATCH -");
+}
+
+void read_options(BatchScript& script, const std::string& words, int line, LineFindings& findings) {
+  const auto commands = shell_commands(words, {}, Variables());
+  if (commands.empty()) return;
+  auto left = commands.front().words;
+  const std::size_t before = findings.size();
+  for (const auto& option : take_options(SlurmCommand::kSbatch, left, line, findings)) {
+    if (!is_known(option.value)) {
+      findings.push_back({line, "--" + option.name + " has a variable, which sbatch does not replace",
+                          "write the value, %j or %x, or give the option on the command line"});
+    }
+    script.options.push_back(option);
+  }
+  if (left.empty() || findings.size() > before) return;  // the rest may be the value of a wrong option
+  findings.push_back({line, "\"" + left.front() + "\" is no option", "options begin with - or --"});
+}
+
+void read_lines(BatchScript& script, LineFindings& findings) {
+  std::istringstream lines(script.text);
+  bool has_command = false;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const bool is_mark = line.starts_with(kMark);
+    if (is_mark && has_command) {
+      findings.push_back({number, "sbatch does not read options after the first command", "move the line up"});
+    } else if (is_mark) {
+      read_options(script, line.substr(kMark.size()), number, findings);
+    } else if (line.starts_with('#') && is_misspelled_mark(line)) {
+      findings.push_back({number, "this is a comment, which sbatch does not read", "begin the line with #SBATCH"});
+    } else if (!trimmed(line).empty() && line[0] != '#') {
+      has_command = true;
+    }
+  }
+}
+
+/// Why sbatch would reject the whole file; an empty `what` if it would not.
+LineFinding fault_of_text(const fs::path& file, const std::string& text) {
+  if (text.empty()) return {0, "the script is empty", "write it"};
+  if (read_elf(file)) return {0, "this is a program, not a script", "write a script that starts it by srun"};
+  if (text.find('\0') != std::string::npos) return {0, "there is a NUL character in it", "write it as plain text"};
+  if (text.find("\r\n") != std::string::npos)
+    return {1, "its lines end as on Windows", "convert it (dos2unix, or sed -i 's/\\r$//')"};
+  if (!text.starts_with("#!")) return {1, "the first line does not begin with #!", "begin with #!/bin/bash"};
+  try {
+    check_runnable(file);
+  } catch (const ProgramError& error) {
+    return {1, error.what(), "correct the first line"};
+  }
+  return {};
+}
+
+bool has_option(const BatchScript& script, const char* name) { return last_value(script.options, name).has_value(); }
+
+int line_of(const BatchScript& script, const std::string& name) {
+  for (const auto& option : script.options) {
+    if (option.name == name) return option.line;
+  }
+  return 0;
+}
+
+void check_output(const BatchScript& script, LineFindings& findings) {
+  for (const char* name : {"output", "error"}) {
+    const auto value = last_value(script.options, name);
+    if (!value || !is_known(*value)) continue;
+    const fs::path folder = (script.folder / *value).parent_path();
+    std::error_code error;
+    if (folder.string().find('%') != std::string::npos || fs::is_directory(folder, error)) continue;
+    findings.push_back({line_of(script, name),
+                        "the folder " + folder.string() + " does not exist: Slurm ends the job without a message",
+                        "mkdir -p " + folder.string()});
+  }
+}
+
+void check_requeue(const BatchScript& script, LineFindings& findings) {
+  const auto signal = last_value(script.options, "signal");
+  if (signal && !has_option(script, "requeue") && !has_option(script, "no-requeue")) {
+    findings.push_back({line_of(script, "signal"),
+                        "--signal without --requeue: a job that saves at the signal ends there",
+                        "add #SBATCH --requeue, and scontrol requeue at status 75; or --no-requeue"});
+  }
+  if (signal && signal->starts_with("B:") && script.text.find("trap ") == std::string::npos) {
+    findings.push_back({line_of(script, "signal"), "the signal goes to the script, which has no trap and so dies of it",
+                        "leave out B:, or set a trap that passes the signal on"});
+  }
+  if (has_option(script, "requeue") && last_value(script.options, "open-mode") != "append") {
+    findings.push_back({line_of(script, "requeue"), "a job that starts again empties its output file",
+                        "add #SBATCH --open-mode=append"});
+  }
+}
+
+void check_numbers(const BatchScript& script, LineFindings& findings) {
+  const auto nodes = last_value(script.options, "nodes");
+  const auto first = parse_number<std::int64_t>(split(nodes.value_or(""), '-')[0]);
+  const auto ranks = parse_number<std::int64_t>(last_value(script.options, "ntasks").value_or(""));
+  if (first && ranks && *ranks < *first) {
+    findings.push_back({line_of(script, "ntasks"),
+                        std::to_string(*ranks) + " tasks cannot use " + std::to_string(*first) + " nodes",
+                        "give --ntasks-per-node in place of --ntasks"});
+  }
+}
+
+}  // namespace
+
+bool is_batch_script(const fs::path& file) {
+  if (file.extension() == ".sbatch" || file.extension() == ".slurm") return true;
+  constexpr int kMaxLines = 200;
+  if (!is_file(file) || read_elf(file)) return false;
+  std::ifstream lines(file);
+  std::string line;
+  for (int i = 0; i < kMaxLines && std::getline(lines, line); ++i) {
+    if (line.starts_with(kMark)) return true;
+  }
+  return false;
+}
+
+std::optional<BatchScript> read_batch_script(const fs::path& file, const BatchStart& start, LineFindings& findings) {
+  BatchScript script;
+  try {
+    script.text = read_file(file);
+  } catch (const DataError& error) {
+    findings.push_back({0, error.what(), "give the path of a script"});
+    return std::nullopt;
+  }
+  if (const auto fault = fault_of_text(file, script.text); !fault.what.empty()) {
+    findings.push_back(fault);
+    return std::nullopt;
+  }
+  read_lines(script, findings);
+  for (auto& finding : check_values(script.options)) findings.push_back(finding);
+  script.are_options_sound = findings.empty();
+  script.folder = start.folder / last_value(script.options, "chdir").value_or("");
+  script.commands = shell_commands(script.text, start.arguments, start.variables);
+  return script;
+}
+
+LineFindings check_job_options(const BatchScript& script) {
+  LineFindings findings;
+  if (!script.are_options_sound) return findings;
+  std::error_code error;
+  if (has_option(script, "chdir") && !std::filesystem::is_directory(script.folder, error)) {
+    findings.push_back(
+        {line_of(script, "chdir"), "the folder " + script.folder.string() + " does not exist", "create it"});
+  }
+  check_output(script, findings);
+  check_requeue(script, findings);
+  check_numbers(script, findings);
+  return findings;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,31 @@
+/// Splits a shell script into simple commands without running it. Variables are replaced by values that the script
+/// itself assigns, and else by this process's. What only a run could tell, such as $(command), becomes kUnknown.
+///
+/// Covers quotes, comments, continued lines, here-documents, redirections, and ${NAME:-DEFAULT}. Control structures are
+/// not followed: the commands of all branches are listed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "place/variables.hpp"
+
+namespace mn::launcher {
+
+/// Stands in a word for a text that is not known.
+inline constexpr char kUnknown = '\x01';
+
+[[nodiscard]] inline bool is_known(const std::string& word) { return word.find(kUnknown) == std::string::npos; }
+
+struct ShellCommand {
+  int line = 0;  ///< number of the line on which the command begins
+  std::vector<std::string> words;
+  Variables variables;  ///< the variables when the command starts
+};
+
+/// `arguments` are the script's ($1, $2, ...).
+[[nodiscard]] std::vector<ShellCommand> shell_commands(const std::string& script,
+                                                       const std::vector<std::string>& arguments,
+                                                       const Variables& variables);
+
+}  // namespace mn::launcher

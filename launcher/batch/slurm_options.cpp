@@ -1,0 +1,219 @@
+// Source: sbatch(1) and srun(1) of Slurm 22.05 to 25.05.
+#include "batch/slurm_options.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <string_view>
+
+#include <mn/core/suggest.hpp>
+#include <mn/core/text.hpp>
+
+#include "batch/shell_words.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Names with "=" take a value, names with "?" take one behind = only. A letter behind a slash is the short option.
+constexpr std::string_view kBoth =
+    "account=/A acctg-freq= bb= bbf= begin=/b chdir=/D cluster-constraint= comment= constraint=/C contiguous "
+    "container= container-id= core-spec=/S cores-per-socket= cpu-freq= cpus-per-gpu= cpus-per-task=/c deadline= "
+    "delay-boot= dependency=/d distribution=/m error=/e exclude=/x exclusive? export= extra= extra-node-info=/B "
+    "get-user-env? gid= gpu-bind= gpu-freq= gpus=/G gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= "
+    "help/h hint= hold/H immediate?/I input=/i job-name=/J licenses=/L mail-type= mail-user= mcs-label= mem= mem-bind= "
+    "mem-per-cpu= mem-per-gpu= mincpus= network= nice? no-kill?/k nodefile=/F nodelist=/w nodes=/N ntasks=/n "
+    "ntasks-per-core= ntasks-per-gpu= ntasks-per-node= ntasks-per-socket= open-mode= output=/o overcommit/O "
+    "oversubscribe/s partition=/p power= prefer= priority= profile= propagate? qos=/q quiet/Q reboot reservation= "
+    "segment= signal= sockets-per-node= spread-job switches= thread-spec= threads-per-core= time=/t time-min= tmp= "
+    "tres-bind= tres-per-task= uid= usage use-min-nodes verbose/v version/V wckey= x11?";
+constexpr std::string_view kSbatch =
+    "array=/a batch= clusters=/M export-file= ignore-pbs kill-on-invalid-dep= no-requeue parsable requeue stepmgr "
+    "test-only wait/W wait-all-nodes= wrap=";
+constexpr std::string_view kSrun =
+    "accel-bind= bcast? cpu-bind= cpu_bind= epilog= exact gpu-visibility= het-group= jobid= kill-on-bad-exit?/K "
+    "label/l "
+    "mpi= msg-timeout= multi-prog no-allocate/Z overlap prolog= preserve-env/E pty? relative=/r resv-ports? "
+    "slurmd-debug= "
+    "task-epilog= task-prolog= threads=/T unbuffered/u wait=/W whole container-image= container-mounts= "
+    "container-workdir= container-name= container-writable container-mount-home no-container-mount-home";
+
+struct Known {
+  std::string name;
+  char kind = ' ';  ///< '=', '?' or ' '
+  char letter = '\0';
+};
+
+std::vector<Known> options_of(SlurmCommand command) {
+  std::vector<Known> all;
+  for (const auto list : {kBoth, command == SlurmCommand::kSbatch ? kSbatch : kSrun}) {
+    for (const auto item : split(list, ' ')) {
+      Known known;
+      std::string_view name = item.substr(0, item.find('/'));
+      if (name.size() < item.size()) known.letter = item.back();
+      if (name.ends_with('=') || name.ends_with('?')) {
+        known.kind = name.back();
+        name.remove_suffix(1);
+      }
+      known.name = name;
+      all.push_back(known);
+    }
+  }
+  return all;
+}
+
+/// The option of that name, or the only one that begins with it.
+const Known* find_long(const std::vector<Known>& all, const std::string& name) {
+  const auto exact = std::ranges::find(all, name, &Known::name);
+  if (exact != all.end()) return &*exact;
+  const auto begins = [&](const Known& known) { return known.name.starts_with(name); };
+  return std::ranges::count_if(all, begins) == 1 ? &*std::ranges::find_if(all, begins) : nullptr;
+}
+
+LineFinding unknown(int line, const std::string& word, const std::vector<Known>& all) {
+  Words names;
+  for (const auto& known : all) names.push_back(known.name);
+  const auto near = word.starts_with("--") ? nearest_name(word.substr(2), names) : std::nullopt;
+  return {line, "there is no option " + word, near ? "did you mean --" + *near + "?" : "sbatch --help lists all"};
+}
+
+bool is_count(const std::string& text) {
+  const auto number = parse_number<std::int64_t>(text);
+  return number && *number >= 0;
+}
+
+/// "4", "2-4", "2,4-8:2" (Slurm 23.02).
+bool is_node_count(const std::string& text) {
+  if (text.find_first_of(",:") != std::string::npos)
+    return text.find_first_not_of("0123456789-,:") == std::string::npos;
+  const auto ends = split(text, '-');
+  const auto first = parse_number<std::int64_t>(ends.front());
+  const auto last = parse_number<std::int64_t>(ends.back());
+  return ends.size() <= 2 && first && last && *first >= 1 && *first <= *last;
+}
+
+bool is_size(std::string text) {
+  if (!text.empty() && std::strchr("KMGTkmgt", text.back()) != nullptr) text.pop_back();
+  return is_count(text);
+}
+
+/// "[{R|B}:]SIGNAL[@SECONDS]"
+bool is_signal(std::string text) {
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos && text.substr(0, colon).find_first_not_of("RB") != std::string::npos) return false;
+  if (colon != std::string::npos) text.erase(0, colon + 1);
+  const auto parts = split(text, '@');
+  if (parts.size() > 2 || (parts.size() == 2 && !is_count(std::string(parts[1])))) return false;
+  std::string name(parts[0]);
+  if (const auto number = parse_number<int>(name)) return *number >= 1 && *number <= 64;
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  constexpr std::string_view kNames[] = {"HUP",  "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1",
+                                         "USR2", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "XCPU"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+bool is_time(const std::string& text) { return slurm_seconds(text).has_value(); }
+bool is_gpu_list(const std::string& text) { return gpu_count(text).has_value(); }
+
+struct Form {
+  const char* names;
+  bool (*is_right)(const std::string& text);
+  const char* what;
+};
+constexpr Form kForms[] = {
+    {"nodes", [](const std::string& t) { return is_node_count(t); }, "a number of nodes such as 2 or 2-4"},
+    {"ntasks ntasks-per-node ntasks-per-socket ntasks-per-core ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus",
+     is_count, "a whole number"},
+    {"time time-min", is_time,
+     "a time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS, DAYS-HOURS:MINUTES[:SECONDS]"},
+    {"mem mem-per-cpu mem-per-gpu tmp", [](const std::string& t) { return is_size(t); }, "a size such as 64G"},
+    {"gpus gpus-per-node gpus-per-task gpus-per-socket", is_gpu_list, "[TYPE:]NUMBER"},
+    {"signal", [](const std::string& t) { return is_signal(t); }, "[B:]SIGNAL[@SECONDS] such as USR1@60"},
+    {"open-mode", [](const std::string& t) { return t == "append" || t == "truncate"; }, "append or truncate"},
+};
+
+}  // namespace
+
+std::vector<SlurmOption> take_options(SlurmCommand command, Words& words, int line, LineFindings& findings) {
+  const auto all = options_of(command);
+  std::vector<SlurmOption> options;
+  std::size_t i = 0;
+  for (; i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--"; ++i) {
+    const bool is_long = words[i].starts_with("--");
+    const std::size_t equals = is_long ? words[i].find('=') : std::string::npos;
+    const std::string name = words[i].substr(0, is_long ? equals : 2);
+    const auto by_letter = std::ranges::find(all, words[i][1], &Known::letter);
+    const Known* known = is_long ? find_long(all, name.substr(2)) : by_letter == all.end() ? nullptr : &*by_letter;
+    if (known == nullptr) {
+      if (command == SlurmCommand::kSbatch) findings.push_back(unknown(line, name, all));
+      continue;
+    }
+    SlurmOption option{line, known->name, ""};
+    const bool is_attached = is_long ? equals != std::string::npos : known->kind != ' ' && words[i].size() > 2;
+    if (is_attached) {
+      option.value = words[i].substr(is_long ? equals + 1 : 2);
+    } else if (known->kind == '=') {
+      if (i + 1 < words.size()) option.value = words[++i];
+    }
+    if (known->kind == '=' && option.value.empty()) {
+      findings.push_back({line, name + " has no value", "give it one, or remove the option"});
+    }
+    options.push_back(option);
+  }
+  if (i < words.size() && words[i] == "--") ++i;
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+  return options;
+}
+
+std::optional<std::string> last_value(const std::vector<SlurmOption>& options, const std::string& name) {
+  const auto found =
+      std::find_if(options.rbegin(), options.rend(), [&](const auto& option) { return option.name == name; });
+  return found == options.rend() ? std::nullopt : std::optional(found->value);
+}
+
+LineFindings check_values(const std::vector<SlurmOption>& options) {
+  LineFindings findings;
+  for (const auto& [line, name, value] : options) {
+    if (value.empty() || !is_known(value)) continue;
+    for (const auto& form : kForms) {
+      const auto names = split(form.names, ' ');
+      if (std::ranges::find(names, name) == names.end() || form.is_right(value)) continue;
+      findings.push_back({line, "--" + name + " is \"" + value + "\"", std::string("give ") + form.what});
+    }
+  }
+  return findings;
+}
+
+std::optional<std::int64_t> slurm_seconds(const std::string& text) {
+  if (to_lower(text) == "unlimited" || to_lower(text) == "infinite") return 0;
+  const std::size_t dash = text.find('-');
+  std::vector<std::int64_t> numbers;
+  const std::string clock = dash == std::string::npos ? text : text.substr(dash + 1);
+  for (const auto part : split(clock, ':')) {
+    if (!is_count(std::string(part))) return std::nullopt;
+    numbers.push_back(*parse_number<std::int64_t>(part));
+  }
+  if (numbers.size() > 3) return std::nullopt;
+  const bool has_days = dash != std::string::npos;
+  if (has_days && !is_count(text.substr(0, dash))) return std::nullopt;
+  const std::int64_t days = has_days ? *parse_number<std::int64_t>(text.substr(0, dash)) : 0;
+  if (!has_days && numbers.size() < 3) numbers.insert(numbers.begin(), 0);  // the first number means minutes
+  numbers.resize(3);
+  return ((days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2];
+}
+
+std::optional<std::int64_t> gpu_count(const std::string& text) {
+  std::int64_t sum = 0;
+  for (const auto item : split(text, ',')) {
+    const auto parts = split(item, ':');
+    const auto number = parse_number<std::int64_t>(parts.back());
+    const bool is_name = !parts.back().empty() && std::isdigit(static_cast<unsigned char>(parts.back()[0])) == 0;
+    if (!number && !is_name) return std::nullopt;
+    if (number && *number < 0) return std::nullopt;
+    sum += number.value_or(1);
+  }
+  return sum;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,46 @@
+/// The options of sbatch and srun, as getopt_long(3) reads them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mn::launcher {
+
+enum class SlurmCommand { kSbatch, kSrun };
+
+struct SlurmOption {
+  int line = 0;
+  std::string name;   ///< long name, also of a short option
+  std::string value;  ///< empty for a flag
+};
+
+/// Something in a batch script that fails.
+struct LineFinding {
+  int line = 0;  ///< 0: the whole file
+  std::string what;
+  std::string remedy;
+};
+using LineFindings = std::vector<LineFinding>;
+
+/// Reads the options at the beginning of `words`, and removes them from `words`. Unknown options and options without
+/// their value are findings; for srun, whose options depend on its plugins, an unknown option counts as a flag.
+[[nodiscard]] std::vector<SlurmOption> take_options(SlurmCommand command, std::vector<std::string>& words, int line,
+                                                    LineFindings& findings);
+
+/// The last value of the option `name`; no value if it is not given.
+[[nodiscard]] std::optional<std::string> last_value(const std::vector<SlurmOption>& options, const std::string& name);
+
+/// Findings about values that have a wrong form: numbers, times, sizes, signals.
+[[nodiscard]] LineFindings check_values(const std::vector<SlurmOption>& options);
+
+/// Seconds of a time in one of Slurm's six forms; no value for another text. UNLIMITED gives 0.
+[[nodiscard]] std::optional<std::int64_t> slurm_seconds(const std::string& text);
+
+/// The number in "gpu:a100:4", "a100:4" or "4". A name alone counts 1; no value if there is no such number.
+[[nodiscard]] std::optional<std::int64_t> gpu_count(const std::string& text);
+
+}  // namespace mn::launcher

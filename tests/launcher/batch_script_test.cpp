@@ -1,0 +1,186 @@
+// Faults of a batch script, each planted alone: a single line, with its number. And the words of shell scripts.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/environment.hpp>
+
+#include "launcher/batch/dry_run.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Line numbers: --nodes 2, --ntasks-per-node 3, --gpus-per-node 4, --time 5, --output 6, --signal 7, --requeue 8,
+// --open-mode 9, export 10, srun 11.
+constexpr const char* kScript =
+    "#!/bin/sh\n"
+    "#SBATCH --nodes=2-4\n"
+    "#SBATCH --ntasks-per-node=2\n"
+    "#SBATCH --gpus-per-node=h100:2 --cpus-per-task 8 # cores\n"
+    "#SBATCH -t 1-12:00:00\n"
+    "#SBATCH --output='out-%j.txt'\n"
+    "#SBATCH --signal=USR1@60\n"
+    "#SBATCH --requeue\n"
+    "#SBATCH --open-mode=append\n"
+    "SRUN_CPUS_PER_TASK=8; export SRUN_CPUS_PER_TASK\n"
+    "srun -K --mpi=pmix \\\n"
+    "  mnlaunch /bin/sh -c 'echo \"$RANK\"' >log 2>&1\n";
+
+struct PlantedInScript {
+  const char* name;
+  const char* from;  ///< replaced by `to`; empty: the whole script is
+  const char* to;
+  int line;
+  const char* what;
+};
+
+const PlantedInScript kPlantedInScript[] = {
+    {"no_interpreter_line", "#!/bin/sh\n", "\n", 1, "does not begin with #!"},
+    {"missing_interpreter", "#!/bin/sh", "#!/no/sh", 1, "/no/sh, is not on this node"},
+    {"windows", "#!/bin/sh\n", "#!/bin/sh\r\n", 1, "as on Windows"},
+    {"empty", "", "", 0, "the script is empty"},
+    {"misspelled_option", "--nodes=2-4", "--node=2-4", 2, "there is no option --node"},
+    {"unknown_letter", "-t 1-12", "-y 1-12", 5, "there is no option -y"},
+    {"word_without_dashes", "--requeue", "requeue", 8, "\"requeue\" is no option"},
+    {"option_without_value", "--output='out-%j.txt'", "--output", 6, "--output has no value"},
+    {"wrong_range", "2-4", "4-2", 2, "--nodes is \"4-2\""},
+    {"wrong_number", "--ntasks-per-node=2", "--ntasks-per-node=two", 3, "--ntasks-per-node is \"two\""},
+    {"wrong_time", "1-12:00:00", "12h", 5, "--time is \"12h\""},
+    {"time_with_four_numbers", "1-12:00:00", "1:12:00:00", 5, "--time is"},
+    {"wrong_size", "--requeue", "--requeue --mem=64GiB", 8, "--mem is \"64GiB\""},
+    {"wrong_signal", "USR1@60", "USR3@60", 7, "--signal is \"USR3@60\""},
+    {"wrong_mode", "=append", "=add", 9, "--open-mode is \"add\""},
+    {"comment_like_an_option", "#SBATCH --requeue", "# SBATCH --no-requeue\n#SBATCH --requeue", 8, "this is a comment"},
+    {"option_after_a_command", "SRUN_CPUS", "true\n#SBATCH --mem=4G\nSRUN_CPUS", 11, "after the first command"},
+    {"variable_in_an_option", "out-%j.txt'", "'$HOME/x", 6, "--output has a variable"},
+    {"no_folder_of_output", "out-%j", "logs/out-%j", 6, "does not exist"},
+    {"signal_without_requeue", "#SBATCH --requeue\n", "# none\n", 7, "--signal without --requeue"},
+    {"signal_to_the_script", "=USR1@60", "=B:USR1@60", 7, "has no trap"},
+    {"output_emptied", "=append", "=truncate", 8, "empties its output file"},
+    {"more_nodes_than_tasks", "--ntasks-per-node=2", "--ntasks=1 --ntasks-per-node=2", 3, "1 tasks cannot use 2 nodes"},
+    {"no_wait", "-K ", "", 11, "neither -K nor --wait"},
+    {"cores_lost", "SRUN_CPUS_PER_TASK=8; export SRUN_CPUS_PER_TASK", "true", 11, "does not take --cpus-per-task"},
+    {"too_many_ranks_for_gpus", "--ntasks-per-node=2", "--ntasks-per-node=4", 11, "4 ranks a node and 2 GPUs"},
+    {"idle_gpus", "h100:2", "h100:8", 11, "GPUs stay idle"},
+    {"gpus_per_task", "--gpus-per-node=h100:2", "--gpus-per-task=1", 11, "hides the ranks' GPUs"},
+    {"step_larger_than_job", "srun -K", "srun -K -n 64", 11, "--ntasks=64, more than the job's 8"},
+    {"mnlaunch_before_srun", "srun -K --mpi=pmix \\\n  mnlaunch", "mnlaunch srun -K mnlaunch", 11,
+     "before the launcher"},
+    {"without_mnlaunch", "mnlaunch /bin/sh -c", "python3 -c", 11, "starts without mnlaunch"},
+    {"wrong_option_of_mnlaunch", "mnlaunch /bin", "mnlaunch --bnid auto /bin", 11, "did you mean --bind?"},
+    {"no_mnlaunch_there", "  mnlaunch", "  ./bin/mnlaunch", 11, "bin/mnlaunch does not exist"},
+    {"no_program", "/bin/sh -c", "jobs/no-such -c", 11, "\"jobs/no-such\" was not found"},
+    {"program_not_executable", "/bin/sh -c", "/etc/passwd -c", 11, "/etc/passwd"},
+    {"no_python_script", "/bin/sh -c 'echo \"$RANK\"'", "sh train.sh", 11, "script \"train.sh\" was not found"},
+    {"torchrun", "/bin/sh -c", "torchrun -c", 11, "torchrun under mnlaunch"},
+    {"nothing_starts_ranks", "srun -K --mpi=pmix \\\n  mnlaunch", "exec", 0, "the script itself runs once"},
+};
+
+Variables variables(const char* name, const char* value) {
+  Variables all;
+  all.set(name, value);
+  return all;
+}
+
+class BatchScriptTest : public ::testing::TestWithParam<PlantedInScript> {
+ protected:
+  LineFindings check(const std::string& text, const std::vector<std::string>& arguments = {}) {
+    const auto file = folder_.path() / "job.sbatch";
+    std::ofstream(file) << text;
+    const BatchStart start{arguments, folder_.path(), variables("PATH", "/usr/bin:/bin")};
+    return check_batch_script(file, start);
+  }
+  static std::string text_of(const LineFindings& findings) {
+    std::string text;
+    for (const auto& [line, what, remedy] : findings) text += std::to_string(line) + ": " + what + "; " + remedy + "\n";
+    return text;
+  }
+  const test::TemporaryFolder folder_;
+};
+
+TEST_P(BatchScriptTest, IsTheOnlyLine) {
+  const auto& [name, from, to, line, what] = GetParam();
+  std::string script = kScript;
+  const std::string old = from;
+  const std::size_t at = script.find(old);
+  ASSERT_NE(at, std::string::npos);
+  script = old.empty() ? std::string(to) : script.replace(at, old.size(), to);
+  const auto findings = check(script);
+  ASSERT_EQ(findings.size(), 1u) << text_of(findings);
+  EXPECT_EQ(findings[0].line, line) << text_of(findings);
+  EXPECT_THAT(findings[0].what + "; " + findings[0].remedy, HasSubstr(what));
+  EXPECT_NE(findings[0].remedy, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, BatchScriptTest, ::testing::ValuesIn(kPlantedInScript),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+using SoundBatchScriptTest = BatchScriptTest;
+
+TEST_F(SoundBatchScriptTest, HasNoFindings) {
+  EXPECT_EQ(text_of(check(kScript)), "");
+  EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH --gres=gpu:4 -N1 -n4\nmodule load x\ncd work\n"
+                          "srun --wait=60 --kill-on-bad-exit=0 mnlaunch fit --epoch 2\n")),
+            "");
+  EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -n 2\nmnlaunch supervise -- srun mnlaunch \"$1\"\n", {"/bin/true"})),
+            "");
+}
+
+TEST_F(SoundBatchScriptTest, ArgumentsOfTheScriptReplaceItsParameters) {
+  EXPECT_THAT(text_of(check("#!/bin/bash\n#SBATCH -n 2\nsrun -K mnlaunch \"$1\"\n", {"/no/such"})),
+              HasSubstr("/no/such"));
+}
+
+TEST_F(SoundBatchScriptTest, ABinaryIsNoScript) {
+  std::filesystem::copy_file(executable_path(), folder_.path() / "job.sbatch");
+  const BatchStart start{{}, folder_.path(), Variables()};
+  const auto findings = check_batch_script(folder_.path() / "job.sbatch", start);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].what, HasSubstr("a program, not a script"));
+  EXPECT_THAT(check_batch_script(folder_.path() / "none", start)[0].what, HasSubstr("none"));
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> all;
+  for (auto& command : shell_commands(text, {"one"}, variables("HOME", "/h"))) {
+    for (auto& word : command.words) {
+      std::ranges::replace(word, kUnknown, '?');
+      all.push_back(word);
+    }
+    all.emplace_back("|");
+  }
+  return all;
+}
+
+TEST(ShellWordsTest, QuotesVariablesAndRedirections) {
+  EXPECT_THAT(words_of("a 'b c' \"d $HOME\" e\\ f # g\n"), ElementsAre("a", "b c", "d /h", "e f", "|"));
+  EXPECT_THAT(words_of("X=1 Y='2 3'\nsay $X${Y} ${Z:-4} ${Z} $(x; y) `z` \"$1\" $2"),
+              ElementsAre("say", "12 3", "4", "?", "?", "?", "one", "?", "|"));
+  EXPECT_THAT(words_of("a >f 2>&1 b <g; c && d | e &\n"), ElementsAre("a", "b", "|", "c", "|", "d", "|", "e", "|"));
+  EXPECT_THAT(words_of("cat <<END x\nsrun no\nEND\nb\n"), ElementsAre("cat", "x", "|", "b", "|"));
+  EXPECT_THAT(words_of("for x in 1 2; do if a; then b $x; fi; done")[0], "for");
+  EXPECT_THAT(words_of("$("), ElementsAre("?", "|"));
+  EXPECT_THAT(words_of("a 'b"), ElementsAre("a", "b", "|"));
+  EXPECT_THAT(words_of("# only\n\n"), IsEmpty());
+}
+
+TEST(SlurmTimeTest, HasSixForms) {
+  EXPECT_EQ(slurm_seconds("90"), 5400);
+  EXPECT_EQ(slurm_seconds("90:30"), 5430);
+  EXPECT_EQ(slurm_seconds("1:02:03"), 3723);
+  EXPECT_EQ(slurm_seconds("2-1"), 49 * 3600);
+  EXPECT_EQ(slurm_seconds("1-0:30"), 86400 + 1800);
+  EXPECT_EQ(slurm_seconds("1-0:0:1"), 86401);
+  EXPECT_EQ(slurm_seconds("UNLIMITED"), 0);
+  for (const char* wrong : {"", "1h", "1:2:3:4", "-1", "1-", "1.5"})
+    EXPECT_EQ(slurm_seconds(wrong), std::nullopt) << wrong;
+}
+
+}  // namespace
+}  // namespace mn::launcher
