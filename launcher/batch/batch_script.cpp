@@ -1,6 +1,8 @@
 #include "batch/batch_script.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include <mn/core/error.hpp>
@@ -24,20 +26,20 @@ bool is_misspelled_mark(const std::string& line) {
   return is_attached ? to_lower(text).starts_with("sbatch -") : text.starts_with("SBATCH -");
 }
 
-void read_options(BatchScript& script, const std::string& words, int line, LineFindings& findings) {
-  const auto commands = shell_commands(words, {}, Variables());
-  if (commands.empty()) return;
-  auto left = commands.front().words;
+bool has_variable(const std::string& value) { return std::regex_search(value, std::regex("\\$[{A-Za-z_]")); }
+
+void read_options(BatchScript& script, const std::string& text, int line, LineFindings& findings) {
+  auto words = option_words(text);
   const std::size_t before = findings.size();
-  for (const auto& option : take_options(SlurmCommand::kSbatch, left, line, findings)) {
-    if (!is_known(option.value)) {
+  for (const auto& option : take_options(SlurmCommand::kSbatch, words, line, findings)) {
+    if (has_variable(option.value)) {
       findings.push_back({line, "--" + option.name + " has a variable, which sbatch does not replace",
                           "write the value, %j or %x, or give the option on the command line"});
     }
     script.options.push_back(option);
   }
-  if (left.empty() || findings.size() > before) return;  // the rest may be the value of a wrong option
-  findings.push_back({line, "\"" + left.front() + "\" is no option", "options begin with - or --"});
+  if (words.empty() || findings.size() > before) return;  // the rest may be the value of a wrong option
+  findings.push_back({line, "\"" + words.front() + "\" is no option", "options begin with - or --"});
 }
 
 void read_lines(BatchScript& script, LineFindings& findings) {
@@ -75,55 +77,63 @@ LineFinding fault_of_text(const fs::path& file, const std::string& text) {
   return {};
 }
 
-bool has_option(const BatchScript& script, const char* name) { return last_value(script.options, name).has_value(); }
+/// Checks of the options of a script, which are sound each by itself.
+class OptionCheck {
+ public:
+  explicit OptionCheck(const BatchScript& script) : script_(script) {}
 
-int line_of(const BatchScript& script, const std::string& name) {
-  for (const auto& option : script.options) {
-    if (option.name == name) return option.line;
-  }
-  return 0;
-}
-
-void check_output(const BatchScript& script, LineFindings& findings) {
-  for (const char* name : {"output", "error"}) {
-    const auto value = last_value(script.options, name);
-    if (!value || !is_known(*value)) continue;
-    const fs::path folder = (script.folder / *value).parent_path();
+  LineFindings run() {
     std::error_code error;
-    if (folder.string().find('%') != std::string::npos || fs::is_directory(folder, error)) continue;
-    findings.push_back({line_of(script, name),
-                        "the folder " + folder.string() + " does not exist: Slurm ends the job without a message",
-                        "mkdir -p " + folder.string()});
+    const std::string folder = script_.folder.string();
+    if (value_of("chdir") && !fs::is_directory(folder, error)) {
+      add("chdir", "the folder " + folder + " does not exist", "create it");
+    }
+    check_output("output");
+    check_output("error");
+    check_requeue();
+    const auto nodes = parse_number<std::int64_t>(split(value_of("nodes").value_or(""), '-')[0]);
+    const auto tasks = parse_number<std::int64_t>(value_of("ntasks").value_or(""));
+    if (nodes && tasks && *tasks < *nodes) {
+      add("ntasks", std::to_string(*tasks) + " tasks cannot use " + std::to_string(*nodes) + " nodes",
+          "give --ntasks-per-node in place of --ntasks");
+    }
+    return std::move(findings_);
   }
-}
 
-void check_requeue(const BatchScript& script, LineFindings& findings) {
-  const auto signal = last_value(script.options, "signal");
-  if (signal && !has_option(script, "requeue") && !has_option(script, "no-requeue")) {
-    findings.push_back({line_of(script, "signal"),
-                        "--signal without --requeue: a job that saves at the signal ends there",
-                        "add #SBATCH --requeue, and scontrol requeue at status 75; or --no-requeue"});
+ private:
+  [[nodiscard]] std::optional<std::string> value_of(const char* name) const {
+    return last_value(script_.options, name);
   }
-  if (signal && signal->starts_with("B:") && script.text.find("trap ") == std::string::npos) {
-    findings.push_back({line_of(script, "signal"), "the signal goes to the script, which has no trap and so dies of it",
-                        "leave out B:, or set a trap that passes the signal on"});
+  void add(const char* name, const std::string& what, const std::string& remedy) {
+    const auto option = std::ranges::find(script_.options, name, &SlurmOption::name);
+    findings_.push_back({option->line, what, remedy});
   }
-  if (has_option(script, "requeue") && last_value(script.options, "open-mode") != "append") {
-    findings.push_back({line_of(script, "requeue"), "a job that starts again empties its output file",
-                        "add #SBATCH --open-mode=append"});
-  }
-}
 
-void check_numbers(const BatchScript& script, LineFindings& findings) {
-  const auto nodes = last_value(script.options, "nodes");
-  const auto first = parse_number<std::int64_t>(split(nodes.value_or(""), '-')[0]);
-  const auto ranks = parse_number<std::int64_t>(last_value(script.options, "ntasks").value_or(""));
-  if (first && ranks && *ranks < *first) {
-    findings.push_back({line_of(script, "ntasks"),
-                        std::to_string(*ranks) + " tasks cannot use " + std::to_string(*first) + " nodes",
-                        "give --ntasks-per-node in place of --ntasks"});
+  void check_output(const char* name) {
+    const std::string folder = (script_.folder / value_of(name).value_or("")).parent_path().string();
+    std::error_code error;
+    if (!value_of(name) || folder.find('%') != std::string::npos || fs::is_directory(folder, error)) return;
+    add(name, "the folder " + folder + " does not exist: Slurm ends the job without a message", "mkdir -p " + folder);
   }
-}
+
+  void check_requeue() {
+    const auto signal = value_of("signal");
+    if (signal && !value_of("requeue") && !value_of("no-requeue")) {
+      add("signal", "--signal without --requeue: a job that saves at the signal ends there",
+          "add #SBATCH --requeue, and scontrol requeue at status 75; or --no-requeue");
+    }
+    if (signal && signal->starts_with("B:") && script_.text.find("trap ") == std::string::npos) {
+      add("signal", "the signal goes to the script, which has no trap and so dies of it",
+          "leave out B:, or set a trap that passes the signal on");
+    }
+    if (value_of("requeue") && value_of("open-mode") != "append") {
+      add("requeue", "a job that starts again empties its output file", "add #SBATCH --open-mode=append");
+    }
+  }
+
+  const BatchScript& script_;
+  LineFindings findings_;
+};
 
 }  // namespace
 
@@ -160,17 +170,7 @@ std::optional<BatchScript> read_batch_script(const fs::path& file, const BatchSt
 }
 
 LineFindings check_job_options(const BatchScript& script) {
-  LineFindings findings;
-  if (!script.are_options_sound) return findings;
-  std::error_code error;
-  if (has_option(script, "chdir") && !std::filesystem::is_directory(script.folder, error)) {
-    findings.push_back(
-        {line_of(script, "chdir"), "the folder " + script.folder.string() + " does not exist", "create it"});
-  }
-  check_output(script, findings);
-  check_requeue(script, findings);
-  check_numbers(script, findings);
-  return findings;
+  return script.are_options_sound ? OptionCheck(script).run() : LineFindings();
 }
 
 }  // namespace mn::launcher

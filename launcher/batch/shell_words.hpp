@@ -5,6 +5,8 @@
 /// not followed: the commands of all branches are listed.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,10 @@ inline constexpr char kUnknown = '\x01';
 
 [[nodiscard]] inline bool is_known(const std::string& word) { return word.find(kUnknown) == std::string::npos; }
 
+[[nodiscard]] inline bool is_one_of(const std::string& word, std::initializer_list<const char*> list) {
+  return std::ranges::find(list, word) != list.end();
+}
+
 struct ShellCommand {
   int line = 0;  ///< number of the line on which the command begins
   std::vector<std::string> words;
@@ -27,5 +33,8 @@ struct ShellCommand {
 [[nodiscard]] std::vector<ShellCommand> shell_commands(const std::string& script,
                                                        const std::vector<std::string>& arguments,
                                                        const Variables& variables);
+
+/// The words behind #SBATCH: sbatch knows quotes and comments, but neither variables nor operators.
+[[nodiscard]] std::vector<std::string> option_words(const std::string& line);
 
 }  // namespace mn::launcher

@@ -2,8 +2,7 @@
 #include "batch/slurm_options.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
+#include <regex>
 #include <string_view>
 
 #include <mn/core/suggest.hpp>
@@ -33,11 +32,10 @@ constexpr std::string_view kSbatch =
     "test-only wait/W wait-all-nodes= wrap=";
 constexpr std::string_view kSrun =
     "accel-bind= bcast? cpu-bind= cpu_bind= epilog= exact gpu-visibility= het-group= jobid= kill-on-bad-exit?/K "
-    "label/l "
-    "mpi= msg-timeout= multi-prog no-allocate/Z overlap prolog= preserve-env/E pty? relative=/r resv-ports? "
-    "slurmd-debug= "
-    "task-epilog= task-prolog= threads=/T unbuffered/u wait=/W whole container-image= container-mounts= "
-    "container-workdir= container-name= container-writable container-mount-home no-container-mount-home";
+    "label/l mpi= msg-timeout= multi-prog no-allocate/Z overlap prolog= preserve-env/E pty? relative=/r resv-ports? "
+    "slurmd-debug= task-epilog= task-prolog= threads=/T unbuffered/u wait=/W whole container-image= "
+    "container-mounts= container-workdir= container-name= container-writable container-mount-home "
+    "no-container-mount-home";
 
 struct Known {
   std::string name;
@@ -78,60 +76,38 @@ LineFinding unknown(int line, const std::string& word, const std::vector<Known>&
   return {line, "there is no option " + word, near ? "did you mean --" + *near + "?" : "sbatch --help lists all"};
 }
 
-bool is_count(const std::string& text) {
-  const auto number = parse_number<std::int64_t>(text);
-  return number && *number >= 0;
-}
-
-/// "4", "2-4", "2,4-8:2" (Slurm 23.02).
-bool is_node_count(const std::string& text) {
-  if (text.find_first_of(",:") != std::string::npos)
-    return text.find_first_not_of("0123456789-,:") == std::string::npos;
-  const auto ends = split(text, '-');
-  const auto first = parse_number<std::int64_t>(ends.front());
-  const auto last = parse_number<std::int64_t>(ends.back());
-  return ends.size() <= 2 && first && last && *first >= 1 && *first <= *last;
-}
-
-bool is_size(std::string text) {
-  if (!text.empty() && std::strchr("KMGTkmgt", text.back()) != nullptr) text.pop_back();
-  return is_count(text);
-}
-
-/// "[{R|B}:]SIGNAL[@SECONDS]"
-bool is_signal(std::string text) {
-  const std::size_t colon = text.find(':');
-  if (colon != std::string::npos && text.substr(0, colon).find_first_not_of("RB") != std::string::npos) return false;
-  if (colon != std::string::npos) text.erase(0, colon + 1);
-  const auto parts = split(text, '@');
-  if (parts.size() > 2 || (parts.size() == 2 && !is_count(std::string(parts[1])))) return false;
-  std::string name(parts[0]);
-  if (const auto number = parse_number<int>(name)) return *number >= 1 && *number <= 64;
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  constexpr std::string_view kNames[] = {"HUP",  "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1",
-                                         "USR2", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "XCPU"};
-  return std::ranges::find(kNames, name) != std::end(kNames);
-}
-
-bool is_time(const std::string& text) { return slurm_seconds(text).has_value(); }
-bool is_gpu_list(const std::string& text) { return gpu_count(text).has_value(); }
-
 struct Form {
   const char* names;
-  bool (*is_right)(const std::string& text);
+  const char* pattern;
   const char* what;
 };
 constexpr Form kForms[] = {
-    {"nodes", [](const std::string& t) { return is_node_count(t); }, "a number of nodes such as 2 or 2-4"},
+    {"nodes", "[1-9][0-9]*(-[0-9]+)?|[0-9]+([-,:][0-9]+)+", "a number of nodes such as 2 or 2-4"},
     {"ntasks ntasks-per-node ntasks-per-socket ntasks-per-core ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus",
-     is_count, "a whole number"},
-    {"time time-min", is_time,
+     "[0-9]+", "a whole number"},
+    {"time time-min", "([0-9]+-)?[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE",
      "a time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS, DAYS-HOURS:MINUTES[:SECONDS]"},
-    {"mem mem-per-cpu mem-per-gpu tmp", [](const std::string& t) { return is_size(t); }, "a size such as 64G"},
-    {"gpus gpus-per-node gpus-per-task gpus-per-socket", is_gpu_list, "[TYPE:]NUMBER"},
-    {"signal", [](const std::string& t) { return is_signal(t); }, "[B:]SIGNAL[@SECONDS] such as USR1@60"},
-    {"open-mode", [](const std::string& t) { return t == "append" || t == "truncate"; }, "append or truncate"},
+    {"mem mem-per-cpu mem-per-gpu tmp", "[0-9]+[KMGT]?", "a size such as 64G"},
+    {"gpus gpus-per-node gpus-per-task gpus-per-socket", "(([a-z][^:,]*:)?[0-9]+|[a-z][^:,]*)(,[^,]+)*",
+     "[TYPE:]NUMBER"},
+    {"signal",
+     "([RB]+:)?(([1-9]|[1-5][0-9]|6[0-4])|(SIG)?(HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|"
+     "TTOU|XCPU))(@[0-9]+)?",
+     "[B:]SIGNAL[@SECONDS] such as USR1@60"},
+    {"open-mode", "append|truncate", "append or truncate"},
 };
+
+bool has_form(const Form& form, const std::string& value) {
+  return std::regex_match(value, std::regex(form.pattern, std::regex::extended | std::regex::icase));
+}
+
+/// "4-2"
+bool is_empty_range(const std::string& value) {
+  const auto ends = split(value, '-');
+  const auto first = parse_number<std::int64_t>(ends.front());
+  const auto last = parse_number<std::int64_t>(ends.back());
+  return first && last && *first > *last;
+}
 
 }  // namespace
 
@@ -178,41 +154,17 @@ LineFindings check_values(const std::vector<SlurmOption>& options) {
     if (value.empty() || !is_known(value)) continue;
     for (const auto& form : kForms) {
       const auto names = split(form.names, ' ');
-      if (std::ranges::find(names, name) == names.end() || form.is_right(value)) continue;
+      if (std::ranges::find(names, name) == names.end()) continue;
+      if (has_form(form, value) && !(name == "nodes" && is_empty_range(value))) continue;
       findings.push_back({line, "--" + name + " is \"" + value + "\"", std::string("give ") + form.what});
     }
   }
   return findings;
 }
 
-std::optional<std::int64_t> slurm_seconds(const std::string& text) {
-  if (to_lower(text) == "unlimited" || to_lower(text) == "infinite") return 0;
-  const std::size_t dash = text.find('-');
-  std::vector<std::int64_t> numbers;
-  const std::string clock = dash == std::string::npos ? text : text.substr(dash + 1);
-  for (const auto part : split(clock, ':')) {
-    if (!is_count(std::string(part))) return std::nullopt;
-    numbers.push_back(*parse_number<std::int64_t>(part));
-  }
-  if (numbers.size() > 3) return std::nullopt;
-  const bool has_days = dash != std::string::npos;
-  if (has_days && !is_count(text.substr(0, dash))) return std::nullopt;
-  const std::int64_t days = has_days ? *parse_number<std::int64_t>(text.substr(0, dash)) : 0;
-  if (!has_days && numbers.size() < 3) numbers.insert(numbers.begin(), 0);  // the first number means minutes
-  numbers.resize(3);
-  return ((days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2];
-}
-
-std::optional<std::int64_t> gpu_count(const std::string& text) {
+std::int64_t gpu_count(const std::string& text) {
   std::int64_t sum = 0;
-  for (const auto item : split(text, ',')) {
-    const auto parts = split(item, ':');
-    const auto number = parse_number<std::int64_t>(parts.back());
-    const bool is_name = !parts.back().empty() && std::isdigit(static_cast<unsigned char>(parts.back()[0])) == 0;
-    if (!number && !is_name) return std::nullopt;
-    if (number && *number < 0) return std::nullopt;
-    sum += number.value_or(1);
-  }
+  for (const auto item : split(text, ',')) sum += parse_number<std::int64_t>(split(item, ':').back()).value_or(1);
   return sum;
 }
 

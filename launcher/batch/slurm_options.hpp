@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,10 +35,7 @@ using LineFindings = std::vector<LineFinding>;
 /// Findings about values that have a wrong form: numbers, times, sizes, signals.
 [[nodiscard]] LineFindings check_values(const std::vector<SlurmOption>& options);
 
-/// Seconds of a time in one of Slurm's six forms; no value for another text. UNLIMITED gives 0.
-[[nodiscard]] std::optional<std::int64_t> slurm_seconds(const std::string& text);
-
-/// The number in "gpu:a100:4", "a100:4" or "4". A name alone counts 1; no value if there is no such number.
-[[nodiscard]] std::optional<std::int64_t> gpu_count(const std::string& text);
+/// The number of GPUs in "gpu:a100:4", "a100:4" or "4". A name alone counts 1.
+[[nodiscard]] std::int64_t gpu_count(const std::string& text);
 
 }  // namespace mn::launcher

@@ -13,27 +13,24 @@
 namespace mn::launcher {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+bool has_slash(const std::string& name) { return name.find('/') != std::string::npos; }
 
-bool is_one_of(const std::string& word, std::initializer_list<const char*> list) {
-  return std::ranges::find(list, word) != list.end();
+bool is_launcher(const std::string& word) {
+  return is_one_of(base_name(word), {"srun", "mpiexec", "mpirun", "mpiexec.hydra", "orterun"});
 }
-
-bool is_mpiexec(const std::string& name) { return is_one_of(name, {"mpiexec", "mpirun", "mpiexec.hydra", "orterun"}); }
 
 struct Step {
   int line = 0;
-  std::string launcher;  ///< srun, mpiexec or empty
+  bool has_srun = false;
   bool is_supervised = false;
   std::vector<SlurmOption> options;  ///< srun's
   bool has_mnlaunch = false;
   Options mnlaunch;
   Words program;
   Variables variables;
-  bool knows_folder = true;  ///< neither cd nor modules came before it
-  bool knows_paths = true;
+  bool knows_folder = true;  ///< no command before it changes the current folder
+  bool knows_paths = true;   ///< no command before it loads modules
 };
 
 class StepCheck {
@@ -41,19 +38,16 @@ class StepCheck {
   explicit StepCheck(const BatchScript& script) : script_(script) {}
 
   LineFindings run() {
-    bool knows_folder = true;
-    bool knows_paths = true;
+    Step step;
     int steps = 0;
     for (const auto& command : script_.commands) {
       const std::string name = base_name(command.words[0]);
-      if (is_one_of(name, {"cd", "pushd"})) knows_folder = false;
-      if (is_one_of(name, {"module", "ml", "source", ".", "spack", "conda", "mamba", "eval"})) knows_paths = false;
-      Step step;
-      step.knows_folder = knows_folder;
-      step.knows_paths = knows_paths && is_known(command.variables.get("PATH").value_or(""));
-      if (!read_step(command, step)) continue;
-      ++steps;
-      check(step);
+      if (is_one_of(name, {"cd", "pushd"})) step.knows_folder = false;
+      if (is_one_of(name, {"module", "ml", "source", ".", "spack", "conda", "mamba", "eval"}) ||
+          !is_known(command.variables.get("PATH").value_or(""))) {
+        step.knows_paths = false;
+      }
+      steps += read_step(command, step) ? 1 : 0;
     }
     if (steps == 0 && (count("nodes") > 1 || count("ntasks") > 1 || count("ntasks-per-node") > 1)) {
       add(0, "no command starts the job's tasks: the script itself runs once, on the first node",
@@ -65,84 +59,81 @@ class StepCheck {
  private:
   void add(int line, const std::string& what, const std::string& remedy) { findings_.push_back({line, what, remedy}); }
 
-  /// An option of the step, or of the job. 0 if it is not given or has no known number.
-  [[nodiscard]] std::int64_t count(const std::string& name, const Step* step = nullptr) const {
-    auto value = step != nullptr ? last_value(step->options, name) : std::nullopt;
-    if (!value) value = last_value(script_.options, name);
-    return parse_number<std::int64_t>(split(value.value_or(""), '-')[0]).value_or(0);
+  /// The value of an option of the step, else of the job.
+  [[nodiscard]] std::optional<std::string> value_of(const char* name, const Step* step = nullptr) const {
+    const auto value = step != nullptr ? last_value(step->options, name) : std::nullopt;
+    return value ? value : last_value(script_.options, name);
+  }
+  /// 0 if the option is not given. The job's --nodes=2-4 counts as its first number, or as its last.
+  [[nodiscard]] std::int64_t count(const char* name, const Step* step = nullptr) const {
+    return parse_number<std::int64_t>(split(value_of(name, step).value_or(""), '-').front()).value_or(0);
+  }
+  [[nodiscard]] std::int64_t last_count(const char* name) const {
+    return parse_number<std::int64_t>(split(value_of(name).value_or(""), '-').back()).value_or(0);
   }
 
-  /// The job's value of --nodes=2-4 is 4 at most.
-  [[nodiscard]] std::int64_t most_of_job(const std::string& name) const {
-    const std::string value = last_value(script_.options, name).value_or("");
-    return parse_number<std::int64_t>(split(value, '-').back()).value_or(0);
-  }
-
-  /// False if the command starts no ranks.
-  bool read_step(const ShellCommand& command, Step& step) {
+  /// Checks the command if it starts ranks; else returns false. `before` has what the commands before it have changed.
+  bool read_step(const ShellCommand& command, const Step& before) {
+    Step step = before;
     step.line = command.line;
     step.variables = command.variables;
     Words words = command.words;
-    const auto drop_until = [&](auto matches) {
-      words.erase(words.begin(),
-                  std::ranges::find_if(words, [&](const auto& word) { return matches(base_name(word)); }));
-    };
-    const auto is_launcher = [](const std::string& name) { return name == "srun" || is_mpiexec(name); };
-    if (base_name(words[0]) == "mnlaunch" &&
-        std::ranges::any_of(words, [&](const auto& w) { return is_launcher(base_name(w)); })) {
-      step.is_supervised = words.size() > 1 && words[1] == "supervise";
+    const auto launcher = std::ranges::find_if(words, is_launcher);
+    if (base_name(words[0]) == "mnlaunch" && launcher != words.end()) {
+      step.is_supervised = words[1] == "supervise";
       if (!step.is_supervised) add(command.line, "mnlaunch stands before the launcher", "srun -K mnlaunch PROGRAM");
-      drop_until(is_launcher);
+      words.erase(words.begin(), launcher);
     }
-    if (words.empty()) return false;
-    step.launcher = base_name(words[0]);
-    if (step.launcher == "srun") {
+    const std::string first = base_name(words[0]);
+    step.has_srun = first == "srun";
+    if (step.has_srun) {
       words.erase(words.begin());
       step.options = take_options(SlurmCommand::kSrun, words, command.line, findings_);
-    } else if (is_mpiexec(step.launcher)) {
-      drop_until([](const std::string& name) { return name == "mnlaunch"; });
-    } else if (step.launcher != "mnlaunch") {
+    } else if (is_launcher(first)) {
+      words.erase(words.begin(), std::ranges::find(words, "mnlaunch", base_name));
+    } else if (first != "mnlaunch") {
       return false;
     }
     step.program = std::move(words);
-    take_mnlaunch(step);
+    if (!step.program.empty()) take_mnlaunch(step);
+    check(step);
     return true;
   }
 
-  /// Reads mnlaunch and its options, if the step starts it.
+  /// Reads mnlaunch and its options, if the step starts it. A variable instead of a program may be mnlaunch.
   void take_mnlaunch(Step& step) {
-    if (step.program.empty()) return;
-    step.has_mnlaunch = base_name(step.program[0]) == "mnlaunch" || !is_known(step.program[0]);
+    const std::string name = step.program[0];
+    step.has_mnlaunch = base_name(name) == "mnlaunch" || !is_known(name);
     if (!step.has_mnlaunch) return;
     std::vector<const char*> words;
     for (const auto& word : step.program) words.push_back(word.c_str());
     try {
       step.mnlaunch = parse_options(static_cast<int>(words.size()), words.data());
     } catch (const UsageError& error) {
-      if (is_known(step.program[0])) add(step.line, std::string("mnlaunch: ") + error.what(), "correct the command");
+      if (is_known(name)) add(step.line, std::string("mnlaunch: ") + error.what(), "correct the command");
     }
-    if (step.program[0].find('/') != std::string::npos && is_known(step.program[0]) && step.knows_folder) {
-      std::error_code error;
-      const fs::path file = script_.folder / step.program[0];
-      if (!fs::exists(file, error)) add(step.line, file.string() + " does not exist", "build it, or correct its path");
+    const auto file = script_.folder / name;
+    std::error_code error;
+    if (has_slash(name) && is_known(name) && step.knows_folder && !std::filesystem::exists(file, error)) {
+      add(step.line, file.string() + " does not exist", "build it, or correct its path");
     }
     step.program = step.mnlaunch.program;
   }
 
   void check(const Step& step) {
     for (const auto& finding : check_values(step.options)) findings_.push_back(finding);
-    if (step.launcher == "srun") check_srun(step);
-    if (step.has_mnlaunch && script_.are_options_sound) check_gpus(step);
-    check_program(step);
-  }
-
-  void check_srun(const Step& step) {
     const bool is_python = !step.program.empty() && base_name(step.program[0]).starts_with("python");
-    if (!step.has_mnlaunch && is_python) {
+    if (step.has_srun && !step.has_mnlaunch && is_python) {
       add(step.line, "the program starts without mnlaunch: its ranks have no MASTER_ADDR and no GPU of their own",
           "srun -K mnlaunch " + step.program[0]);
     }
     if (!step.has_mnlaunch) return;  // mkdir and the like
+    if (step.has_srun) check_srun(step);
+    if (script_.are_options_sound) check_gpus(step);
+    check_program(step);
+  }
+
+  void check_srun(const Step& step) {
     const auto kill = last_value(step.options, "kill-on-bad-exit");
     const bool ends = (kill && kill != "0") || last_value(step.options, "wait") || step.is_supervised ||
                       step.variables.has("SLURM_KILL_BAD_EXIT") || step.variables.has("SLURM_WAIT");
@@ -155,41 +146,34 @@ class StepCheck {
       add(step.line, "srun does not take --cpus-per-task from sbatch (since Slurm 22.05): each rank gets one core",
           "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or srun -c");
     }
-    if (script_.are_options_sound) check_size(step);
+    const std::int64_t nodes = last_count("nodes");
+    const std::int64_t tasks = last_count("ntasks") > 0 ? last_count("ntasks") : nodes * count("ntasks-per-node");
+    check_size(step, "nodes", nodes);
+    check_size(step, "ntasks", tasks);
   }
 
-  void check_size(const Step& step) {
-    for (const char* name : {"ntasks", "nodes"}) {
-      const auto wanted = parse_number<std::int64_t>(last_value(step.options, name).value_or("")).value_or(0);
-      std::int64_t most = most_of_job(name);
-      if (name == std::string("ntasks") && most == 0) most = most_of_job("nodes") * count("ntasks-per-node");
-      if (most == 0 || wanted <= most) continue;
-      add(step.line,
-          "srun asks for --" + std::string(name) + "=" + std::to_string(wanted) + ", more than the job's " +
-              std::to_string(most),
-          "ask sbatch for as many");
-    }
+  /// `most`: what the job has; 0 if that is not known.
+  void check_size(const Step& step, const std::string& name, std::int64_t most) {
+    const auto wanted = parse_number<std::int64_t>(last_value(step.options, name).value_or("")).value_or(0);
+    if (!script_.are_options_sound || most == 0 || wanted <= most) return;
+    add(step.line,
+        "srun asks for --" + name + "=" + std::to_string(wanted) + ", more than the job's " + std::to_string(most),
+        "ask sbatch for as many");
   }
 
-  [[nodiscard]] std::int64_t gpus_of_node(const Step& step, std::int64_t ranks) const {
-    const auto of = [&](const char* name) {
-      auto value = last_value(step.options, name);
-      if (!value) value = last_value(script_.options, name);
-      return value ? gpu_count(*value).value_or(0) : 0;
-    };
-    if (of("gpus-per-node") > 0) return of("gpus-per-node");
-    if (of("gpus-per-task") > 0) return of("gpus-per-task") * ranks;
-    if (of("gpus") > 0 && count("nodes", &step) > 0) return of("gpus") / count("nodes", &step);
-    auto gres = last_value(step.options, "gres");
-    if (!gres) gres = last_value(script_.options, "gres");
-    return gres && gres->starts_with("gpu") ? gpu_count(*gres).value_or(0) : 0;
+  [[nodiscard]] std::int64_t gpus_of_node(const Step& step, std::int64_t nodes, std::int64_t ranks) const {
+    if (const auto gpus = value_of("gpus-per-node", &step)) return gpu_count(*gpus);
+    if (const auto gpus = value_of("gpus-per-task", &step)) return gpu_count(*gpus) * ranks;
+    if (const auto gpus = value_of("gpus", &step)) return gpu_count(*gpus) / nodes;
+    const std::string gres = value_of("gres", &step).value_or("");
+    return gres.starts_with("gpu") ? gpu_count(gres) : 0;
   }
 
   void check_gpus(const Step& step) {
-    std::int64_t ranks = count("ntasks-per-node", &step);
     const std::int64_t nodes = std::max<std::int64_t>(count("nodes", &step), 1);
-    if (ranks == 0) ranks = (std::max<std::int64_t>(count("ntasks", &step), nodes) + nodes - 1) / nodes;
-    const std::int64_t gpus = gpus_of_node(step, ranks);
+    std::int64_t ranks = count("ntasks-per-node", &step);
+    if (ranks == 0) ranks = (std::max(count("ntasks", &step), nodes) + nodes - 1) / nodes;
+    const std::int64_t gpus = gpus_of_node(step, nodes, ranks);
     if (gpus == 0) return;
     const std::string numbers = std::to_string(ranks) + " ranks a node and " + std::to_string(gpus) + " GPUs";
     if (ranks > gpus && !step.mnlaunch.oversubscribe_gpu) {
@@ -198,21 +182,20 @@ class StepCheck {
     } else if (ranks < gpus) {
       add(step.line, numbers + ": GPUs stay idle", "--ntasks-per-node=" + std::to_string(gpus));
     }
-    if (ranks > 1 && (last_value(step.options, "gpus-per-task") || last_value(script_.options, "gpus-per-task"))) {
+    if (ranks > 1 && value_of("gpus-per-task", &step)) {
       add(step.line, "--gpus-per-task hides the ranks' GPUs from each other, so NCCL copies through the host",
           "--gpus-per-node=" + std::to_string(gpus));
     }
   }
 
   void check_program(const Step& step) {
-    if (step.program.empty() || !is_known(step.program[0]) || !step.has_mnlaunch) return;
+    if (step.program.empty() || !is_known(step.program[0])) return;
     const std::string& name = step.program[0];
     if (base_name(name) == "torchrun") {
       add(step.line, "torchrun under mnlaunch would start other ranks beside it", "srun -K mnlaunch python train.py");
       return;
     }
-    const bool has_slash = name.find('/') != std::string::npos;
-    if (has_slash && name[0] != '/' ? !step.knows_folder : !has_slash && !step.knows_paths) return;
+    if (has_slash(name) && name[0] != '/' ? !step.knows_folder : !has_slash(name) && !step.knows_paths) return;
     const std::string path = step.variables.get("PATH").value_or("/bin:/usr/bin");
     Surroundings here;
     here.variables = step.variables;
@@ -235,9 +218,9 @@ class StepCheck {
       add(step.line, "the dynamic loader does not find " + join(facts.missing),
           "load the modules of the build, or set LD_LIBRARY_PATH");
     }
-    const auto mpi = last_value(step.options, "mpi");
-    if (facts.mpi == "Open MPI" && mpi && is_known(*mpi) && !mpi->starts_with("pmix")) {
-      add(step.line, "a program of Open MPI under --mpi=" + *mpi + ": its ranks would be jobs of one each",
+    const std::string mpi = last_value(step.options, "mpi").value_or("pmix");
+    if (facts.mpi == "Open MPI" && is_known(mpi) && !mpi.starts_with("pmix")) {
+      add(step.line, "a program of Open MPI under --mpi=" + mpi + ": its ranks would be jobs of one each",
           "srun --mpi=pmix");
     }
   }

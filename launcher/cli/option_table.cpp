@@ -117,9 +117,8 @@ constexpr OptionRow kOptions[] = {
      set<&Options::history>},
     {"node-check", "", "check this node alone, for Slurm's health check and prolog",
      "Check this node alone, without PROGRAM and MPI, in at most two seconds: GPUs, network ports, memory, limits, "
-     "file "
-     "systems and clock. Prints a line for each finding. The exit status is 0 without a finding, 1 with one, and 2 for "
-     "wrong options. For Slurm's HealthCheckProgram and Prolog. --skip and --warn apply.",
+     "file systems and clock. Prints a line for each finding. The exit status is 0 without a finding, 1 with one, and "
+     "2 for wrong options. For Slurm's HealthCheckProgram and Prolog. --skip and --warn apply.",
      [](Options& options, const OptionRow&, const Words&) { options.action = Action::kNodeCheck; }},
     {"expect", "FILE", "with --node-check: this site's values, KEY=VALUE",
      "With --node-check: compare the node with FILE, whose lines are KEY=VALUE: gpus=4, memory-mib=500000, "
@@ -190,9 +189,8 @@ constexpr OptionRow kOptions[] = {
      set<&Options::show>},
     {"dry-run", "", "do all but start the program; implies --show",
      "Do everything but start PROGRAM: print the table of --show and exit with 0. If PROGRAM is a batch script of "
-     "Slurm "
-     "and no launcher started mnlaunch, check the script instead, without submitting it: print a line for each thing "
-     "that sbatch would reject or that would fail at the start, and exit with 1 if there is one.",
+     "Slurm and no launcher started mnlaunch, check the script instead, without submitting it: print a line for each "
+     "thing that sbatch would reject or that would fail at the start, and exit with 1 if there is one.",
      [](Options& options, const OptionRow&, const Words&) { options.dry_run = options.show = true; }},
     {"json", "", "reports as one JSON document",
      "Print reports (--show, --doctor, findings) as one JSON document on rank 0.", set<&Options::json>},

@@ -1,14 +1,14 @@
 #include "node/inquiry.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/core/command_output.hpp>
 #include <mn/core/error.hpp>
 
 #include "place/processes.hpp"
@@ -16,27 +16,17 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kDone = 0;
-
-/// Replaces the standard streams and closes the rest: a reader of this process's output must not wait for the child.
-int keep_only(int fd) {
+/// Keeps no other descriptor than `fd`: a reader of this process's output must not wait for the child.
+[[noreturn]] void answer_in_child(int fd, const std::function<std::string()>& question) {
   dup2(fd, STDIN_FILENO);
   const int null = open("/dev/null", O_RDWR);
-  dup2(null, STDOUT_FILENO);
-  dup2(null, STDERR_FILENO);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   close_from(STDERR_FILENO + 1);
-  return STDIN_FILENO;
-}
-
-[[noreturn]] void answer_in_child(int fd, const std::function<std::string()>& question) {
-  constexpr int kFailed = 1;
-  const int output = keep_only(fd);
   try {
     const std::string text = question() + '\n';
-    const auto written = write(output, text.data(), text.size());
-    _exit(written == static_cast<ssize_t>(text.size()) ? kDone : kFailed);
+    _exit(write(STDIN_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
   } catch (const std::exception&) {
-    _exit(kFailed);
+    _exit(1);
   }
 }
 
@@ -59,21 +49,10 @@ Inquiry::~Inquiry() {
 }
 
 std::optional<std::string> Inquiry::answer(Clock::time_point deadline) {
-  std::string text;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd readable{output_.get(), POLLIN, 0};
-    const int ready = poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
-    std::array<char, 4096> piece;
-    const ssize_t bytes = read(output_.get(), piece.data(), piece.size());
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) break;
-    text.append(piece.data(), static_cast<std::size_t>(bytes));
-  }
-  if (!text.ends_with('\n')) return std::nullopt;  // the child ended before the whole answer
-  text.pop_back();
+  constexpr std::chrono::milliseconds kToRead{10};  // an answer that is already there counts even after the deadline
+  auto text = read_to_end(output_.get(), std::max(deadline, Clock::now() + kToRead));
+  if (!text || !text->ends_with('\n')) return std::nullopt;  // without the line end, the child ended too early
+  text->pop_back();
   return text;
 }
 

@@ -17,10 +17,8 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// This node as a job with a rank for each GPU, so that the checks of jobs can look at it. Only the checks that need no
-/// other node and no program run.
+/// The checks of jobs that need no other node and no program. They see this node as a job with a rank for each GPU.
 Findings checks_of_jobs(const NodeState& node) {
-  const std::vector<std::string> kept = {"fabric", "driver", "gpu-health", "memlock", "shm", "tmp"};
   JobFacts job;
   job.layout.hosts = {node.facts.host.value_or("")};
   job.layout.nodes.assign(std::max<std::size_t>(node.facts.machine.gpus.size(), 1), 0);
@@ -28,9 +26,12 @@ Findings checks_of_jobs(const NodeState& node) {
   if (auto& driver = job.nodes[0].driver) {
     for (auto& gpu : driver->gpus) gpu.processes = 0;  // gpu-processes of the expectations
   }
-  job.skip = check_names();
-  std::erase_if(job.skip, [&](const std::string& name) { return has(kept, name); });
-  return run_checks(job);
+  Findings findings;
+  for (Check* check :
+       {check_fabric, check_driver, check_gpu_health, check_memlock, check_shm, check_temporary_folder}) {
+    append(findings, check(job));
+  }
+  return findings;
 }
 
 Findings check_gpus_of_bus(const NodeState& node) {
@@ -55,17 +56,15 @@ Findings check_links(const NodeState& node) {
   Findings findings;
   for (const auto& device : node.devices) {
     const std::string name = (device.is_gpu ? "GPU " : "network card ") + device.bus_id;
+    const auto [width, most] = std::pair(device.width.value_or(0), device.max_width.value_or(0));
     if (!device.on_bus) {
       findings.push_back(error_of("devices", name + " has fallen off the PCI bus", "reboot; reseat or replace it"));
-      continue;
+    } else if (width >= 1 && width < most && most <= kMaxLanes) {
+      findings.push_back(error_of(
+          "devices",
+          name + " has a PCI link of " + std::to_string(width) + " lanes, where it could have " + std::to_string(most),
+          "reseat it and look at its riser; --skip devices if the slot has no more"));
     }
-    const auto width = device.width.value_or(0);
-    const auto most = device.max_width.value_or(0);
-    if (width < 1 || most > kMaxLanes || width >= most) continue;
-    findings.push_back(error_of(
-        "devices",
-        name + " has a PCI link of " + std::to_string(width) + " lanes, where it could have " + std::to_string(most),
-        "reseat it and look at its riser; --skip devices if the slot has no more"));
   }
   return findings;
 }

@@ -170,16 +170,28 @@ TEST(ShellWordsTest, QuotesVariablesAndRedirections) {
   EXPECT_THAT(words_of("# only\n\n"), IsEmpty());
 }
 
-TEST(SlurmTimeTest, HasSixForms) {
-  EXPECT_EQ(slurm_seconds("90"), 5400);
-  EXPECT_EQ(slurm_seconds("90:30"), 5430);
-  EXPECT_EQ(slurm_seconds("1:02:03"), 3723);
-  EXPECT_EQ(slurm_seconds("2-1"), 49 * 3600);
-  EXPECT_EQ(slurm_seconds("1-0:30"), 86400 + 1800);
-  EXPECT_EQ(slurm_seconds("1-0:0:1"), 86401);
-  EXPECT_EQ(slurm_seconds("UNLIMITED"), 0);
-  for (const char* wrong : {"", "1h", "1:2:3:4", "-1", "1-", "1.5"})
-    EXPECT_EQ(slurm_seconds(wrong), std::nullopt) << wrong;
+bool is_right(const char* option, const char* value) { return check_values({{1, option, value}}).empty(); }
+
+TEST(SlurmOptionsTest, ValuesHaveTheFormsOfSbatch) {
+  for (const char* time : {"90", "90:30", "1:02:03", "2-1", "1-0:30", "1-0:0:1", "UNLIMITED", "infinite"})
+    EXPECT_TRUE(is_right("time", time)) << time;
+  for (const char* time : {"1h", "1:2:3:4", "-1", "1-", "1.5", ":"}) EXPECT_FALSE(is_right("time", time)) << time;
+  for (const char* nodes : {"2", "2-4", "4-4", "2,4-8:2"}) EXPECT_TRUE(is_right("nodes", nodes)) << nodes;
+  for (const char* nodes : {"0", "2-", "4-2", "two"}) EXPECT_FALSE(is_right("nodes", nodes)) << nodes;
+  for (const char* gpus : {"4", "a100:4", "a100", "a100:2,h100:2"}) EXPECT_TRUE(is_right("gpus", gpus)) << gpus;
+  for (const char* gpus : {"-1", "a100:", ":4", "a100:b"}) EXPECT_FALSE(is_right("gpus", gpus)) << gpus;
+  for (const char* signal : {"USR1", "SIGTERM@60", "B:10@5", "R:USR2"})
+    EXPECT_TRUE(is_right("signal", signal)) << signal;
+  for (const char* signal : {"USR3", "0", "65", "X:USR1", "USR1@", "USR1@1m"})
+    EXPECT_FALSE(is_right("signal", signal)) << signal;
+  EXPECT_EQ(gpu_count("gpu:a100:4"), 4);
+  EXPECT_EQ(gpu_count("a100:2,h100:3"), 5);
+  EXPECT_EQ(gpu_count("gpu"), 1);
+}
+
+TEST(SlurmOptionsTest, WordsHaveNeitherVariablesNorOperators) {
+  EXPECT_THAT(option_words(" -C [a|b]&(c;d) --comment='x $1' \"y #\" # end"),
+              ElementsAre("-C", "[a|b]&(c;d)", "--comment=x $1", "y #"));
 }
 
 }  // namespace

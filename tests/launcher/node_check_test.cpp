@@ -190,5 +190,13 @@ TEST(InquiryTest, AnswersOrIsGivenUp) {
   EXPECT_EQ(Inquiry(hangs).answer(Inquiry::Clock::now() + std::chrono::milliseconds(50)), std::nullopt);
 }
 
+TEST(InquiryTest, AnAnswerThatIsThereCountsAfterTheDeadline) {
+  const auto start = Inquiry::Clock::now();
+  Inquiry inquiry([] { return std::string("yes"); });
+  std::optional<std::string> answer;
+  while (!answer && Inquiry::Clock::now() < start + std::chrono::seconds(60)) answer = inquiry.answer(start);
+  EXPECT_EQ(answer, "yes");
+}
+
 }  // namespace
 }  // namespace mn::launcher

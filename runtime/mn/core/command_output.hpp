@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,5 +13,8 @@ namespace mn {
 /// is empty, and its standard error is dropped. `setting`, of the form NAME=VALUE, is added to its environment.
 [[nodiscard]] std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
                                          const std::string& setting = "");
+
+/// Reads a pipe to its end. No value if the end does not come before `deadline`.
+[[nodiscard]] std::optional<std::string> read_to_end(int fd, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace mn
