@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
+#include <regex>
 
 #include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
@@ -12,19 +12,20 @@
 namespace mn::launcher {
 namespace {
 
-/// What Slurm's controller says about partition, limits, account and nodes; nothing if it cannot be reached.
+/// The first error of sbatch about options, partition, limits, account and nodes. An sbatch that has no configuration or
+/// does not reach its controller says nothing about the script.
 void ask_slurm(const std::filesystem::path& file, LineFindings& findings) {
   constexpr std::chrono::seconds kPatience{5};
-  std::istringstream lines(
-      command_output({"sh", "-c", "exec sbatch --test-only \"$0\" 2>&1", file.string()}, kPatience));
-  for (std::string line; std::getline(lines, line);) {
-    for (const std::string mark : {"allocation failure: ", "submission failed: "}) {
-      const std::size_t begin = line.find(mark);
-      if (begin == std::string::npos || line.find("Unable to contact") != std::string::npos) continue;
-      findings.push_back({0, "sbatch rejects the job: " + line.substr(begin + mark.size()),
-                          "sinfo shows partitions, limits and nodes"});
-    }
+  const std::string text =
+      command_output({"sh", "-c", "exec sbatch --test-only \"$0\" 2>&1", file.string()}, kPatience);
+  for (const char* failure : {"Unable to contact", "Could not establish a configuration source"}) {
+    if (text.find(failure) != std::string::npos) return;
   }
+  std::smatch error;
+  if (!std::regex_search(text, error, std::regex("(sbatch: error|allocation failure|submission failed): ([^\n]*)")))
+    return;
+  findings.push_back(
+      {0, "sbatch rejects the job: " + error.str(2), "correct the option; sinfo shows partitions and nodes"});
 }
 
 }  // namespace

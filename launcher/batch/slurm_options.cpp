@@ -84,15 +84,15 @@ struct Form {
 constexpr Form kForms[] = {
     {"nodes", "[1-9][0-9]*(-[0-9]+)?|[0-9]+([-,:][0-9]+)+", "a number of nodes such as 2 or 2-4"},
     {"ntasks ntasks-per-node ntasks-per-socket ntasks-per-core ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus",
-     "[0-9]+", "a whole number"},
-    {"time time-min", "([0-9]+-)?[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE",
+     "[1-9][0-9]*", "a whole number, at least 1"},
+    {"time time-min", "([0-9]+-)?[0-9]+(:[0-9]+){0,2}|[0-9]+-|UNLIMITED|INFINITE",
      "a time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS, DAYS-HOURS:MINUTES[:SECONDS]"},
-    {"mem mem-per-cpu mem-per-gpu tmp", "[0-9]+[KMGT]?", "a size such as 64G"},
+    {"mem mem-per-cpu mem-per-gpu tmp", "[0-9]+([KMGT]B?)?", "a size such as 64G"},
     {"gpus gpus-per-node gpus-per-task gpus-per-socket", "(([a-z][^:,]*:)?[0-9]+|[a-z][^:,]*)(,[^,]+)*",
      "[TYPE:]NUMBER"},
     {"signal",
-     "([RB]+:)?(([1-9]|[1-5][0-9]|6[0-4])|(SIG)?(HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|"
-     "TTOU|XCPU))(@[0-9]+)?",
+     "([RB]+:)?([1-9][0-9]*|(SIG)?(HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU|XCPU))"
+     "(@[0-9]*)?",
      "[B:]SIGNAL[@SECONDS] such as USR1@60"},
     {"open-mode", "append|truncate", "append or truncate"},
 };
@@ -127,7 +127,9 @@ std::vector<SlurmOption> take_options(SlurmCommand command, Words& words, int li
     }
     SlurmOption option{line, known->name, ""};
     const bool is_attached = is_long ? equals != std::string::npos : known->kind != ' ' && words[i].size() > 2;
-    if (is_attached) {
+    if (is_long && is_attached && known->kind == ' ') {
+      findings.push_back({line, name + " takes no value", "write " + name});
+    } else if (is_attached) {
       option.value = words[i].substr(is_long ? equals + 1 : 2);
     } else if (known->kind == '=') {
       if (i + 1 < words.size()) option.value = words[++i];

@@ -115,7 +115,7 @@ constexpr OptionRow kOptions[] = {
      "With --doctor: rank 0 appends a line for each host to FILE, as JSON: time, findings, verdict and figures. The "
      "report names the hosts that failed in several of their last ten runs.",
      set<&Options::history>},
-    {"node-check", "", "check this node alone, for Slurm's health check and prolog",
+    {"node-check", "", "check this node, for Slurm's health check and prolog",
      "Check this node alone, without PROGRAM and MPI, in at most two seconds: GPUs, network ports, memory, limits, "
      "file systems and clock. Prints a line for each finding. The exit status is 0 without a finding, 1 with one, and "
      "2 for wrong options. For Slurm's HealthCheckProgram and Prolog. --skip and --warn apply.",

@@ -55,6 +55,8 @@ const PlantedInScript kPlantedInScript[] = {
     {"time_with_four_numbers", "1-12:00:00", "1:12:00:00", 5, "--time is"},
     {"wrong_size", "--requeue", "--requeue --mem=64GiB", 8, "--mem is \"64GiB\""},
     {"wrong_signal", "USR1@60", "USR3@60", 7, "--signal is \"USR3@60\""},
+    {"value_of_a_flag", "--requeue", "--requeue=1", 8, "--requeue takes no value"},
+    {"no_tasks", "--ntasks-per-node=2", "--ntasks-per-node=2 --ntasks=0", 3, "--ntasks is \"0\""},
     {"wrong_mode", "=append", "=add", 9, "--open-mode is \"add\""},
     {"comment_like_an_option", "#SBATCH --requeue", "# SBATCH --no-requeue\n#SBATCH --requeue", 8, "this is a comment"},
     {"option_after_a_command", "SRUN_CPUS", "true\n#SBATCH --mem=4G\nSRUN_CPUS", 11, "after the first command"},
@@ -173,17 +175,16 @@ TEST(ShellWordsTest, QuotesVariablesAndRedirections) {
 bool is_right(const char* option, const char* value) { return check_values({{1, option, value}}).empty(); }
 
 TEST(SlurmOptionsTest, ValuesHaveTheFormsOfSbatch) {
-  for (const char* time : {"90", "90:30", "1:02:03", "2-1", "1-0:30", "1-0:0:1", "UNLIMITED", "infinite"})
+  for (const char* time : {"90", "90:30", "1:02:03", "2-1", "1-0:30", "1-0:0:1", "1-", "UNLIMITED", "infinite"})
     EXPECT_TRUE(is_right("time", time)) << time;
-  for (const char* time : {"1h", "1:2:3:4", "-1", "1-", "1.5", ":"}) EXPECT_FALSE(is_right("time", time)) << time;
+  for (const char* time : {"1h", "1:2:3:4", "-1", "1.5", ":"}) EXPECT_FALSE(is_right("time", time)) << time;
   for (const char* nodes : {"2", "2-4", "4-4", "2,4-8:2"}) EXPECT_TRUE(is_right("nodes", nodes)) << nodes;
   for (const char* nodes : {"0", "2-", "4-2", "two"}) EXPECT_FALSE(is_right("nodes", nodes)) << nodes;
   for (const char* gpus : {"4", "a100:4", "a100", "a100:2,h100:2"}) EXPECT_TRUE(is_right("gpus", gpus)) << gpus;
   for (const char* gpus : {"-1", "a100:", ":4", "a100:b"}) EXPECT_FALSE(is_right("gpus", gpus)) << gpus;
-  for (const char* signal : {"USR1", "SIGTERM@60", "B:10@5", "R:USR2"})
+  for (const char* signal : {"USR1", "SIGTERM@60", "B:10@5", "R:USR2", "65", "USR1@"})
     EXPECT_TRUE(is_right("signal", signal)) << signal;
-  for (const char* signal : {"USR3", "0", "65", "X:USR1", "USR1@", "USR1@1m"})
-    EXPECT_FALSE(is_right("signal", signal)) << signal;
+  for (const char* signal : {"USR3", "0", "X:USR1", "USR1@1m"}) EXPECT_FALSE(is_right("signal", signal)) << signal;
   EXPECT_EQ(gpu_count("gpu:a100:4"), 4);
   EXPECT_EQ(gpu_count("a100:2,h100:3"), 5);
   EXPECT_EQ(gpu_count("gpu"), 1);

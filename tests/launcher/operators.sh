@@ -50,5 +50,6 @@ printf '#!/bin/bash\n#SBATCH -n 2 --time=2h\nsrun mnlaunch true\n' >job
 status 1 "$mnlaunch" --dry-run job
 [ "$(cut -d' ' -f1 out)" = $'job:2:\njob:3:' ] || fail "lines: $(cat out)"
 status 1 "$mnlaunch" --dry-run none.sbatch
+chmod +x job
 status 0 $run "$mnlaunch" --dry-run ./job  # under a launcher, it is a program like any other
 grep -q '^rank' out || fail "no table: $(cat out err)"
