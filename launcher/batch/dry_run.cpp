@@ -12,8 +12,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The first error of sbatch about options, partition, limits, account and nodes. An sbatch that has no configuration or
-/// does not reach its controller says nothing about the script.
+/// The first error of sbatch about options, partition, limits, account or nodes. Ignores an sbatch that has no
+/// configuration or does not reach its controller.
 void ask_slurm(const std::filesystem::path& file, LineFindings& findings) {
   constexpr std::chrono::seconds kPatience{5};
   const std::string text =
