@@ -15,8 +15,9 @@ endif()
 get_property(MN_BUILT_FILES GLOBAL PROPERTY MN_BUILT_FILES)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/installed-files CONTENT "$<JOIN:${MN_BUILT_FILES},\n>\n")
 install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR})
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mn-dev
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mn-dev)
+install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR} COMPONENT mn-dev)
 set(MN_PACKAGE_FILES ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
                      ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake)
 # A libtorch inside the checkout is installed too, so the checkout can be deleted; an outside libtorch stays.
@@ -37,7 +38,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/mnConfig.cmake.in ${PR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/mnConfig.cmake ${PROJECT_BINARY_DIR}/mnConfigVersion.cmake
               ${MN_PACKAGE_FILES}
-        DESTINATION ${MN_PACKAGE_DIR})
+        DESTINATION ${MN_PACKAGE_DIR} COMPONENT mn-dev)
 # The build folder also serves as a package (-Dmn_DIR=build), for `jobs/run FOLDER`, which builds the target first.
 export(EXPORT mnTargets NAMESPACE mn:: FILE ${PROJECT_BINARY_DIR}/mnTargets.cmake)
 file(COPY ${MN_PACKAGE_FILES} DESTINATION ${PROJECT_BINARY_DIR})
@@ -47,8 +48,9 @@ add_dependencies(libraries ${MN_LIBRARIES})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/slurm FILES_MATCHING PATTERN *.sbatch)
 if(MN_HAVE_TORCH)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobs/imagenet/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/jobs/imagenet)
-  install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/new-job DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME mn-new-job)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/cmake/new_job DESTINATION ${CMAKE_INSTALL_DATADIR}/mn)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/new-job DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME mn-new-job
+          COMPONENT mn-dev)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/cmake/new_job DESTINATION ${CMAKE_INSTALL_DATADIR}/mn COMPONENT mn-dev)
 endif()
 # `module use PREFIX/share/modulefiles; module load mn`
 install(CODE "file(CONFIGURE OUTPUT \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/modulefiles/mn/${PROJECT_VERSION}\"
@@ -57,7 +59,8 @@ prepend-path MANPATH \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}
 prepend-path CMAKE_PREFIX_PATH \${CMAKE_INSTALL_PREFIX}\n\")")
 if(MN_HAVE_TORCH)
   file(GLOB examples ${PROJECT_SOURCE_DIR}/tests/examples/*.cpp)
-  install(FILES ${examples} ${PROJECT_SOURCE_DIR}/cmake/examples/CMakeLists.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/examples)
+  install(FILES ${examples} ${PROJECT_SOURCE_DIR}/cmake/examples/CMakeLists.txt
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/examples COMPONENT mn-dev)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/images DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs

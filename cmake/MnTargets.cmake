@@ -79,23 +79,43 @@ function(mn_unite_sources target name)
   endforeach()
 endfunction()
 
-# mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs]): built in build/[DIR/], installed in bin/[DIR/].
+# mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs] [COMPONENT mnlaunch]): built in build/[DIR/], installed in
+# bin/[DIR/]. Programs with a DIR or a manual get completions (mn_install_completions).
 function(mn_add_executable name)
-  cmake_parse_arguments(ARG "" "DIR;OUTPUT" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DIR;OUTPUT;COMPONENT" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${ARG_DIR})
   if(ARG_OUTPUT)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT})
   endif()
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR})
+  if(NOT ARG_COMPONENT)
+    set(ARG_COMPONENT ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR} COMPONENT ${ARG_COMPONENT})
   set_property(GLOBAL APPEND PROPERTY MN_BUILT_FILES $<TARGET_FILE:${name}>)
+  if(ARG_DIR)
+    mn_install_completions(${name} ${ARG_COMPONENT})
+  endif()
 endfunction()
 
-# mn_add_manual(mnlaunch LINKS … [SOURCE man_page.cpp]): runs the source's program to print mnlaunch(1), and installs
-# the page.
+# mn_install_completions(mnlaunch COMPONENT): writes the program's completions for bash and zsh at the time of
+# installation. Debian's zsh looks in vendor-completions.
+function(mn_install_completions name component)
+  install(CODE "set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+set(zsh site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL /usr)
+  set(zsh vendor-completions)
+endif()
+message(STATUS \"Installing: completions of ${name}\")
+execute_process(COMMAND_ERROR_IS_FATAL ANY COMMAND \"${PROJECT_SOURCE_DIR}/cmake/install_completions\"
+  \"\${share}/bash-completion/completions\" \"\${share}/zsh/\${zsh}\" \"$<TARGET_FILE:${name}>\")" COMPONENT ${component})
+endfunction()
+
+# mn_add_manual(mnlaunch LINKS … [SOURCE man_page.cpp] [COMPONENT mnlaunch]): runs the source's program to print
+# mnlaunch(1), and installs the page and the completions.
 function(mn_add_manual name)
-  cmake_parse_arguments(ARG "" "SOURCE" "LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SOURCE;COMPONENT" "LINKS" ${ARGN})
   if(NOT ARG_SOURCE)
     set(ARG_SOURCE man_page.cpp)
   endif()
@@ -105,6 +125,10 @@ function(mn_add_manual name)
   add_custom_command(OUTPUT ${page} COMMAND ${name}_man_page > ${page}
                      DEPENDS ${name}_man_page COMMENT "Writing ${name}(1)")
   add_custom_target(${name}_manual ALL DEPENDS ${page})
-  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  if(NOT ARG_COMPONENT)
+    set(ARG_COMPONENT ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})
+  endif()
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${ARG_COMPONENT})
+  mn_install_completions(${name} ${ARG_COMPONENT})
   set_property(GLOBAL APPEND PROPERTY MN_BUILT_FILES ${page})
 endfunction()
