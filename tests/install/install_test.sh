@@ -21,7 +21,8 @@ for path in bin/mnlaunch bin/mnlaunch-selftest bin/mnshard bin/jobs/mnist includ
   include/mn/data/dataset.hpp share/mn/data/mnist/train/manifest.h5 share/mn/slurm/mnist.sbatch \
   share/man/man1/mnlaunch.1 share/man/man1/mnshard.1 share/doc/mn/README.md share/doc/mn/CITATION.cff share/doc/mn/docs/tutorial.md \
   share/mn/examples/regression.cpp share/mn/slurm/train.sbatch share/modulefiles/mn bin/mn-new-job \
-  share/mn/jobs/imagenet/recipes/convnext_tiny.ini; do
+  share/mn/jobs/imagenet/recipes/convnext_tiny.ini share/bash-completion/completions/mnlaunch \
+  share/bash-completion/completions/mnist share/zsh/site-functions/_mnist; do
   [ -e "$prefix/$path" ] || { echo "FAILED: $path is not installed"; exit 1; }
 done
 # Nothing installed may need the checkout, libtorch included.
