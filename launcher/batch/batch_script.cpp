@@ -87,9 +87,10 @@ class OptionCheck {
     const std::string folder = script_.folder.string();
     if (value_of("chdir") && !fs::is_directory(folder, error)) {
       add("chdir", "the folder " + folder + " does not exist", "create it");
+    } else {
+      check_output("output");
+      check_output("error");
     }
-    check_output("output");
-    check_output("error");
     check_requeue();
     const auto nodes = parse_number<std::int64_t>(split(value_of("nodes").value_or(""), '-')[0]);
     const auto tasks = parse_number<std::int64_t>(value_of("ntasks").value_or(""));

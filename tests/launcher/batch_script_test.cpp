@@ -1,10 +1,12 @@
 // Faults of a batch script, each planted alone: a single line, with its number. And the words of shell scripts.
+#include <cstdlib>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/file.hpp>
 
 #include "launcher/batch/dry_run.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -43,7 +45,7 @@ struct PlantedInScript {
 const PlantedInScript kPlantedInScript[] = {
     {"no_interpreter_line", "#!/bin/sh\n", "\n", 1, "does not begin with #!"},
     {"missing_interpreter", "#!/bin/sh", "#!/no/sh", 1, "/no/sh, is not on this node"},
-    {"windows", "#!/bin/sh\n", "#!/bin/sh\r\n", 1, "as on Windows"},
+    {"windows", "--requeue\n", "--requeue\r\n", 1, "as on Windows"},
     {"empty", "", "", 0, "the script is empty"},
     {"misspelled_option", "--nodes=2-4", "--node=2-4", 2, "there is no option --node"},
     {"unknown_letter", "-t 1-12", "-y 1-12", 5, "there is no option -y"},
@@ -62,6 +64,7 @@ const PlantedInScript kPlantedInScript[] = {
     {"option_after_a_command", "SRUN_CPUS", "true\n#SBATCH --mem=4G\nSRUN_CPUS", 11, "after the first command"},
     {"variable_in_an_option", "out-%j.txt'", "'$HOME/x", 6, "--output has a variable"},
     {"no_folder_of_output", "out-%j", "logs/out-%j", 6, "does not exist"},
+    {"no_folder", "--requeue", "--requeue --chdir=/no/such", 8, "the folder /no/such does not exist"},
     {"signal_without_requeue", "#SBATCH --requeue\n", "# none\n", 7, "--signal without --requeue"},
     {"signal_to_the_script", "=USR1@60", "=B:USR1@60", 7, "has no trap"},
     {"output_emptied", "=append", "=truncate", 8, "empties its output file"},
@@ -146,6 +149,19 @@ TEST_F(SoundBatchScriptTest, ABinaryIsNoScript) {
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_THAT(findings[0].what, HasSubstr("a program, not a script"));
   EXPECT_THAT(check_batch_script(folder_.path() / "none", start)[0].what, HasSubstr("none"));
+  EXPECT_THAT(check(std::string("#!/bin/sh\n\0\n", 12))[0].what, HasSubstr("NUL"));
+}
+
+TEST_F(SoundBatchScriptTest, ALibraryMayBeMissing) {
+  std::string program = read_file(executable_path());
+  const std::string library = "libhwloc.so";
+  for (std::size_t at = 0; (at = program.find(library, at)) != std::string::npos; ++at) program[at] = 'L';
+  const auto file = folder_.path() / "program";
+  std::ofstream(file, std::ios::binary) << program;
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  unsetenv("LD_LIBRARY_PATH");
+  EXPECT_THAT(text_of(check("#!/bin/sh\n#SBATCH -n2\nsrun -K mnlaunch ./program\n")),
+              HasSubstr("3: the dynamic loader does not find Libhwloc.so"));
 }
 
 std::vector<std::string> words_of(const std::string& text) {

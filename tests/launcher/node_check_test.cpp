@@ -134,6 +134,14 @@ TEST(NodeCheckTest, WithoutAFileEachPortMustBeActive) {
   EXPECT_THAT(findings[0].what, HasSubstr("mlx5_0/1 is DOWN"));
 }
 
+TEST(NodeCheckTest, WithoutAFileRanksNeedRoomInShm) {
+  auto node = healthy_state();
+  node.facts.system.shm.free_mib = 20;
+  const auto findings = check(node, false);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(to_line(findings[0]), HasSubstr("[shm] vn1: /dev/shm has 20 MiB free"));
+}
+
 TEST(NodeCheckTest, WrongExpectationsNameTheLine) {
   const auto error_of = [](const std::string& text) -> std::string {
     try {

@@ -49,6 +49,11 @@ done
 printf '#!/bin/bash\n#SBATCH -n 2 --time=2h\nsrun mnlaunch true\n' >job
 status 1 "$mnlaunch" --dry-run job
 [ "$(cut -d' ' -f1 out)" = $'job:2:\njob:3:' ] || fail "lines: $(cat out)"
+if "$mnlaunch" --version | grep -q 'Open MPI'; then
+  printf '#!/bin/bash\n#SBATCH -n 2\nsrun -K --mpi=pmi2 mnlaunch %s-selftest\n' "$mnlaunch" >mpi.sbatch
+  status 1 "$mnlaunch" --dry-run mpi.sbatch
+  [[ $(cat out) == 'mpi.sbatch:3: a program of Open MPI under --mpi=pmi2: '* ]] || fail "pmi2: $(cat out)"
+fi
 status 1 "$mnlaunch" --dry-run none.sbatch
 chmod +x job
 status 0 $run "$mnlaunch" --dry-run ./job  # under a launcher, it is a program like any other
