@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -199,11 +200,12 @@ TEST(InquiryTest, AnswersOrIsGivenUp) {
 }
 
 TEST(InquiryTest, AnAnswerThatIsThereCountsAfterTheDeadline) {
+  while (waitpid(-1, nullptr, 0) > 0) continue;  // children of other tests
   const auto start = Inquiry::Clock::now();
   Inquiry inquiry([] { return std::string("yes"); });
-  std::optional<std::string> answer;
-  while (!answer && Inquiry::Clock::now() < start + std::chrono::seconds(60)) answer = inquiry.answer(start);
-  EXPECT_EQ(answer, "yes");
+  siginfo_t ended;
+  waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
+  EXPECT_EQ(inquiry.answer(start), "yes");
 }
 
 }  // namespace
