@@ -38,6 +38,10 @@ string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" MN_TORCH_VERSION
 if(MN_TORCH_VERSION VERSION_LESS 2.9)
   message(FATAL_ERROR "libtorch ${MN_TORCH_VERSION} in ${MN_TORCH_DIR} is too old: mn needs 2.9 or newer")
 endif()
+if(MN_TORCH_BUILT AND NOT MN_TORCH_VERSION STREQUAL MN_TORCH_BUILT)  # in mnConfig.cmake
+  message(FATAL_ERROR "this mn was built with libtorch ${MN_TORCH_BUILT}, and ${MN_TORCH_DIR} is libtorch "
+                      "${MN_TORCH_VERSION}: leave it out of Torch_ROOT and CMAKE_PREFIX_PATH, or build mn with it")
+endif()
 
 if(NOT TARGET mn_torch)
   # A wheel has NVIDIA's libraries in packages beside torch; an unzipped libtorch has them in its lib folder.
