@@ -18,8 +18,8 @@ install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mn-dev
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mn-dev)
 install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR} COMPONENT mn-dev)
-set(MN_PACKAGE_FILES ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
-                     ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake)
+set(MN_PACKAGE_FILES MnCoreDependencies.cmake MnDependencies.cmake MnNccl.cmake MnTorch.cmake)
+list(TRANSFORM MN_PACKAGE_FILES PREPEND ${PROJECT_SOURCE_DIR}/cmake/)
 # A libtorch inside the checkout is installed too, so the checkout can be deleted; an outside libtorch stays.
 set(MN_TORCH_HINT ${MN_TORCH_DIR})
 if(MN_HAVE_TORCH)

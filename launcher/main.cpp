@@ -12,10 +12,10 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/inherited_signals.hpp>
 #include <mn/core/launcher_variables.hpp>
-#include <mn/core/mpi_name.hpp>
 #include <mn/core/standard_output.hpp>
 
 #include "batch/dry_run.hpp"
+#include "cli/built_with.hpp"
 #include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "launch.hpp"
@@ -33,8 +33,8 @@ int run(const Options& options) {
   if (const auto status = run_batch_check(options)) return *status;
   if (options.action == Action::kLaunch) return launch(options, Variables::of_this_process());
   if (options.action == Action::kNodeCheck) return run_node_check(options);
-  write_standard_output(
-      options.action == Action::kHelp ? help_text() : "mnlaunch " MN_VERSION ", built with " + mpi_of_build() + "\n");
+  write_standard_output(options.action == Action::kHelp ? help_text()
+                                                        : "mnlaunch " MN_VERSION ", " + built_with() + "\n");
   return 0;
 }
 

@@ -1,0 +1,9 @@
+#include <mn/core/mpi_name.hpp>
+
+#include "cli/built_with.hpp"
+
+namespace mn::launcher {
+
+std::string built_with() { return "built with " + mpi_of_build(); }
+
+}  // namespace mn::launcher
