@@ -15,6 +15,7 @@ constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},
     {"program", check_program},
+    {"python", check_python},
     {"unresolved", check_unresolved},
     {"mpi", check_mpi},
     {"libraries", check_libraries},

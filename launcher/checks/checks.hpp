@@ -29,6 +29,9 @@ Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
 Check check_program, check_unresolved, check_libraries, check_mpi, check_mpiexec, check_nccl, check_files;
 Check check_environment;
 
+// Python and its packages, in python.cpp.
+Check check_python;
+
 // Kernel, memory, processors, clocks and users, in system.cpp.
 Check check_memlock, check_shm, check_limits, check_cma, check_cpu, check_clock, check_machines, check_user;
 Check check_temporary_folder, check_output_folder;

@@ -23,6 +23,9 @@ namespace mn::launcher {
 [[nodiscard]] SystemFacts collect_system_facts(const Surroundings& here);
 /// Starts the dynamic loader once, to list the program's libraries.
 [[nodiscard]] ProgramFacts collect_program_facts(const Surroundings& here);
+/// The versions of Python and its packages, from names of files: Python is not started. Empty if the program is neither
+/// a Python nor a script of one.
+[[nodiscard]] std::map<std::string, std::string> collect_python_facts(const Surroundings& here);
 /// The environment variables that change how a job runs. Long values are shortened.
 [[nodiscard]] std::map<std::string, std::string> collect_environment(const Variables& variables);
 /// One entry for each file of --check-file.

@@ -95,7 +95,9 @@ struct ProgramFacts {
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
   std::string script_mpi;            ///< MPI of a program that the script starts, or "mpi4py"; empty: none
-  MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi);
+  /// Versions of Python ("python") and of the packages that decide how ranks work together. Empty: not a Python program.
+  std::map<std::string, std::string> python;
+  MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi, python);
 };
 
 /// A file that --check-file names.

@@ -218,6 +218,18 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
   return folders;
 }
 
+fs::path interpreter_of(const fs::path& file, const std::string& search_path) {
+  const std::string bytes = beginning_of(file);
+  if (!bytes.starts_with("#!")) return {};
+  const std::string line = first_line_of(bytes);
+  const fs::path interpreter = interpreter_in(line);
+  if (interpreter.filename() != "env") return interpreter;
+  const auto name = interpreter_in("#!" + line.substr(line.find("env") + 3));
+  const auto found = paths_of(name, "/", search_path);
+  const auto runnable = std::ranges::find_if(found, is_runnable);
+  return runnable == found.end() ? fs::path() : *runnable;
+}
+
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());

@@ -35,6 +35,10 @@ void check_runnable(const std::filesystem::path& program);
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 
+/// Returns the interpreter that the first line of the script `file` names, as "/bin/sh"; for "#!/usr/bin/env python3",
+/// python3 of `search_path`. Empty if `file` is not a script, or its interpreter is not found.
+[[nodiscard]] std::filesystem::path interpreter_of(const std::filesystem::path& file, const std::string& search_path);
+
 /// Returns the file of the library `name`, from the folders of `library_path` (as in LD_LIBRARY_PATH), or, below
 /// `root`, from the loader's cache or the standard folders. RUNPATH is not searched. Source: ld.so(8).
 [[nodiscard]] std::optional<std::filesystem::path> find_library(const std::string& name,

@@ -122,6 +122,7 @@ ProgramFacts collect_program_facts(const Surroundings& here) {
   for (const fs::path& file : {here.program, here.folder / script}) {
     if (facts.script_mpi.empty()) facts.script_mpi = mpi_of_script(file, here.folder);
   }
+  facts.python = collect_python_facts(here);
   return facts;
 }
 

@@ -52,6 +52,7 @@ NodeFacts full_node() {
   facts.network->failures = {"no TCP connection to vn2"};
   facts.program.missing = {"libfoo.so.1"};
   facts.program.script_mpi = "mpi4py";
+  facts.program.python = {{"torch", "2.11.0"}};
   facts.machine.nics = {{"mlx5_0", {0, 1}}};
   facts.system.cpu.quota = 2.5;
   return facts;

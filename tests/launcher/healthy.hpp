@@ -73,7 +73,8 @@ inline ProgramFacts healthy_program() {
                          {"libcudart.so.13", {"/opt/cuda/libcudart.so.13", "5555", 9000}}}},
           .missing = {},
           .mpi = "Open MPI",
-          .script_mpi = ""};
+          .script_mpi = "",
+          .python = {{"python", "3.11"}, {"torch", "2.11.0"}, {"nvidia_nccl_cu13", "2.28.9"}, {"numpy", "2.4.6"}}};
 }
 
 inline NodeFacts healthy_node(int node) {

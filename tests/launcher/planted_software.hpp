@@ -19,6 +19,15 @@ inline const Planted kPlantedSoftware[] = {
      [](auto& n) { n.program.settings = "ab"; }},
     {"script", "error [program]", "script", [](auto& n) { n.program.script = "77"; }},
     {"program path", "warning [program]", "/opt/job", [](auto& n) { n.program.program.path = "/opt/job"; }},
+    {"Python", "error [python]", "the version of Python is 3.12, but 3.11 on other nodes",
+     [](auto& n) {
+       n.program.python = {{"python", "3.12"}, {"torch", "2.15.0"}};
+     }},
+    {"torch", "error [python]", "the version of torch is 2.15.0, but 2.11.0 on other nodes",
+     [](auto& n) { n.program.python.at("torch") = "2.15.0"; }},
+    {"NCCL of the wheel", "error [python]", "the version of nvidia_nccl_cu13 is absent, but 2.28.9",
+     [](auto& n) { n.program.python.erase("nvidia_nccl_cu13"); }},
+    {"numpy", "warning [python]", "numpy is 1.26.4", [](auto& n) { n.program.python.at("numpy") = "1.26.4"; }},
     {"unresolved", "error [unresolved]", "libfoo.so.1", [](auto& n) { n.program.missing = {"libfoo.so.1"}; }},
     {"mpi library", "error [libraries]", "libmpi.so.40",
      [](auto& n) { n.program.libraries->at("libmpi.so.40").id = "9"; }},
