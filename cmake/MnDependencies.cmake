@@ -10,6 +10,7 @@ mn_require(ZLIB)
 
 mn_find_library(jpeg jpeglib.h jpeg)
 mn_find_library(png png.h png)
+target_link_libraries(mn_png INTERFACE ZLIB::ZLIB)  # for a static libpng
 
 # Optional decoders: -DMN_WEBP=ON or OFF; by default on if the library is found. The installed package has the same
 # decoders as the build.

@@ -10,7 +10,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 /usr/bin/python3 -m venv builder 2>log || { echo "not run: python3 -m venv: $(tail -1 log)"; exit 77; }
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 builder/bin/pip -q --retries 0 download --no-deps -d tools scikit-build-core >log 2>&1 || { echo "not run: no network for pip: $(tail -1 log)"; exit 77; }
-builder/bin/pip wheel --no-deps -w wheels -C build-dir="$work/build" "$MN_SOURCE_DIR/launcher" >log 2>&1 || fail "pip wheel: $(tail -30 log)"
+builder/bin/pip wheel --no-deps -w wheels --config-settings build-dir="$work/build" "$MN_SOURCE_DIR/launcher" >log 2>&1 || fail "pip wheel: $(tail -30 log)"
 
 wheel=$(echo wheels/*)
 [[ $wheel =~ ^wheels/mnlaunch-.*-py3-none-manylinux_2_([0-9]+)_$(uname -m).whl$ ]] || fail "the name of $wheel"

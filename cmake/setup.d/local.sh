@@ -1,0 +1,107 @@
+# cmake/setup --local: makes missing libraries in build/deps, from Debian's source packages, without root. All of them
+# are static, so an installation of mn needs build/deps no more.
+
+readonly DEBIAN_MIRROR=${MN_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+
+# Everything in build/deps is found by the probes, by CMake, and by the recipes of later rows.
+use_local() {
+  [ -d "$deps" ] || return 0
+  export CMAKE_PREFIX_PATH=$deps${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH} PATH=$deps/bin:$PATH
+}
+
+download() {  # download URL FILE
+  if command -v curl >/dev/null; then
+    curl -fsSL --retry 2 -o "$2" "$1"
+  elif command -v wget >/dev/null; then
+    wget -q -O "$2" "$1"
+  else
+    "$(find_python)" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' "$1" "$2"
+  fi
+}
+
+# ---- recipes: each runs in the unpacked source, and installs into $deps ----------------------------------------------
+
+make_all() { env -u OMP_NUM_THREADS make -j"$(cores)" "$@"; }
+
+recipe_cmake() {
+  cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$deps" -DCMAKE_INSTALL_LIBDIR=lib \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_SHARED=OFF -DPNG_SHARED=OFF \
+    -DPNG_TESTS=OFF -DJSON_BuildTests=OFF -DWITH_TURBOJPEG=OFF
+  cmake --build build -j"$(cores)"
+  cmake --install build
+}
+
+recipe_configure() {
+  ./configure --prefix="$deps" --libdir="$deps/lib" --disable-shared --enable-static --with-pic \
+    --disable-libxml2 --disable-libudev --disable-pci --disable-cairo --disable-opencl --disable-cuda --disable-nvml \
+    --disable-rsmi --disable-levelzero --disable-gl
+  make_all
+  make_all install
+}
+
+recipe_make() {
+  make_all CFLAGS='-O3 -fPIC' libxxhash.a
+  mkdir -p "$deps/include" "$deps/lib"
+  cp xxhash.h xxh3.h "$deps/include"
+  cp libxxhash.a "$deps/lib"
+}
+
+recipe_isal() {
+  make_all -f Makefile.unx CFLAGS_='-O2 -fPIC' prefix="$deps" install
+  rm -f "$deps"/lib/libisal.so*
+}
+
+recipe_boost() {
+  ./bootstrap.sh --prefix="$deps" --with-libraries=log,program_options
+  ./b2 -j"$(cores)" -d0 variant=release link=static cxxflags=-fPIC --layout=system install
+}
+
+recipe_pip() {  # recipe_pip PACKAGE
+  local python
+  python=$(find_python) || return 1
+  [ -d "$deps/tools" ] || "$python" -m venv "$deps/tools"
+  "$deps/tools/bin/pip" install --no-input --disable-pip-version-check "$1"
+  mkdir -p "$deps/bin"
+  ln -sf "$deps/tools/bin/$1" "$deps/bin/$1"
+}
+
+# make_local RECIPE SOURCE SHA256
+make_local() {
+  local recipe=$1 source=$2 sha=$3 url=$DEBIAN_MIRROR/pool/main/$2 archive=$deps/${2##*/} work=$deps/work
+  say "making ${source##*/} in $deps"
+  rm -rf "$work"
+  mkdir "$work"
+  if [ "$recipe" != pip ]; then
+    download "$url" "$archive" >>"$log" 2>&1 ||
+      die "could not fetch $url; is the network there? (MN_DEBIAN_MIRROR names another mirror)"
+    echo "$sha  $archive" | sha256sum -c >>"$log" 2>&1 ||
+      die "$url is not the file that mn knows (its SHA-256 differs): try again, or another mirror (MN_DEBIAN_MIRROR)"
+    tar -xf "$archive" -C "$work" --strip-components=1 >>"$log" 2>&1 || die "could not unpack $archive; see $log"
+  fi
+  # In the background: a command whose failure is handled would go on after errors.
+  (cd "$work" && "recipe_$recipe" "$source") >>"$log" 2>&1 </dev/null &
+  wait $! || die "could not make $source; the words of its build are in $log"
+  rm -rf "$work" "$archive"
+}
+
+# True if requirements.txt misses what the probe finds. nasm, an assembler, is missing where ISA-L is.
+is_missing() {
+  local row what
+  [ "$1" != command:nasm ] || { ! probe "$1" && is_missing header:isa-l/crc.h; return; }
+  what=$(grep -v '^#' "$root/cmake/requirements.txt" | awk -F'|' -v probe="$1" '$3 ~ "^ *" probe " *$" { print $2 }')
+  for row in ${missing[@]+"${missing[@]}"}; do
+    [[ $row != *"|$what|"* ]] || return 0
+  done
+  return 1
+}
+
+# Makes what is missing and has a row in local_libraries.txt.
+make_missing() {
+  local probe recipe source sha include_dirs
+  mkdir -p "$deps"
+  use_local
+  include_dirs=$(header_dirs)
+  while IFS='|' read -r probe recipe source sha; do
+    ! is_missing "${probe// /}" || make_local ${recipe} ${source} ${sha}
+  done < <(grep -v '^#' "$root/cmake/local_libraries.txt")
+}
