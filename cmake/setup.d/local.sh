@@ -39,7 +39,13 @@ recipe_configure() {
   make_all install
 }
 
-recipe_make() {
+recipe_zlib() {
+  CFLAGS='-O3 -fPIC' ./configure --prefix="$deps" --static
+  make_all
+  make_all install
+}
+
+recipe_xxhash() {
   make_all CFLAGS='-O3 -fPIC' libxxhash.a
   mkdir -p "$deps/include" "$deps/lib"
   cp xxhash.h xxh3.h "$deps/include"

@@ -15,6 +15,7 @@ for step, batch in zip(range(2), loader):
     optimizer.step()
 weights = accelerator.gather(accelerator.unwrap_model(model).weight.data)
 assert all(torch.equal(weights[0], other) for other in weights), weights
-accelerator.print(f"{accelerator.num_processes} ranks agree", flush=True)
+if accelerator.is_main_process:
+    print(f"{accelerator.num_processes} ranks agree", flush=True)
 accelerator.wait_for_everyone()
 os._exit(0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh: the pip package mnlaunch under three launchers with five frameworks, on a cluster of two virtual nodes, or with
+# run.sh [PROGRAM…]: the pip package mnlaunch under three launchers with five frameworks, on a cluster of two virtual nodes, or with
 # NODES=3 of three; prints a table. By hand, as it needs packages of hundreds of MB:
 #   python3 -m venv build/frameworks
 #   build/frameworks/bin/pip install ./launcher torch lightning accelerate mpi4py
@@ -16,8 +16,11 @@ declare -A launchers=(
   [srun of one task a node]="srun -Q -K --mpi=pmix -N$nodes --ntasks-per-node=1"
 )
 
+programs=("$@")
+[ $# -gt 0 ] || programs=(torchrun_style lightning_fit accelerate_steps deepspeed_style mpi4py_sum)
+
 failures=0
-for program in torchrun_style lightning_fit accelerate_steps deepspeed_style mpi4py_sum; do
+for program in "${programs[@]}"; do
   for launcher in "${!launchers[@]}"; do
     ranks=$((2 * nodes))
     [[ $launcher != *one* ]] || ranks=$nodes
