@@ -4,8 +4,9 @@ import collections
 import operator
 import os
 
-from .files import IndexedFile, ShardFile
+from .indexed import IndexedFile
 from .manifest import read_manifest
+from .shard import ShardFile
 
 _MAX_OPEN_FILES = 640  # mn's default order reads from at most as many files at a time
 

@@ -3,8 +3,8 @@ import os
 
 import numpy as np
 
-from .manifest import DataError
 from .order import EpochOrder, OrderOptions, default_order, step_samples
+from .table import DataError
 
 
 class ShardSampler:

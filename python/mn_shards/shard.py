@@ -1,13 +1,12 @@
-"""Open files of a dataset. Both classes have block(), load(), value() and close()."""
-import json
+"""An open shard. IndexedFile has the same functions: block(), load(), value(), source() and close()."""
 import os
 import struct
+import typing
 
-import h5py
 import numpy as np
 
 from .checksum import crc32c
-from .manifest import DataError, is_small, row_bytes
+from .table import DataError, is_small, row_bytes
 
 
 def _as_array(data, field):
@@ -15,6 +14,14 @@ def _as_array(data, field):
     if field["dtype"] == "bfloat16":
         return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
     return np.frombuffer(data, np.dtype(field["dtype"]).newbyteorder("<")).astype(field["dtype"])
+
+
+class _Column(typing.NamedTuple):
+    """Where the values of a field are."""
+    values: typing.Any  # position in the file; of a small field, all its bytes
+    row_bytes: int
+    begins: typing.Any  # first byte of each sample; None: each sample has one row
+    checksums: typing.Any  # of each block; None: of a small field
 
 
 class ShardFile:
@@ -60,12 +67,11 @@ class ShardFile:
         self._columns = [self._column(field, *extents[1 + 3 * f:4 + 3 * f]) for f, field in enumerate(self._fields)]
 
     def _column(self, field, values, offsets, checksums):
-        """Address of the values, or the values; the first byte of each sample; checksums of blocks."""
         name, row = field["name"], row_bytes(field)
         begins = None if field["kind"] == "fixed" else self._numbers(offsets, np.uint64, "offsets of " + name) * row
         if is_small(field, self._block_samples):
-            return self._part(values, "field " + name), row, begins, None
-        return values[0], row, begins, self._numbers(checksums, np.uint32, "checksums of " + name)
+            return _Column(self._part(values, "field " + name), row, begins, None)
+        return _Column(values[0], row, begins, self._numbers(checksums, np.uint32, "checksums of " + name))
 
     def _part(self, extent, name):
         data = self._read(*extent[:2])
@@ -90,9 +96,9 @@ class ShardFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def block(self, f, sample):
-        """Number of the sample's block, and its first sample and that after its last."""
+        """Number, first sample and end of the block that holds the sample."""
         begins = self._block_begins
-        if self._columns[f][3] is None:
+        if self._columns[f].checksums is None:
             return 0, 0, self._n
         if begins is None:
             number = sample // self._block_samples
@@ -101,20 +107,23 @@ class ShardFile:
         return number, int(begins[number]), int(begins[number + 1])
 
     def _range(self, f, first, last):
-        _, row, begins, _ = self._columns[f]
-        return (first * row, last * row) if begins is None else (int(begins[first]), int(begins[last]))
+        column = self._columns[f]
+        if column.begins is None:
+            return first * column.row_bytes, last * column.row_bytes
+        return int(column.begins[first]), int(column.begins[last])
 
     def load(self, f, number, first, last):
-        values, _, _, checksums = self._columns[f]
-        if checksums is None:
-            return values
+        """The bytes of a block, whose samples are [first, last)."""
+        column = self._columns[f]
+        if column.checksums is None:
+            return column.values
         begin, end = self._range(f, first, last)
-        data = self._read(values + begin, end - begin)
-        if crc32c(data) != checksums[number]:
+        data = self._read(column.values + begin, end - begin)
+        if crc32c(data) != column.checksums[number]:
             source = self.source(first) if last == first + 1 else ""
-            samples = (f"sample {first}{' from ' + source if source else ''} is" if last == first + 1 else
-                       f"samples {first} to {last - 1} are")
-            raise DataError(f"{self.path}: {samples} damaged (the checksum of {self._fields[f]['name']} differs): copy "
+            samples = f"sample {first}" if last == first + 1 else f"samples {first} to {last - 1}"
+            samples += f" (from {source})" if source else ""
+            raise DataError(f"{self.path}: {samples}: damaged (the checksum of {self._fields[f]['name']} differs): copy "
                             "the shard again or recreate it")
         return data
 
@@ -137,78 +146,3 @@ class ShardFile:
 
     def close(self):
         os.close(self._fd)
-
-
-class IndexedFile:
-    """An HDF5 file as it is, read by h5py, which undoes its filters. An index has no names of HDF5 datasets: they are
-    recognized by the address of their first values."""
-
-    def __init__(self, table, number):
-        self._fields, self._facts = table.fields, table.files[number]
-        self.path = self._facts["path"]
-        try:
-            status = os.stat(self.path)
-            if (status.st_size, status.st_mtime_ns) != (self._facts["bytes"], self._facts["modified_ns"]):
-                raise DataError(f"{self.path} was changed after it was indexed: index it again with mnshard index")
-            self._file = h5py.File(self.path, "r", locking=False)
-        except OSError as error:
-            raise DataError(f"cannot open {self.path}: {error.strerror or error}") from None
-        found = {}
-        self._file.visititems(lambda _, item: found.setdefault(_first_address(item), item) and None)
-        addresses = [_address_of(array) for array in self._facts["arrays"]]
-        self._datasets = [found.get(address) for address in addresses]
-        for field, dataset in zip(self._fields, self._datasets):
-            if dataset is None or list(dataset.shape) != [self._facts["num_samples"], *field["shape"]]:
-                self.close()
-                raise DataError(f"{self.path} has no values of {field['name']} at the indexed address: index it again "
-                                "with mnshard index")
-
-    def block(self, f, sample):
-        size = self._facts["arrays"][f]["block"]
-        number = sample // size
-        return number, number * size, min((number + 1) * size, self._facts["num_samples"])
-
-    def load(self, f, number, first, last):
-        try:
-            return self._datasets[f][first:last].astype(self._fields[f]["dtype"], copy=False)
-        except OSError as error:
-            raise DataError(f"{self.path}: samples {first} to {last - 1} of {self._fields[f]['name']} are damaged "
-                            f"({error}): copy the file again") from None
-
-    def value(self, f, block, first, sample):
-        return block[sample - first].copy()
-
-    def source(self, sample):
-        return ""
-
-    def close(self):
-        self._file.close()
-
-
-def _first_address(item):
-    """Address, in the file, of the first values that are stored."""
-    if not isinstance(item, h5py.Dataset):
-        return None
-    if item.chunks is None:
-        return item.id.get_offset()
-    return item.id.get_chunk_info(0).byte_offset if item.id.get_num_chunks() else None
-
-
-def _address_of(array):
-    """The same of an array of the index. A list of chunks codes each chunk by its difference from the one before
-    (runtime/mn/data/chunk_list.cpp); the first stored chunk is at its address's difference from 0."""
-    if not array["chunk"]:
-        return array["address"]
-    numbers, shift = [0], 0
-    for byte in array["chunks"]:
-        numbers[-1] |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            if len(numbers) == 1 and numbers[0] == 3:  # not stored
-                numbers, shift = [0], 0
-            elif len(numbers) == 2 or numbers[0] & 3 == 0:
-                return 0 if len(numbers) == 1 else numbers[1] >> 1
-            else:
-                numbers.append(0)
-                shift = 0
-    return None
