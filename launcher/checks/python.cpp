@@ -40,7 +40,7 @@ Findings check_python(const JobFacts& job) {
   for (const auto& package : packages) {
     const std::string what = "the version of " + package;
     append(findings, compare(package, must_agree(package) ? error_of("python", what, kRemedy)
-                                                           : warning_of("python", what, kRemedy)));
+                                                          : warning_of("python", what, kRemedy)));
   }
   return findings;
 }
