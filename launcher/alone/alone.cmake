@@ -1,7 +1,8 @@
 # mnlaunch for machines that have none of its libraries: all are linked statically but glibc's and libgcc_s.
 if(SKBUILD)  # the folders of the pip package
   set(CMAKE_INSTALL_BINDIR ${SKBUILD_SCRIPTS_DIR})
-  set(CMAKE_INSTALL_MANDIR ${SKBUILD_DATA_DIR}/share/man)
+  set(CMAKE_INSTALL_DATADIR ${SKBUILD_DATA_DIR}/share)
+  set(CMAKE_INSTALL_MANDIR ${CMAKE_INSTALL_DATADIR}/man)
 endif()
 add_library(mn_no_udev STATIC alone/no_udev.cpp)
 target_link_libraries(mn_hwloc INTERFACE mn_no_udev)

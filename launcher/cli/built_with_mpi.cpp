@@ -1,6 +1,6 @@
-#include <mn/core/mpi_name.hpp>
-
 #include "cli/built_with.hpp"
+
+#include <mn/core/mpi_name.hpp>
 
 namespace mn::launcher {
 

@@ -95,7 +95,7 @@ struct ProgramFacts {
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
   std::string script_mpi;            ///< MPI of a program that the script starts, or "mpi4py"; empty: none
-  /// Versions of Python ("python") and of the packages that decide how ranks work together. Empty: not a Python program.
+  /// Versions of "python" and of the packages that decide how ranks work together; empty: not a program of Python.
   std::map<std::string, std::string> python;
   MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi, python);
 };

@@ -75,6 +75,8 @@ for node in vn1 vn2 vn3; do
 done
 "${on_vn1[@]}" cp "$build/mnlaunch-selftest" /tmp/local/job
 fault "another build on rank 0's node" 78 'error \[program\] vn1: the build of the program is' /tmp/local/job
+"$cluster/two_nodes" in vn2 mkdir /tmp/local/torch-2.15.0.dist-info
+PYTHONPATH=/tmp/local fault 'another torch on a node' 78 'error \[python\] vn2: the version of torch is 2.15.0, but' python3 -c pass
 fault 'results on folders of their own' 78 'warning \[output\] vn\[2-3\]: the folder of results, /tmp/local' \
   --check strict true --out /tmp/local
 for node in vn1 vn3; do "$cluster/two_nodes" in $node rm /tmp/local/data; done
