@@ -26,7 +26,7 @@ make_all() { env -u OMP_NUM_THREADS make -j"$(cores)" "$@"; }
 recipe_cmake() {
   cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$deps" -DCMAKE_INSTALL_LIBDIR=lib \
     -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_SHARED=OFF -DPNG_SHARED=OFF \
-    -DPNG_TESTS=OFF -DJSON_BuildTests=OFF -DWITH_TURBOJPEG=OFF
+    -DPNG_TESTS=OFF -DJSON_BuildTests=OFF -DWITH_TURBOJPEG=OFF -DBOOST_INCLUDE_LIBRARIES="${BOOST_INCLUDE_LIBRARIES:-}"
   cmake --build build -j"$(cores)"
   cmake --install build
 }
@@ -75,9 +75,31 @@ recipe_isal() {
   rm -f "$deps"/lib/libisal.so*
 }
 
+# By CMake: Debian's archive lacks a generated source of Boost's own build tool. An installation of a part of Boost has
+# no package of all Boost for find_package, so one is added.
 recipe_boost() {
-  ./bootstrap.sh --prefix="$deps" --with-libraries=log,program_options
-  ./b2 -j"$(cores)" -d0 variant=release link=static cxxflags=-fPIC --layout=system install
+  local package=$deps/lib/cmake/Boost-1.81.0
+  BOOST_INCLUDE_LIBRARIES='log;program_options' recipe_cmake
+  cp -r libs/locale/include/boost/locale* "$deps/include/boost"
+  mkdir -p "$package"
+  cat >"$package/BoostConfig.cmake" <<'CMAKE'
+include(CMakeFindDependencyMacro)
+foreach(component ${Boost_FIND_COMPONENTS})
+  find_dependency(boost_${component} CONFIG)
+  set(Boost_${component}_FOUND TRUE)
+endforeach()
+get_filename_component(Boost_INCLUDE_DIRS ${CMAKE_CURRENT_LIST_DIR}/../../../include ABSOLUTE)
+if(NOT TARGET Boost::headers)
+  add_library(Boost::headers INTERFACE IMPORTED)
+  target_include_directories(Boost::headers INTERFACE ${Boost_INCLUDE_DIRS})
+endif()
+CMAKE
+  cat >"$package/BoostConfigVersion.cmake" <<'CMAKE'
+set(PACKAGE_VERSION 1.81.0)
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+CMAKE
 }
 
 recipe_pip() {  # recipe_pip PACKAGE

@@ -4,8 +4,8 @@ from spack.package import *
 class Mn(CMakePackage):
     """Multi-node training for libtorch, on Slurm clusters."""
 
-    # From a checkout: spack develop --path $PWD mn@0.1.0
-    version("0.1.0")
+    # From a checkout: spack develop --path $PWD mn@0.2.0
+    version("0.2.0")
 
     variant("torch", default=True, description="The parts that need libtorch: training, jobs")
     variant("cuda", default=False, description="GPUs")
