@@ -24,7 +24,7 @@ download() {  # download URL FILE
 make_all() { env -u OMP_NUM_THREADS make -j"$(cores)" "$@"; }
 
 recipe_cmake() {
-  cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$deps" -DCMAKE_INSTALL_LIBDIR=lib \
+  cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$deps" -DCMAKE_INSTALL_LIBDIR="$deps/lib" \
     -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_SHARED=OFF -DPNG_SHARED=OFF \
     -DPNG_TESTS=OFF -DJSON_BuildTests=OFF -DWITH_TURBOJPEG=OFF -DBOOST_INCLUDE_LIBRARIES="${BOOST_INCLUDE_LIBRARIES:-}"
   cmake --build build -j"$(cores)"
@@ -130,10 +130,10 @@ make_local() {
   rm -rf "$work" "$archive"
 }
 
-# True if requirements.txt misses what the probe finds. nasm, an assembler, is missing where ISA-L is.
+# True if requirements.txt misses what the probe finds. ISA-L and libjpeg-turbo need the assembler nasm.
 is_missing() {
   local row what
-  [ "$1" != command:nasm ] || { ! probe "$1" && is_missing header:isa-l/crc.h; return; }
+  [ "$1" != command:nasm ] || { ! probe "$1" && { is_missing header:isa-l/crc.h || is_missing header:jpeglib.h; }; return; }
   what=$(grep -v '^#' "$root/cmake/requirements.txt" | awk -F'|' -v probe="$1" '$3 ~ "^ *" probe " *$" { print $2 }')
   for row in ${missing[@]+"${missing[@]}"}; do
     [[ $row != *"|$what|"* ]] || return 0
