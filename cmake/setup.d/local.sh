@@ -133,7 +133,10 @@ make_local() {
 # True if requirements.txt misses what the probe finds. ISA-L and libjpeg-turbo need the assembler nasm.
 is_missing() {
   local row what
-  [ "$1" != command:nasm ] || { ! probe "$1" && { is_missing header:isa-l/crc.h || is_missing header:jpeglib.h; }; return; }
+  if [ "$1" = command:nasm ]; then
+    ! probe "$1" && { is_missing header:isa-l/crc.h || is_missing header:jpeglib.h; }
+    return
+  fi
   what=$(grep -v '^#' "$root/cmake/requirements.txt" | awk -F'|' -v probe="$1" '$3 ~ "^ *" probe " *$" { print $2 }')
   for row in ${missing[@]+"${missing[@]}"}; do
     [[ $row != *"|$what|"* ]] || return 0
