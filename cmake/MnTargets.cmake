@@ -102,7 +102,8 @@ endfunction()
 # mn_install_completions(mnlaunch COMPONENT): writes the program's completions for bash and zsh at the time of
 # installation. Debian's zsh looks in vendor-completions.
 function(mn_install_completions name component)
-  install(CODE "set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  install(CODE "set(share \"${CMAKE_INSTALL_DATADIR}\")
+cmake_path(ABSOLUTE_PATH share BASE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
 set(zsh site-functions)
 if(CMAKE_INSTALL_PREFIX STREQUAL /usr)
   set(zsh vendor-completions)

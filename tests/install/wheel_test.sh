@@ -25,7 +25,9 @@ needed=$(objdump -T fresh/bin/mnlaunch | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | 
 [ "$(getconf GNU_LIBC_VERSION)" != 'glibc 2.36' ] || [ "$glibc" -le 34 ] || fail "mnlaunch needs $needed, which Red Hat 9 and Ubuntu 22.04 do not have"
 others=$(ldd fresh/bin/mnlaunch | grep -vE '^\s*(linux-vdso|libm|libgcc_s|libc|/lib\S*/ld-linux\S*)\.so' || true)
 [ -z "$others" ] || fail "mnlaunch needs further libraries: $others"
-[ -s fresh/share/man/man1/mnlaunch.1 ] || fail 'no manual page'
+for file in man/man1/mnlaunch.1 bash-completion/completions/mnlaunch zsh/site-functions/_mnlaunch; do
+  [ -s fresh/share/$file ] || fail "no $file"
+done
 version=$(sed -n 's/^project(mn VERSION \([0-9.]*\).*/\1/p' "$MN_SOURCE_DIR/CMakeLists.txt")
 [[ $(fresh/bin/mnlaunch --version) = "mnlaunch $version, "* ]] || fail "--version: $(fresh/bin/mnlaunch --version)"
 
