@@ -25,12 +25,15 @@ using toy::world;
 
 void pause(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
+/// A pointer to an operation; its class depends on libtorch's version.
+using Operation = std::remove_cvref_t<decltype(at::Tensor().grad_fn())>;
+
 /// Holds every backward pass between the second layer's gradients and the first's until a reduction has ended.
 class HeldBackward final : public Extension {
  public:
   std::string name() const override { return "held backward"; }
   void after_forward(Trainer& trainer, const at::Tensor& loss) override {
-    std::shared_ptr<torch::autograd::Node> node = loss.grad_fn();  // nll ← log_softmax ← second layer ← tanh ← …
+    Operation node = loss.grad_fn();  // nll ← log_softmax ← second layer ← tanh ← …
     while (node && node->name() != "TanhBackward0") node = before(*node);
     found_ = node != nullptr;
     if (found_) node->add_pre_hook(std::make_unique<Hold>(trainer.optimizer()));
@@ -39,8 +42,8 @@ class HeldBackward final : public Extension {
 
  private:
   /// The operation, not a parameter, that made an input of this one.
-  static std::shared_ptr<torch::autograd::Node> before(const torch::autograd::Node& node) {
-    std::shared_ptr<torch::autograd::Node> found;
+  static Operation before(const torch::autograd::Node& node) {
+    Operation found;
     for (const auto& edge : node.next_edges()) {
       const std::string name = edge.function ? edge.function->name() : "";
       if (!name.empty() && name != "torch::autograd::AccumulateGrad" && name != "TBackward0") found = edge.function;
