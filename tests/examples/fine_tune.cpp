@@ -25,7 +25,7 @@ double train(const std::shared_ptr<Classifier>& model, int classes, int start, s
   const auto settings = torch::optim::AdamWOptions(0.02).weight_decay(0.01);
   auto [groups, names] = mn::parameter_groups(*model, settings, {{.pattern = "trunk"}});  // no decay of biases
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdamW>(std::move(groups), settings), comm);
+      mn::create_multi_node_optimizer(mn::make_optimizer<mn::FusedAdamW>(std::move(groups), settings), comm);
   optimizer->name_groups(names);
   const auto loss = [&](const mn::Batch& batch, mn::Summary& report) {
     const auto scores = model->forward(batch.data);

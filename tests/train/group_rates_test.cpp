@@ -68,6 +68,11 @@ TEST(ParameterGroupsTest, FollowTheRulesAndLeaveBiasesAndNormalizationsUndecayed
   EXPECT_EQ(numbers_of(made),
             (std::vector<GroupNumbers>{{0.5, 0.25, 1}, {0.5, 0, 1}, {0.0625, 1, 1}, {0.0625, 0, 1}, {1, 0, 2}}));
   EXPECT_THAT(made.names, ElementsAre("", "", "body", "body", "*.bias"));
+  // 0 and 0.001 are the defaults of the class, which some versions of libtorch take for absent.
+  const auto optimizer = make_optimizer<torch::optim::SGD>(
+      parameter_groups(net, settings, {{.pattern = "body", .rate = 0.002}}).groups, settings);
+  EXPECT_EQ(numbers_of({optimizer->param_groups(), {}}),
+            (std::vector<GroupNumbers>{{0.5, 0.25, 1}, {0.5, 0, 2}, {0.001, 0.25, 1}, {0.001, 0, 2}}));
   EXPECT_THAT([&] { (void)parameter_groups(net, settings, {{.pattern = "haed"}}); },
               ThrowsMessage<ArgumentError>(HasSubstr("the group \"haed\"")));
   EXPECT_THAT(
@@ -96,7 +101,7 @@ class GroupRatesTest : public toy::CheckpointTest {
     Job job{std::make_shared<Net>(), nullptr, nullptr};
     const auto settings = torch::optim::SGDOptions(0.5).weight_decay(0.25);
     auto [groups, names] = parameter_groups(*job.net, settings, {{.pattern = "head"}});
-    auto optimizer = create_multi_node_optimizer(std::make_unique<FusedSgd>(std::move(groups), settings), world());
+    auto optimizer = create_multi_node_optimizer(make_optimizer<FusedSgd>(std::move(groups), settings), world());
     if (named) optimizer->name_groups(names);
     job.trainer = std::make_unique<Trainer>(
         world(), std::move(optimizer), std::make_shared<toy::ToyIterator>(96, batchsize, *world()), job.net,

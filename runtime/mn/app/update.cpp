@@ -36,7 +36,7 @@ std::unique_ptr<torch::optim::Optimizer> make(const UpdateOptions& update, const
                                               const TorchOptions& settings) {
   const std::vector<GroupRule> rules = rules_of(parse_groups(update.groups));
   try {
-    return std::make_unique<Optimizer>(parameter_groups(model, settings, rules, decay_of(update)).groups, settings);
+    return mn::make_optimizer<Optimizer>(parameter_groups(model, settings, rules, decay_of(update)).groups, settings);
   } catch (const ArgumentError& error) {
     if (rules.empty()) throw;
     throw UsageError(std::string("--group: ") + error.what());

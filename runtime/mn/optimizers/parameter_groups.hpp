@@ -3,7 +3,7 @@
 ///   const auto settings = torch::optim::AdamWOptions(0.001).weight_decay(0.1);
 ///   auto [groups, names] = mn::parameter_groups(*model, settings, {{.pattern = "trunk", .rate = 0.1}});
 ///   auto optimizer = mn::create_multi_node_optimizer(
-///       std::make_unique<mn::FusedAdamW>(std::move(groups), settings), comm);
+///       mn::make_optimizer<mn::FusedAdamW>(std::move(groups), settings), comm);
 ///   optimizer->name_groups(names);  // for the log: "lr" and "lr/trunk"
 #pragma once
 
@@ -67,6 +67,18 @@ template <class Options>
     made.names.push_back(planned.rule ? rules[*planned.rule].pattern : "");
   }
   return made;
+}
+
+/// Makes an optimizer whose groups keep their settings. Newer versions of libtorch than 2.11 take a setting for absent if
+/// it equals the default of its class, such as a weight decay of 0, and replace it by that of `settings`.
+template <class Optimizer, class Options>
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
+                                                        const Options& settings) {
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> own;
+  for (const auto& group : groups) own.push_back(group.options().clone());
+  auto optimizer = std::make_unique<Optimizer>(std::move(groups), settings);
+  for (std::size_t i = 0; i < own.size(); ++i) optimizer->param_groups()[i].set_options(std::move(own[i]));
+  return optimizer;
 }
 
 }  // namespace mn
