@@ -72,7 +72,7 @@ TEST(ParameterGroupsTest, FollowTheRulesAndLeaveBiasesAndNormalizationsUndecayed
   const auto optimizer = make_optimizer<torch::optim::SGD>(
       parameter_groups(net, settings, {{.pattern = "body", .rate = 0.002}}).groups, settings);
   EXPECT_EQ(numbers_of({optimizer->param_groups(), {}}),
-            (std::vector<GroupNumbers>{{0.5, 0.25, 1}, {0.5, 0, 2}, {0.001, 0.25, 1}, {0.001, 0, 2}}));
+            (std::vector<GroupNumbers>{{0.5, 0.25, 1}, {0.5, 0, 3}, {0.001, 0.25, 1}, {0.001, 0, 1}}));
   EXPECT_THAT([&] { (void)parameter_groups(net, settings, {{.pattern = "haed"}}); },
               ThrowsMessage<ArgumentError>(HasSubstr("the group \"haed\"")));
   EXPECT_THAT(
