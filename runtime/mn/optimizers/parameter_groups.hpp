@@ -69,8 +69,8 @@ template <class Options>
   return made;
 }
 
-/// Makes an optimizer whose groups keep their settings. Newer versions of libtorch than 2.11 take a setting for absent if
-/// it equals the default of its class, such as a weight decay of 0, and replace it by that of `settings`.
+/// Makes an optimizer whose groups keep their settings. Versions of libtorch after 2.11 replace a setting that equals
+/// the default of its class, such as a weight decay of 0, by that of `settings`.
 template <class Optimizer, class Options>
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
                                                         const Options& settings) {
