@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "checks/checks.hpp"
 
 namespace mn::launcher {
@@ -56,10 +54,6 @@ constexpr CheckRow kChecks[] = {
 };
 
 constexpr const char* kNodeChecks[] = {"memory", "mounts"};  // node/node_check.hpp
-
-bool has_name(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 }  // namespace
 

@@ -46,6 +46,11 @@ void append(Findings& all, Findings more);
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
 
+/// Whether `name` is among `names`, for instance those of --skip.
+[[nodiscard]] inline bool has_name(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// The facts of the whole job or, if only the ranks of each node are connected, of a single node.
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
@@ -62,7 +67,7 @@ struct JobFacts {
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
   /// Whether the check `check` runs. A check asks this before it leaves a fault to a more exact check.
-  [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
+  [[nodiscard]] bool runs(const char* check) const { return !has_name(skip, check); }
   /// Converts a rank's number in the facts to the number in the whole job.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };

@@ -158,7 +158,7 @@ Findings compare_with_expectations(const NodeState& node, const Expectations& ex
   const auto mounts = expected.find("mount");
   if (mounts == expected.end()) return findings;
   for (const auto& path : mounts->second) {
-    if (std::ranges::find(node.mounted, path) != node.mounted.end()) continue;
+    if (has_name(node.mounted, path)) continue;
     findings.push_back(error_of("mounts", path + " is not mounted", "mount it, and look at /etc/fstab and autofs"));
   }
   return findings;

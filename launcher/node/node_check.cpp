@@ -13,10 +13,6 @@
 namespace mn::launcher {
 namespace {
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 /// The checks of jobs that need no other node and no program. They see this node as a job with a rank for each GPU.
 Findings checks_of_jobs(const NodeState& node) {
   JobFacts job;
@@ -110,10 +106,10 @@ Findings check_node(const NodeState& node, const Expectations& expected, const O
                          compare_with_expectations(node, expected), check_rest(node)}) {
     append(all, findings);
   }
-  std::erase_if(all, [&](const Finding& finding) { return has(options.skip, finding.check); });
+  std::erase_if(all, [&](const Finding& finding) { return has_name(options.skip, finding.check); });
   for (auto& finding : all) {
     finding.hosts = {node.facts.host.value_or("")};
-    finding.is_error = !has(options.warn, finding.check);
+    finding.is_error = !has_name(options.warn, finding.check);
   }
   return all;
 }
