@@ -61,7 +61,7 @@ std::vector<Known> options_of(SlurmCommand command) {
   return all;
 }
 
-/// The option of that name, or the only one that begins with it.
+/// Returns the option `name`, or the only option whose name begins with `name`; else null.
 const Known* find_long(const std::vector<Known>& all, const std::string& name) {
   const auto exact = std::ranges::find(all, name, &Known::name);
   if (exact != all.end()) return &*exact;

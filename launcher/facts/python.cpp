@@ -25,7 +25,7 @@ bool is_compared_package(const std::string& package) {
          std::ranges::any_of(kPrefixes, [&](const char* prefix) { return package.starts_with(prefix); });
 }
 
-/// A Python environment: where it is, and what its pyvenv.cfg says.
+/// The folders of a Python environment, and the settings in its pyvenv.cfg.
 struct Environment {
   fs::path prefix;         ///< folder that holds bin/ and lib/
   fs::path base;           ///< prefix of the Python that the environment was made from; empty: it is none

@@ -14,7 +14,7 @@ namespace mn {
 /// Returns one line about versions of libtorch with different major or minor numbers, or an empty text. The program was
 /// compiled with `program`, mn with `own`, and the process has loaded `loaded`.
 [[nodiscard]] std::string libtorch_fault(std::string_view program, std::string_view own, std::string_view loaded);
-/// Prints libtorch_fault() and ends the process with kExitCannotRun, or returns true if there is no fault.
+/// Returns true if libtorch_fault() is empty. Otherwise prints its text and ends the process with kExitCannotRun.
 bool require_libtorch(std::string_view program);
 
 /// Checks each program that includes this header, before main().
