@@ -25,6 +25,8 @@ endif()
 get_filename_component(MN_TORCH_DIR ${MN_TORCH_INCLUDE} DIRECTORY)
 if(EXISTS ${MN_TORCH_DIR}/lib/libtorch_cuda.so)
   set(MN_TORCH_HAS_CUDA ON)
+  file(STRINGS ${MN_TORCH_DIR}/lib/libc10_cuda.so cuda_runtime REGEX "libcudart\\.so\\.[0-9]+" LIMIT_COUNT 1)
+  string(REGEX REPLACE ".*libcudart\\.so\\.([0-9]+).*" "\\1" MN_TORCH_CUDA "${cuda_runtime}")  # its major version
 endif()
 set(MN_HAVE_TORCH ON)
 
@@ -35,8 +37,8 @@ if(NOT EXISTS ${version_header})
 endif()
 file(STRINGS ${version_header} version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
 string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" MN_TORCH_VERSION "${version_lines}")
-if(MN_TORCH_VERSION VERSION_LESS 2.11)
-  message(FATAL_ERROR "libtorch ${MN_TORCH_VERSION} in ${MN_TORCH_DIR} is too old: mn needs 2.11 or newer")
+if(MN_TORCH_VERSION VERSION_LESS 2.9)
+  message(FATAL_ERROR "libtorch ${MN_TORCH_VERSION} in ${MN_TORCH_DIR} is too old: mn needs 2.9 or newer")
 endif()
 if(MN_TORCH_BUILT AND NOT MN_TORCH_VERSION STREQUAL MN_TORCH_BUILT)  # in mnConfig.cmake
   message(FATAL_ERROR "this mn was built with libtorch ${MN_TORCH_BUILT}, and ${MN_TORCH_DIR} is libtorch "

@@ -6,6 +6,7 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/native_stream.hpp>
 #include <mn/tensor/scalar_type.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -61,7 +62,7 @@ std::string text_of(const at::Tensor& tensor) {
 }
 
 void* stream_of(const at::Tensor& tensor) {
-  return current_stream(Device{DeviceType::kCuda, tensor.get_device()}).native_handle();
+  return native_stream(current_stream(Device{DeviceType::kCuda, tensor.get_device()}));
 }
 
 const void* data_of(const std::optional<at::Tensor>& tensor) { return tensor ? tensor->const_data_ptr() : nullptr; }

@@ -11,6 +11,7 @@
 
 #include <mn/comm/device/pack.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/native_stream.hpp>
 #include <mn/tensor/scalar_type.hpp>
 
 namespace mn {
@@ -26,7 +27,7 @@ bool same_order(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void* stream_of(const at::Tensor& tensor) {
-  return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()).native_handle();
+  return native_stream(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
 }
 
 PackPiece piece_of(const at::Tensor& from, const at::Tensor& to) {

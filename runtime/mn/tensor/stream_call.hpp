@@ -3,6 +3,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device/device_collectives.hpp>
+#include <mn/tensor/native_stream.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -31,7 +32,7 @@ class StreamCall {
       return;
     }
     comm_ = &comm;
-    device->after(current_stream(comm.device()).native_handle());
+    device->after(native_stream(current_stream(comm.device())));
     enqueue(*device);
   }
 
@@ -39,7 +40,7 @@ class StreamCall {
   /// until the call is done. May be called again, for another stream.
   void wait() {
     if (comm_ == nullptr) return request_.wait();
-    comm_->device_collectives()->join(current_stream(comm_->device()).native_handle());
+    comm_->device_collectives()->join(native_stream(current_stream(comm_->device())));
   }
 
  private:

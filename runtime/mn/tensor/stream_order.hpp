@@ -4,6 +4,7 @@
 #include <mn/comm/calls/forbidden_calls.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device/device_collectives.hpp>
+#include <mn/tensor/native_stream.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -17,9 +18,9 @@ void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& cal
   DeviceCollectives* device = on_host ? nullptr : comm.device_collectives();
   if (device == nullptr) return call();
   const c10::Stream stream = current_stream(comm.device());
-  device->after(stream.native_handle());
+  device->after(native_stream(stream));
   enqueue(*device);
-  device->join(stream.native_handle());
+  device->join(native_stream(stream));
 }
 
 /// Call it after work that contains collectives of the device, such as a CUDA graph, was put on the current stream.

@@ -18,6 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/native_stream.hpp>
 #include <mn/tensor/scalar_type.hpp>
 
 namespace mn {
@@ -39,7 +40,7 @@ Device memory_device(const at::Tensor& tensor) {
 }
 
 void* current_stream_handle(Device device) {
-  return device.type == DeviceType::kCpu ? nullptr : current_stream(device).native_handle();
+  return device.type == DeviceType::kCpu ? nullptr : native_stream(current_stream(device));
 }
 
 std::string form_of(const at::Tensor& tensor) {
