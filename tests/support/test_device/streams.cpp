@@ -11,6 +11,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
+#include <mn/tensor/native_stream.hpp>
+
 #include "tests/support/stand_in_gpu/capture.hpp"
 #include "tests/support/stand_in_gpu/cuda_call.hpp"
 #include "tests/support/test_device/memory.hpp"
@@ -97,7 +99,6 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     c10::StreamId& id = current_ids().at(static_cast<std::size_t>(stream.device_index()));
     return stream_of(stream.device(), std::exchange(id, stream.id()));
   }
-  void* getStreamNativeHandle(const c10::Stream stream) const override { return handle_of(stream); }
   bool queryStream(const c10::Stream& stream) const override {
     const OnDevice scope(stream.device());
     return cudaStreamQuery(handle_of(stream)) == cudaSuccess;
@@ -198,3 +199,6 @@ OnDevice::~OnDevice() { static_cast<void>(cudaSetDevice(before_)); }
 std::int64_t enqueued() { return enqueued_count; }
 
 }  // namespace mn::test_device
+
+// In place of the library's, which asks libtorch: libtorch before 2.11 knows CUDA's streams only.
+void* mn::native_stream(const c10::Stream& stream) { return test_device::handle_of(stream); }
