@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/nn/exported_module.hpp>
 
 #include "tests/nn/exported_files.hpp"
@@ -82,13 +83,24 @@ TEST(ExportedModule, ADerivedEvaluationGraphReadsNothingThatTrainingAloneMayChan
   }
 }
 
+/// The file as torch 2.9 writes it: only results of nodes have names.
+std::string without_names(const std::string& name) {
+  test::Records records = test::records_of(name);
+  nlohmann::json document = parse_json(records.at("models/model.json"), name);
+  for (auto& node : document.at("graph_module").at("graph").at("nodes")) node.erase("name");
+  records["models/model.json"] = document.dump();
+  return test::archive_of(records);
+}
+
 TEST(ExportedModule, AnAssignedBufferHasItsNewValueInTheNextStep) {
-  const auto model = load("assigned");
-  model->eval();
-  expect_same_as_python(*model, "assigned", "assigned_eval");
-  model->zero_grad();
-  model->train();
-  expect_same_as_python(*model, "assigned", "assigned");
+  for (const std::string& file : {test::model_file("assigned.pt2"), without_names("assigned")}) {
+    ExportedModule model(file, "assigned");
+    model.eval();
+    expect_same_as_python(model, "assigned", "assigned_eval");
+    model.zero_grad();
+    model.train();
+    expect_same_as_python(model, "assigned", "assigned");
+  }
   EXPECT_THAT(test::message_of<DataError>([] { load("assigned_before")->require_evaluation_graph(); }),
               HasSubstr("makes the new value of the buffer \"scale\", which an output depends on"));
 }

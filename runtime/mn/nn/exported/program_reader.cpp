@@ -224,7 +224,10 @@ class ProgramReader {
   }
 
   [[nodiscard]] static std::string describe(const json& node, const std::string& target) {
-    const std::string name = node.contains("name") && node["name"].is_string() ? node["name"] : "";
+    // Files of torch 2.9 have names of results only.
+    const nlohmann::json::json_pointer own("/name"), of_result("/outputs/0/as_tensor/name");
+    const auto& place = node.contains(own) && node[own].is_string() ? own : of_result;
+    const std::string name = node.contains(place) && node[place].is_string() ? node[place] : "";
     return "node " + json_quoted(name) + " (" + json_quoted(target) + ")";
   }
 
