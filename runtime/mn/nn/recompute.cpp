@@ -5,12 +5,15 @@
 // (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU. Afterwards the
 //     generators continue as if there had been no second run.
 // (3) The inner backward accumulates into the parameters' gradients.
+// (4) Autograd does not see the first run. Autocast must not keep 16-bit copies of weights from it: libtorch 2.9 would
+//     use these copies in the second run, and the weights would get no gradients.
 #include <mn/nn/recompute.hpp>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -48,6 +51,18 @@ class RandomScope {
   NamedTensors before_;
 };
 
+/// While an UncachedAutocast lives, autocast keeps no copies (4).
+class UncachedAutocast {
+ public:
+  UncachedAutocast() { at::autocast::set_autocast_cache_enabled(false); }
+  ~UncachedAutocast() { at::autocast::set_autocast_cache_enabled(before_); }
+  UncachedAutocast(const UncachedAutocast&) = delete;
+  UncachedAutocast& operator=(const UncachedAutocast&) = delete;
+
+ private:
+  bool before_ = at::autocast::is_autocast_cache_enabled();
+};
+
 struct FirstRun {
   Segment segment;
   Device device;
@@ -61,6 +76,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
                             const std::shared_ptr<FirstRun>& run, at::TensorList inputs) {
     context->saved_data["run"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(run));
     context->save_for_backward(inputs.vec());
+    const UncachedAutocast uncached;
     return run->segment(inputs.vec());
   }
 
