@@ -24,7 +24,7 @@ namespace {
 using torch::nn::BatchNormOptions;
 
 const auto kThrowsThatGradientsEnd =
-    ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("can't be differentiated"));
+    ::testing::ThrowsMessage<std::exception>(::testing::HasSubstr("can't be differentiated"));
 
 class BatchNormTest : public test::DeviceCases {
  protected:
