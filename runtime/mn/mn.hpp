@@ -50,6 +50,7 @@
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/chain_list.hpp>
 #include <mn/nn/collectives.hpp>
+#include <mn/nn/compiled_model.hpp>
 #include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/fixed_forms.hpp>

@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
+#include <mn/nn/compiled/package.hpp>
 #include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
@@ -72,7 +73,7 @@ ExportedInput describe(const Input& input) {
 /// Reads the tensors of a file's inputs. Inputs with equal views of one record (tied weights) get one tensor.
 class ExportedTensors {
  public:
-  explicit ExportedTensors(const ExportedFile& file) : file_(file) {}
+  ExportedTensors(const ExportedFile& file, const Program& program) : file_(file), program_(program) {}
 
   /// Returns an undefined tensor for an argument of forward().
   at::Tensor read(const Input& input) {
@@ -90,13 +91,14 @@ class ExportedTensors {
 
  private:
   [[nodiscard]] const StoredTensor& find(const Input& input) const {
-    const auto& tensors = exported::is_state(input) ? file_.program_->weights : file_.program_->constants;
+    const auto& tensors = exported::is_state(input) ? program_.weights : program_.constants;
     const auto found = tensors.find(input.target);
     if (found != tensors.end()) return found->second;
     throw DataError(file_.source() + " lacks the tensor " + json_quoted(input.target) + " of its graph");
   }
 
   const ExportedFile& file_;
+  const Program& program_;
   std::map<StoredTensor, at::Tensor> read_;
 };
 
@@ -108,7 +110,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
 ExportedModule::ExportedModule(const ExportedFile& file) {
   const Program& program = *file.program_;
   const std::string& source = file.source();
-  ExportedTensors reader(file);
+  ExportedTensors reader(file, program);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
     tensors.push_back(reader.read(input));
@@ -119,6 +121,7 @@ ExportedModule::ExportedModule(const ExportedFile& file) {
   file.agree();
   Program training = program;
   const GraphBatchNorms norms = replace_batch_norms(training);
+  has_compiled_batch_norm_ = file.package_ && file.package_->needs().has_batch_norm;
   has_other_batch_norms_ = norms.others > 0;
   fewest_samples_ = norms.need_two ? 2 : 1;
   training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, source);
@@ -127,21 +130,32 @@ ExportedModule::ExportedModule(const ExportedFile& file) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
   for (const exported::Output& output : training_->outputs()) outputs_.push_back({output.name, output.sizes});
+  make_evaluation_graph(file, tensors);
+}
+
+ExportedModule::~ExportedModule() = default;
+
+void ExportedModule::make_evaluation_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors) {
+  if (file.package_ && !file.package_->needs().derives_evaluation) {
+    bind_evaluation_graph(file, *file.evaluation_);
+    return;
+  }
+  const Program& program = file.evaluation_ ? *file.evaluation_ : *file.program_;
   try {
-    const Program evaluation = exported::derive_evaluation(program, source);
-    evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
+    const Program evaluation = exported::derive_evaluation(program, file.source());
+    evaluation_ =
+        std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, file.source());
   } catch (const DataError& error) {
     // A model that only trains needs no evaluation graph. The first call that needs the graph throws the error.
     evaluation_error_ = error.what();
   }
 }
 
-ExportedModule::~ExportedModule() = default;
+void ExportedModule::set_evaluation_graph(const ExportedFile& file) { bind_evaluation_graph(file, *file.program_); }
 
-void ExportedModule::set_evaluation_graph(const ExportedFile& file) {
-  const Program& program = *file.program_;
+void ExportedModule::bind_evaluation_graph(const ExportedFile& file, const Program& program) {
   const ExportedFile forms = file.without_values();
-  ExportedTensors constants(file), state(forms);
+  ExportedTensors constants(file, program), state(forms, program);
   const std::map<std::string, at::Tensor> own_state = state_of(*this);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
@@ -159,6 +173,7 @@ void ExportedModule::set_evaluation_graph(const ExportedFile& file) {
     }
     tensors.push_back(own->second);  // the module's trained weights in place of the file's
   }
+  file.agree();
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, file.source());
 }
 
@@ -188,6 +203,11 @@ at::Tensor ExportedModule::forward(const std::vector<at::Tensor>& inputs, const 
 }
 
 void ExportedModule::normalize_over(std::shared_ptr<Communicator> comm) {
+  if (has_compiled_batch_norm_) {
+    throw ArgumentError(
+        "the compiled model's batch norm can't be over all ranks, because its library computes with the ranks' own "
+        "statistics: train the .pt2 file");
+  }
   if (has_other_batch_norms_) {
     throw ArgumentError(
         "the exported model's batch norm can't be over all ranks, because its file holds it in a decomposed form: save "

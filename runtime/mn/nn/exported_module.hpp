@@ -19,7 +19,8 @@ class Communicator;
 
 namespace exported {
 class BoundGraph;
-}
+struct Program;
+}  // namespace exported
 
 /// An input of an ExportedModule's forward().
 struct ExportedInput {
@@ -37,7 +38,8 @@ struct ExportedOutput {
   std::optional<std::vector<std::int64_t>> sizes;  ///< -1: the size varies; no value: the shape is not known
 };
 
-/// The model in a file that Python's torch.export.save has written (.pt2, torch 2.9 or newer):
+/// The model in a file that Python's torch.export.save has written (.pt2, torch 2.9 or newer), or mn-compile (.mnc,
+/// docs/compiled.md; its compiled parts have first derivatives only):
 ///
 ///   batch = torch.export.Dim("batch")
 ///   program = torch.export.export(model.train(), (example,), dynamic_shapes=({0: batch},))
@@ -105,6 +107,9 @@ class ExportedModule : public torch::nn::Module {
   void to(c10::Device device, bool non_blocking = false) override;
 
  private:
+  /// `tensors`: of the inputs of the training graph.
+  void make_evaluation_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors);
+  void bind_evaluation_graph(const ExportedFile& file, const exported::Program& program);
   void move_constants(c10::Device device);
   [[nodiscard]] const exported::BoundGraph& graph() const;
 
@@ -115,6 +120,7 @@ class ExportedModule : public torch::nn::Module {
   std::vector<ExportedOutput> outputs_;
   std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
   bool has_other_batch_norms_ = false;             // some batch norms can't normalize over ranks
+  bool has_compiled_batch_norm_ = false;
   bool is_set_to_evaluation_ = false;
   std::int64_t fewest_samples_ = 1;
 };

@@ -67,6 +67,14 @@ std::string Archive::record(const std::string& name) const {
   return content;
 }
 
+std::vector<std::string> Archive::names(const std::string& folder, const std::string& end) const {
+  std::vector<std::string> names;
+  for (const auto& [name, member] : records_) {
+    if (name.starts_with(folder) && name.ends_with(end)) names.push_back(name);
+  }
+  return names;
+}
+
 std::map<std::string, std::string> Archive::program_records() const {
   std::map<std::string, std::string> records;
   for (const auto& [name, member] : records_) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <mn/core/file.hpp>
 #include <mn/core/zip.hpp>
@@ -30,6 +31,8 @@ class Archive {
   [[nodiscard]] std::string record(const std::string& name) const;
   /// The number of bytes of the record.
   [[nodiscard]] std::uint64_t record_bytes(const std::string& name) const { return find(name).bytes; }
+  /// The names of the records in `folder` (with its slash) that end with `end`.
+  [[nodiscard]] std::vector<std::string> names(const std::string& folder, const std::string& end) const;
   /// The records that parse_program() may read, by name.
   [[nodiscard]] std::map<std::string, std::string> program_records() const;
 

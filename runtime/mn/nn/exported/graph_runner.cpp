@@ -56,6 +56,7 @@ GraphRunner::GraphRunner(const Graph& graph, const std::string& source) : source
 void GraphRunner::add(const Node& node) {
   Step step{.what = node.what, .call = {}, .grad = node.grad, .autocast = node.autocast};
   for (const std::string& value : values_read(node)) step.reads.push_back(slots_.of(value));
+  if (node.call) return add_call(node, std::move(step));
   if (find_number_operator(node.target) != nullptr) return add_number_operator(node, std::move(step));
   if (find_control_flow(node.target) != nullptr) return add_control_flow(node, std::move(step));
   add_operator(node, std::move(step));
@@ -67,6 +68,19 @@ void GraphRunner::add_number_operator(const Node& node, Step step) {
   for (const NamedArgument& input : node.inputs) step.arguments.push_back(make_number_source(input.value, slots_));
   for (const Argument& output : node.outputs) step.results.push_back(define(output));
   step.call = [call = known.call](torch::jit::Stack& stack, c10::Device) { call(stack); };
+  steps_.push_back(std::move(step));
+}
+
+void GraphRunner::add_call(const Node& node, Step step) {
+  const auto* list = node.inputs.empty() ? nullptr : std::get_if<std::vector<Argument>>(&node.inputs[0].value.value);
+  if (list == nullptr || node.outputs.size() != 1) throw UnknownForm("no list of tensors");
+  for (const Argument& value : *list) step.arguments.push_back(make_value_source(value, slots_));
+  step.results.push_back(define(node.outputs[0]));
+  step.call = [call = node.call](torch::jit::Stack& stack, c10::Device) {
+    std::vector<at::Tensor> inputs;
+    for (IValue& value : stack) inputs.push_back(value.isTensor() ? std::move(value).toTensor() : at::Tensor());
+    stack.assign({IValue(call(std::move(inputs)))});
+  };
   steps_.push_back(std::move(step));
 }
 

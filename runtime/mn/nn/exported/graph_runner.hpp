@@ -41,6 +41,7 @@ class GraphRunner {
   void add(const Node& node);
   void add_operator(const Node& node, Step step);
   void add_number_operator(const Node& node, Step step);
+  void add_call(const Node& node, Step step);
   void add_control_flow(const Node& node, Step step);
   [[nodiscard]] Source source_of(const Node& node, const c10::Argument& parameter);
   [[nodiscard]] Result define(const Argument& output);

@@ -3,11 +3,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include <mn/nn/exported/argument.hpp>
 
@@ -57,6 +60,9 @@ struct NamedArgument {
 
 struct Graph;
 
+/// Computes the results of a node from the values of its first argument, a list of tensors.
+using NodeCall = std::function<std::vector<at::Tensor>(std::vector<at::Tensor> inputs)>;
+
 struct Node {
   std::string target;  ///< the operator, such as "torch.ops.aten.add.Tensor"
   std::string what;    ///< name of the node in messages
@@ -65,6 +71,7 @@ struct Node {
   bool grad = true;                     ///< false: within torch.no_grad()
   bool autocast = true;                 ///< false: within torch.autocast(enabled=False)
   std::vector<Graph> graphs;            ///< inner graphs of the operator (torch.cond, …), which are not in `inputs`
+  NodeCall call = {};                   ///< not empty: computes the node in place of an operator
   bool has_one_value_a_sample = false;  ///< a batch norm that gets one value of a channel from each sample
 };
 
@@ -95,9 +102,12 @@ struct Program {
   std::map<std::string, StoredTensor> constants;  ///< all remaining tensors by name
 };
 
-/// Parses the program of an archive; never reads pickled records. Throws a DataError of one line that begins with the
+/// The program to parse: the archive's own, or that for evaluation mode in a package of mn-compile.
+enum class Part { kModel, kEvaluation };
+
+/// Parses a program of an archive; never reads pickled records. Throws a DataError of one line that begins with the
 /// archive's source and names the damaged or unknown part.
-[[nodiscard]] Program parse_program(const Archive& archive);
+[[nodiscard]] Program parse_program(const Archive& archive, Part part = Part::kModel);
 
 /// Null if the node does not have an argument of this name.
 [[nodiscard]] const Argument* find_input(const Node& node, const std::string& name);

@@ -104,11 +104,11 @@ void take_assignments(Program& program) {
 
 class ProgramReader {
  public:
-  explicit ProgramReader(const Archive& archive) : archive_(archive) {}
+  ProgramReader(const Archive& archive, Part part) : archive_(archive), is_evaluation_(part == Part::kEvaluation) {}
 
   Program read() {
     if (archive_.record("byteorder") != "little") fail("holds numbers whose bytes are not in little-endian order");
-    const json document = load("models/model.json");
+    const json document = load(is_evaluation_ ? "models/evaluation.json" : "models/model.json");
     within("its version",
            [&] { check_version(whole_number<std::int64_t>(document.at("schema_version").at("major"))); });
     within("its inputs", [&] { program_.inputs = read_inputs(document); });
@@ -121,7 +121,8 @@ class ProgramReader {
           document["graph_module"], [&](const std::string& name) { return scope.name_of(name); }, program_);
     });
     program_.weights = read_tensors("data/weights/", "model_weights_config.json");
-    program_.constants = read_tensors("data/constants/", "model_constants_config.json");
+    program_.constants =
+        read_tensors(is_evaluation_ ? "data/evaluation/" : "data/constants/", "model_constants_config.json");
     take_assignments(program_);
     return std::move(program_);
   }
@@ -245,6 +246,7 @@ class ProgramReader {
   [[noreturn]] void fail(const std::string& how) const { throw DataError(archive_.source() + " " + how); }
 
   const Archive& archive_;
+  const bool is_evaluation_;
   Program program_;
 };
 
@@ -255,6 +257,6 @@ const Argument* find_input(const Node& node, const std::string& name) {
   return found == node.inputs.end() ? nullptr : &found->value;
 }
 
-Program parse_program(const Archive& archive) { return ProgramReader(archive).read(); }
+Program parse_program(const Archive& archive, Part part) { return ProgramReader(archive, part).read(); }
 
 }  // namespace mn::exported
