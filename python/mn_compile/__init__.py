@@ -1,0 +1,1 @@
+"""Compiles models for training with mn: mn-compile makes packages (.mnc) that C++ trains without Python."""

@@ -1,0 +1,167 @@
+"""Writes a package (.mnc): a file of torch.export.save in whose graphs calls of libraries replace segments, and beside
+its records
+
+  compiled/metadata.json    what the package is for, and how each library is called
+  compiled/N.forward.so     libraries; compiled/N.backward.so
+  models/evaluation.json    the graph for evaluation mode
+
+Segments that can't be compiled remain graphs of operators.
+"""
+import contextlib
+import functools
+import io
+import json
+import operator
+import pathlib
+import time
+import zipfile
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from . import split
+from .step import Step
+
+torch.library.define("mn::compiled", "(Tensor[] inputs, str library) -> Tensor[]")
+CALL = torch.ops.mn.compiled.default
+FORMAT = 1
+BATCH_NORMS = ("aten.batch_norm.default", "aten.native_batch_norm.default", "aten.instance_norm.default")
+
+
+def capability(device):
+    """What the libraries need of a processor."""
+    if device == "cuda":
+        major, minor = torch.cuda.get_device_capability()
+        return f"sm_{major}{minor}"
+    return torch.backends.cpu.get_cpu_capability()
+
+
+class Compiler:
+    """Compiles programs for one package; equal segments of its programs share libraries."""
+
+    def __init__(self, device, precision, patterns, say):
+        self.device, self.precision, self.patterns, self.say = device, precision, patterns, say
+        self.numbers, self.libraries, self.records, self.graphs = {}, {}, {}, []  # numbers: key of a segment -> number
+        self.has_batch_norm, self.derives_evaluation = False, False
+        enabled = precision == "bf16"
+        self.autocast = functools.partial(torch.autocast, device, torch.bfloat16) if enabled else contextlib.nullcontext
+        self.options = {"cpp.dynamic_threads": True} if device == "cpu" else {"aot_inductor.embed_kernel_binary": True}
+
+    def lower(self, program, training):
+        """Replaces segments of the program by calls of libraries. `training`: with gradients."""
+        graph_module = program.graph_module
+        graph = graph_module.graph
+        trained = {each.arg.name for each in program.graph_signature.input_specs if each.kind == InputKind.PARAMETER
+                   and program.state_dict[each.target].requires_grad}
+        inputs = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
+        fake_mode = next(each.fake_mode for each in inputs if split.is_tensor(each))
+        with fake_mode, self.autocast():
+            inputs = [each.detach().requires_grad_(training and node.name in trained) if split.is_tensor(each) else each
+                      for node, each in zip(graph.find_nodes(op="placeholder"), inputs)]
+            values = split.Values(graph_module, inputs)
+        for node in graph.nodes:
+            self.has_batch_norm |= training and str(node.target) in BATCH_NORMS and node.args[5] is True
+        segments = split.find_segments(graph, values, self.patterns)
+        numbers = {}
+        for i, segment in enumerate(segments):
+            where = segment.path or f"part {i + 1} of {len(segments)}"
+            try:
+                split.check(segment, values, graph)
+                numbers[segment] = str(self.library(segment, values, fake_mode, where, training))
+            except Exception as error:  # of torch's compilers, too: the segment remains a graph
+                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+                self.graphs.append({"path": where, "reason": reason})
+                self.say(f"{where}: not compiled, runs operator by operator: {reason}")
+        replaced = {}
+        for segment, number in numbers.items():
+            replace(graph, segment, values, number, replaced)
+        for node in reversed(list(graph.nodes)):
+            if split.is_check(node):
+                graph.erase_node(node)
+        graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or not split.is_number(
+            values.of.get(node)) and node.is_impure())
+        return rebuilt(program, {each.name: value.name for each, value in replaced.items()})
+
+    def library(self, segment, values, fake_mode, where, training):
+        key = f"{training}\n{segment.key}"
+        function = split.build(segment, values)  # may add inputs, in segments of equal keys the same
+        if key not in self.numbers:
+            begin = time.monotonic()
+            step = Step(function, [values.of[each] for each in segment.inputs], fake_mode, self.autocast, training)
+            forward, backward, call = step.compile(self.options)
+            number = len(self.libraries)
+            for name, path in (("forward", forward), ("backward", backward)):
+                for end in (".so", ".json") if path else ():
+                    file = pathlib.Path(path).with_suffix(end)
+                    if file.exists():
+                        self.records[f"compiled/{number}.{name}{end}"] = file.read_bytes()
+            self.libraries[str(number)] = {"path": where, **call}
+            self.numbers[key] = number
+            self.say(f"{where}: compiled for {'training' if training else 'evaluation'} in {time.monotonic() - begin:.0f} s")
+        return self.numbers[key]
+
+    def metadata(self, command):
+        return {"format": FORMAT, "torch": torch.__version__.split("+")[0], "device": self.device,
+                "capability": capability(self.device), "precision": self.precision, "command": command,
+                "batch_norm": self.has_batch_norm,
+                "derives_evaluation": self.derives_evaluation, "libraries": self.libraries, "graphs": self.graphs}
+
+
+def replace(graph, segment, values, library, replaced):
+    """Replaces the segment by a call. `replaced`: nodes of the graph and what stands in their place."""
+    made = segment.outputs + segment.mutated
+    with graph.inserting_before(segment.nodes[0]):
+        call = graph.call_function(CALL, ([replaced.get(each, each) for each in segment.inputs], library))
+        call.meta["val"] = [values.of[each].detach() for each in made]
+        for i, each in enumerate(made):
+            result = graph.call_function(operator.getitem, (call, i))
+            result.meta["val"] = call.meta["val"][i]
+            if each.op == "placeholder":
+                graph.call_function(torch.ops.aten.copy_.default, (each, result)).meta["val"] = values.of[each]
+                continue
+            result.meta["val"] = call.meta["val"][i]
+            replaced.get(each, each).replace_all_uses_with(result, lambda user: user is not call)
+            replaced[each] = result
+    for node in reversed(segment.nodes):
+        for user in list(node.users):
+            graph.erase_node(user)  # a check, or a size that nothing uses
+        graph.erase_node(node)
+
+
+def rebuilt(program, names):
+    """The program with its changed graph, whose outputs have new names."""
+    for spec in program.graph_signature.output_specs:
+        if spec.kind == OutputKind.USER_OUTPUT and getattr(spec.arg, "name", None) in names:
+            spec.arg.name = names[spec.arg.name]
+    program.graph_module.recompile()
+    return torch.export.ExportedProgram(
+        root=program.graph_module, graph=program.graph, graph_signature=program.graph_signature,
+        state_dict=program.state_dict, range_constraints=program.range_constraints,
+        module_call_graph=[each for each in program.module_call_graph if not each.fqn], example_inputs=None,
+        constants=program.constants, verifiers=program.verifiers)
+
+
+def records_of(program):
+    """name -> bytes of the records of torch.export.save, without the archive's folder."""
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    with zipfile.ZipFile(saved) as archive:
+        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
+def write(path, program, evaluation, compiler, command):
+    """Writes the file; `evaluation` is the program for evaluation mode, compiled or not."""
+    records = {name: content for name, content in records_of(program).items() if "sample_inputs" not in name}
+    others = records_of(evaluation)
+    records["models/evaluation.json"] = others["models/model.json"]
+    for name, content in others.items():  # constants that only evaluation has
+        if name.startswith("data/constants/"):
+            records[name.replace("constants/", "evaluation/", 1)] = content
+    records |= compiler.records
+    records["compiled/metadata.json"] = json.dumps(compiler.metadata(command)).encode()
+    partial = pathlib.Path(f"{path}.partial")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in records.items():
+            archive.writestr("package/" + name, content)
+    partial.chmod(partial.stat().st_mode & ~0o022)  # a package that others may write to is not loaded
+    partial.replace(path)
