@@ -29,6 +29,10 @@ void load_operators(const std::vector<std::string>& libraries) {
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options,
                                                const std::shared_ptr<mn::Communicator>& comm) {
   const mn::ExportedFile file(options.model, comm);
+  if (!file.precision().empty() && file.precision() != options.precision) {
+    throw mn::UsageError("--precision " + options.precision + ": " + options.model + " was compiled for --precision " +
+                         file.precision());
+  }
   std::optional<mn::ExportedFile> evaluation;
   if (!options.evaluation_model.empty()) evaluation.emplace(options.evaluation_model, comm);
   const auto make = [&](bool has_values) {

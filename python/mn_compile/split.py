@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-FEWEST_NODES = 6  # a smaller submodule is not worth a call of its own
+FEWEST_NODES = 4  # a smaller submodule is not worth a call of its own
 LAYERS = ("TransformerEncoderLayer", "TransformerDecoderLayer")  # classes of torch.nn that are blocks
 
 

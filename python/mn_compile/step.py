@@ -132,9 +132,6 @@ class Step:
             joint, None, num_fwd_outputs=self.outputs, compiler="inductor")
         self.gradients = [i for i, each in enumerate(gradients) if each is not None]
         set_outputs(self.backward, [each for each in results(self.backward) if each is not None])
-        for each in placeholders(self.backward):  # tangents that no gradient depends on
-            if not each.users:
-                self.backward.graph.erase_node(each)
         replace_sizes(self.backward)
         made = {each.name: each for each in self.forward.graph.nodes}
         kept = results(self.forward)[:self.outputs]

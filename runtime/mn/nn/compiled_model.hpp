@@ -16,8 +16,8 @@ namespace mn {
 /// Each compiled segment is a call of a forward library, and one node of autograd that calls a backward library. So
 /// hooks, reduction of gradients, accumulation and sharding work as with any module. Parameters and buffers have the
 /// names of the Python module, and its checkpoints are interchangeable. What mn-compile could not compile runs operator
-/// by operator. Gradients can't be differentiated again. The libraries are code: a package must belong to the user or to
-/// root, and nobody else may write to it.
+/// by operator. Gradients can't be differentiated again. The libraries are code: a package must belong to the user or
+/// to root, and nobody else may write to it.
 class CompiledModel : public ExportedModule {
  public:
   /// Makes the model of a package; collective if the file is (exported_file.hpp). Throws a DataError of one line if the

@@ -27,7 +27,8 @@ namespace {
 using exported::Archive;
 using exported::Program;
 
-/// Collective: every rank calls `work`. If `work` throws on some ranks, every rank throws an E with the text of the first.
+/// Collective: every rank calls `work`. If `work` throws on some ranks, every rank throws an E with the text of the
+/// first one.
 template <class E>
 void on_every_rank(Communicator& comm, const std::function<void()>& work) {
   std::string error;

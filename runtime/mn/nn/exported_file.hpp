@@ -24,9 +24,9 @@ struct StoredTensor;
 }  // namespace exported
 
 /// A file that Python's torch.export.save (.pt2, torch 2.9 or newer) or mn-compile (.mnc) has written. The libraries of
-/// an .mnc file are code: the file must belong to the user or to root, and nobody else may write to it. An ExportedModule reads the tensors
-/// one after the other. The constructors throw a DataError of one line that names the absent, damaged or unknown part
-/// of the file.
+/// an .mnc file are code: the file must belong to the user or to root, and nobody else may write to it. An
+/// ExportedModule reads the tensors one after the other. The constructors throw a DataError of one line that names the
+/// absent, damaged or unknown part of the file.
 class ExportedFile {
  public:
   /// Opens a file. Not collective.

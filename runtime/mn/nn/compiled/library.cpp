@@ -9,6 +9,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner.h>
 #include <torch/library.h>
 
@@ -46,6 +47,7 @@ std::vector<at::Tensor> run_library(at::TensorList inputs, std::int64_t library)
   const auto& self = *reinterpret_cast<const Library*>(library);  // NOLINT(performance-no-int-to-ptr)
   const c10::DeviceGuard on_device(inputs.front().device());
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);  // it is compiled in
   try {
     return self.runner_for(inputs.front().device()).run(inputs.vec());
   } catch (const c10::Error& error) {

@@ -1,8 +1,8 @@
 /// The libraries in a package of mn-compile (.mnc), and what they need.
 ///
-/// A package is an archive of torch.export.save in whose graphs a node with the target kCall stands for a segment of the
-/// model, and in which are also compiled/metadata.json, the libraries compiled/N.forward.so and compiled/N.backward.so,
-/// and the graph for evaluation mode, models/evaluation.json (python/mn_compile/package.py).
+/// A package is an archive of torch.export.save in whose graphs a node with the target kCall stands for a segment of
+/// the model. It also has compiled/metadata.json, the libraries compiled/N.forward.so and compiled/N.backward.so, and
+/// the graph for evaluation mode, models/evaluation.json (python/mn_compile/package.py).
 #pragma once
 
 #include <map>
@@ -32,8 +32,8 @@ struct Needs {
 
 class Package {
  public:
-  /// Reads the metadata. `code` maps the names of the records with code, *.so, to their bytes. Throws a DataError of one line if the
-  /// metadata is damaged, or if this process can't run the libraries.
+  /// Reads the metadata. `code` maps the names of the records with code, *.so, to their bytes. Throws a DataError of
+  /// one line if the metadata is damaged, or if this process can't run the libraries.
   Package(const exported::Archive& archive, std::map<std::string, std::string> code);
 
   [[nodiscard]] const Needs& needs() const noexcept { return needs_; }
