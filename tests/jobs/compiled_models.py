@@ -1,0 +1,42 @@
+"""Models that compiled_test compiles."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.widen, self.narrow = nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.narrow(F.gelu(self.widen(self.norm(x))))
+
+
+class Blocks(nn.Module):
+    """A layer, and two equal blocks, which share two libraries."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.blocks = nn.Linear(6, 6), nn.Sequential(*(Block(6) for _ in range(2)))
+
+    def forward(self, x):
+        return self.blocks(self.first(x))
+
+
+class State(nn.Module):
+    """Dropout, and batch norm, whose statistics move."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.drop, self.head = nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.Dropout(0.25), nn.Linear(5, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.conv(x)))
+        dropped = self.drop(torch.ones_like(x))
+        return self.head((x * dropped).mean((2, 3))), (dropped.mean() + 0 * x.sum())
+
+
+def state():
+    torch.manual_seed(6)
+    return State(), (torch.randn(3, 3, 9, 9),)
