@@ -11,6 +11,7 @@
 #include <mn/models/create_language_model.hpp>
 #include <mn/models/hub_config.hpp>
 
+#include "gpt/compilation.hpp"
 #include "gpt/data.hpp"
 #include "gpt/generation.hpp"
 #include "gpt/hub.hpp"
@@ -175,7 +176,11 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
+  mn::jobs::check_compilation(given, chosen.network);
   const Network network(given, chosen, comm);
+  if (!given.compile.empty()) {
+    mn::jobs::compile_network(*network.model, given, chosen.network, data->context, comm);
+  }
   const std::int64_t update = given.batchsize * given.accumulate * comm->size() * data->context;  // tokens
   if (given.tokens > 0) given.iterations = (given.tokens - 1) / update + 1;
   const auto facts = facts_of(given, chosen.network, network, data->context, *comm);

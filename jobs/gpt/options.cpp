@@ -41,7 +41,7 @@ std::vector<Options::Condition> conditions_of(const GptSettings& given) {
     conditions.push_back({name, generates, "without --generate or --prompts"});
   }
   conditions.push_back({"iterations", [&given] { return given.tokens == 0; }, "with --tokens"});
-  for (const char* name : {"dropout", "recompute", "report-every", "tokens", "label-smoothing", "z-loss"}) {
+  for (const char* name : {"compile", "dropout", "recompute", "report-every", "tokens", "label-smoothing", "z-loss"}) {
     conditions.push_back({name, learns, generating});
     conditions.push_back({name, updates, "with --evaluate, which trains nothing"});
   }
@@ -119,6 +119,8 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("save-hub", given.save_hub, "DIR",
               "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
+  options.add("compile", given.compile, "auto|FILE",
+              "train with compiled code: of a package of mn-compile, or auto: rank 0 makes the package");
   declare_lora(options, given.lora);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("prompts", given.prompts, "FILE", "continue each line of FILE, as --generate does");

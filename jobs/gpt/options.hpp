@@ -34,6 +34,7 @@ struct GptSettings : app::CommonOptions {
   std::string val;         ///< empty: the dataset "gpt/val"
   std::string vocabulary;  ///< empty: vocabulary.json beside the folder of --train
   NetworkSettings network;
+  std::string compile;   ///< package of mn-compile; "auto": made by rank 0; empty: the network is not compiled
   std::string save_hub;  ///< empty: not written
   LoraSettings lora;
   LossOptions loss;

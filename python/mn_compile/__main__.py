@@ -1,6 +1,7 @@
 """mn-compile: makes a package (.mnc) of a model, for jobs/exported and mn::CompiledModel."""
 import argparse
 import importlib.util
+import json
 import os
 import pathlib
 import shlex
@@ -11,9 +12,11 @@ import warnings
 def parse_arguments():
     parser = argparse.ArgumentParser(
         prog="mn-compile", description="Compiles a model for training at torch.compile's speed in C++ (docs/compiled.md).")
-    parser.add_argument("--model", required=True, metavar="FILE",
+    parser.add_argument("--model", metavar="FILE",
                         help="file.py:FUNCTION, which returns the module and its example inputs (a tuple, or a dict of "
                              "keyword arguments); or a file of torch.export.save (.pt2), exported in training mode")
+    parser.add_argument("--network", choices=("gpt", "llama"), help="in place of --model: a network of mn's jobs")
+    parser.add_argument("--sizes", metavar="JSON", help="sizes of --network, from a job's message")
     parser.add_argument("--out", required=True, metavar="FILE.mnc")
     parser.add_argument("--evaluation-model", metavar="FILE.pt2", help="the same model exported in evaluation mode")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -76,10 +79,16 @@ def first_line(error):
 def programs(given):
     """Functions that return the program for training, and that for evaluation (None: derived from training)."""
     import torch
-    if given.model.endswith(".pt2"):
+    if given.network:
+        from . import networks
+        module, inputs = networks.make(given.network, **json.loads(given.sizes))
+    elif not given.model:
+        fail("give --model or --network")
+    elif given.model.endswith(".pt2"):
         evaluation = given.evaluation_model
         return (lambda: torch.export.load(given.model)), evaluation and (lambda: torch.export.load(evaluation))
-    module, inputs = load_function(given.model)()
+    else:
+        module, inputs = load_function(given.model)()
     return (lambda: export(module.train(), inputs, given.device, given.fixed_batch),
             lambda: export(module.eval(), inputs, given.device, given.fixed_batch))
 

@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import operator
+import os
 import pathlib
 import time
 import zipfile
@@ -34,6 +35,14 @@ def capability(device):
         major, minor = torch.cuda.get_device_capability()
         return f"sm_{major}{minor}"
     return torch.backends.cpu.get_cpu_capability()
+
+
+def processor_flags(device):
+    """The instructions that the C++ compiler, called with -march=native, may use."""
+    families = ("avx", "amx", "bmi", "fma", "f16c", "gfni", "movbe", "vaes", "vpclmul")
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines() if device == "cpu" else ()
+    flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), ())
+    return [flag for flag in flags if flag.startswith(families)]
 
 
 class Compiler:
@@ -102,8 +111,8 @@ class Compiler:
 
     def metadata(self, command):
         return {"format": FORMAT, "torch": torch.__version__.split("+")[0], "device": self.device,
-                "capability": capability(self.device), "precision": self.precision, "command": command,
-                "batch_norm": self.has_batch_norm,
+                "capability": capability(self.device), "flags": processor_flags(self.device),
+                "precision": self.precision, "command": command, "batch_norm": self.has_batch_norm,
                 "derives_evaluation": self.derives_evaluation, "libraries": self.libraries, "graphs": self.graphs}
 
 
@@ -159,7 +168,7 @@ def write(path, program, evaluation, compiler, command):
             records[name.replace("constants/", "evaluation/", 1)] = content
     records |= compiler.records
     records["compiled/metadata.json"] = json.dumps(compiler.metadata(command)).encode()
-    partial = pathlib.Path(f"{path}.partial")
+    partial = pathlib.Path(f"{path}.{os.getpid()}")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
         for name, content in records.items():
             archive.writestr("package/" + name, content)

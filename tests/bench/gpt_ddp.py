@@ -115,6 +115,7 @@ def parse_arguments():
     parser.add_argument("--batchsize", type=int, default=12)
     parser.add_argument("--lr", type=float, help="this rate in all updates")
     parser.add_argument("--fused", action="store_true", help="AdamW(fused=True)")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--shard", choices=("none", "optimizer", "gradients", "parameters"), default="none",
                         help="DistributedDataParallel; with ZeroRedundancyOptimizer; FSDP2, which frees no parameters; FSDP2")
     parser.add_argument("--losses", action="store_true", help="print the loss of each update instead of the rate")
@@ -133,6 +134,8 @@ def main():
         safetensors_file.save(args.save_initial, {".".join(NAMES.get(part, part) for part in name.split(".")): tensor
                                                   for name, tensor in model.named_parameters()})
     model, optimizer = shard(model, args.shard, lr=0.003, betas=(0.9, 0.99), fused=args.fused)
+    if args.compile:
+        model = torch.compile(model)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
     begin = args.iterations // 5
     for update in range(args.iterations):

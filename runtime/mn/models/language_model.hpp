@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,7 +33,15 @@ class LanguageModel : public torch::nn::Module {
   /// document in a sequence, whose tokens are neighbors, has the logits that it would have alone.
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false,
                                       const torch::Tensor& documents = {}) {
-    return do_forward(tokens, documents, recompute, nullptr);
+    const bool is_usual = is_training() && !documents.defined() && !recompute;
+    const torch::Tensor logits = is_usual && training_forward_ ? training_forward_(tokens) : torch::Tensor();
+    return logits.defined() ? logits : do_forward(tokens, documents, recompute, nullptr);
+  }
+  /// From now on forward() in training mode calls `compiled`, which computes the same, or returns an undefined tensor if
+  /// it does not take this number of samples. It is not called if the tokens have documents or activations are computed
+  /// again. An empty function: no longer.
+  void set_training_forward(std::function<torch::Tensor(const torch::Tensor& tokens)> compiled) {
+    training_forward_ = std::move(compiled);
   }
   /// Maps the tokens that follow those in `cache` to logits, and adds them to the cache: any number of tokens if the
   /// cache is empty, otherwise one token (T = 1). Throws ArgumentError for several tokens.
@@ -45,6 +54,7 @@ class LanguageModel : public torch::nn::Module {
   RouterLosses router_losses_;  ///< a network with experts sets it in each do_forward()
 
  private:
+  std::function<torch::Tensor(const torch::Tensor&)> training_forward_;
   /// `documents` may be undefined; if it is defined, `cache` is null.
   virtual torch::Tensor do_forward(const torch::Tensor& tokens, const torch::Tensor& documents, bool recompute,
                                    KeyValueCache* cache) = 0;

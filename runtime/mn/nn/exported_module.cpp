@@ -87,6 +87,7 @@ class ExportedTensors {
     if (is_state && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
+  void agree() const { file_.agree(); }
   [[nodiscard]] bool requires_grad(const Input& input) const { return file_.has_values_ && find(input).requires_grad; }
 
  private:
@@ -101,6 +102,31 @@ class ExportedTensors {
   const Program& program_;
   std::map<StoredTensor, at::Tensor> read_;
 };
+
+/// The values of a program's inputs, with `state` in place of the file's parameters and buffers.
+std::vector<at::Tensor> bound_tensors(const ExportedFile& file, const Program& program,
+                                      const std::map<std::string, at::Tensor>& state) {
+  const ExportedFile without_values = file.without_values();
+  ExportedTensors constants(file, program), forms(without_values, program);
+  std::vector<at::Tensor> tensors;
+  for (const Input& input : program.inputs) {
+    if (!exported::is_state(input)) {
+      tensors.push_back(constants.read(input));
+      continue;
+    }
+    const at::Tensor form = forms.read(input);
+    const auto own = state.find(input.target);
+    const bool matches =
+        own != state.end() && own->second.sizes() == form.sizes() && own->second.scalar_type() == form.scalar_type();
+    if (!matches) {
+      throw DataError(file.source() + " is of another model: " + json_quoted(input.target) +
+                      " has another shape or dtype than in the model that trains, or is absent there");
+    }
+    tensors.push_back(own->second);
+  }
+  constants.agree();
+  return tensors;
+}
 
 ExportedModule::ExportedModule(const std::filesystem::path& path) : ExportedModule(ExportedFile(path)) {}
 
@@ -119,21 +145,30 @@ ExportedModule::ExportedModule(const ExportedFile& file) {
     }
   }
   file.agree();
-  Program training = program;
+  make_training_graph(file, tensors);
+  make_evaluation_graph(file, tensors);
+}
+
+ExportedModule::ExportedModule(const ExportedFile& file, const torch::nn::Module& owner)
+    : evaluation_error_(file.source() + " has no graph for evaluation mode") {
+  make_training_graph(file, bound_tensors(file, *file.program_, state_of(owner)));
+}
+
+ExportedModule::~ExportedModule() = default;
+
+void ExportedModule::make_training_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors) {
+  Program training = *file.program_;
   const GraphBatchNorms norms = replace_batch_norms(training);
   has_compiled_batch_norm_ = file.package_ && file.package_->needs().has_batch_norm;
   has_other_batch_norms_ = norms.others > 0;
   fewest_samples_ = norms.need_two ? 2 : 1;
-  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, source);
-  is_set_to_evaluation_ = exported::is_set_to_evaluation(program);
-  for (const Input& input : program.inputs) {
+  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, file.source());
+  is_set_to_evaluation_ = exported::is_set_to_evaluation(*file.program_);
+  for (const Input& input : file.program_->inputs) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
   for (const exported::Output& output : training_->outputs()) outputs_.push_back({output.name, output.sizes});
-  make_evaluation_graph(file, tensors);
 }
-
-ExportedModule::~ExportedModule() = default;
 
 void ExportedModule::make_evaluation_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors) {
   if (file.package_ && !file.package_->needs().derives_evaluation) {
@@ -154,26 +189,7 @@ void ExportedModule::make_evaluation_graph(const ExportedFile& file, const std::
 void ExportedModule::set_evaluation_graph(const ExportedFile& file) { bind_evaluation_graph(file, *file.program_); }
 
 void ExportedModule::bind_evaluation_graph(const ExportedFile& file, const Program& program) {
-  const ExportedFile forms = file.without_values();
-  ExportedTensors constants(file, program), state(forms, program);
-  const std::map<std::string, at::Tensor> own_state = state_of(*this);
-  std::vector<at::Tensor> tensors;
-  for (const Input& input : program.inputs) {
-    if (!exported::is_state(input)) {
-      tensors.push_back(constants.read(input));
-      continue;
-    }
-    const at::Tensor form = state.read(input);
-    const auto own = own_state.find(input.target);
-    const bool matches = own != own_state.end() && own->second.sizes() == form.sizes() &&
-                         own->second.scalar_type() == form.scalar_type();
-    if (!matches) {
-      throw DataError(file.source() + " is of another model: " + json_quoted(input.target) +
-                      " has another shape or dtype than in the model that trains, or is absent there");
-    }
-    tensors.push_back(own->second);  // the module's trained weights in place of the file's
-  }
-  file.agree();
+  const std::vector<at::Tensor> tensors = bound_tensors(file, program, state_of(*this));
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, file.source());
 }
 

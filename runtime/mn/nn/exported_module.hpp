@@ -64,6 +64,9 @@ class ExportedModule : public torch::nn::Module {
   explicit ExportedModule(const std::filesystem::path& path);
   /// Makes the model of ExportedFile(bytes, source). Not collective.
   ExportedModule(std::string_view bytes, const std::string& source);
+  /// Makes a model that only trains, on the parameters and buffers of `owner` with the names of the file's. Collective
+  /// if the file is. Throws DataError if one is absent, or has another shape or dtype.
+  ExportedModule(const ExportedFile& file, const torch::nn::Module& owner);
   ~ExportedModule() override;
 
   /// From now on evaluation mode runs the graph of `file`, on this module's parameters and buffers. Collective if the
@@ -109,6 +112,7 @@ class ExportedModule : public torch::nn::Module {
  private:
   /// `tensors`: of the inputs of the training graph.
   void make_evaluation_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors);
+  void make_training_graph(const ExportedFile& file, const std::vector<at::Tensor>& tensors);
   void bind_evaluation_graph(const ExportedFile& file, const exported::Program& program);
   void move_constants(c10::Device device);
   [[nodiscard]] const exported::BoundGraph& graph() const;

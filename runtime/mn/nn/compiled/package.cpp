@@ -1,6 +1,7 @@
 #include <mn/nn/compiled/package.hpp>
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include <ATen/Version.h>
@@ -68,6 +69,15 @@ SegmentForm read_form(const std::string& source, const json& document) {
   return form;
 }
 
+/// The processor's flags, each between two spaces; empty if the system has none.
+std::string processor_flags() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("flags")) return line + " ";
+  }
+  return "";
+}
+
 }  // namespace
 
 Package::Package(const exported::Archive& archive, std::map<std::string, std::string> code)
@@ -89,6 +99,7 @@ Package::Package(const exported::Archive& archive, std::map<std::string, std::st
     needs_ = {document.at("torch"),
               document.at("device"),
               document.at("capability"),
+              document.at("flags").get<std::vector<std::string>>(),
               document.at("precision"),
               document.at("command"),
               document.at("derives_evaluation").get<bool>(),
@@ -121,6 +132,10 @@ void Package::check_process() const {
   const std::string here = at::get_cpu_capability();
   if (here != needs_.capability && (rank(needs_.capability) > rank(here) || rank(needs_.capability) == 3)) {
     fail("CPUs with " + needs_.capability, "a CPU with " + here);
+  }
+  const std::string flags = processor_flags();
+  for (const std::string& flag : needs_.flags) {
+    if (flags.find(" " + flag + " ") == std::string::npos) fail("CPUs with " + flag, "a CPU without it");
   }
 }
 

@@ -24,8 +24,9 @@ struct Needs {
   std::string torch;       ///< version of libtorch, "2.11.0"
   std::string device;      ///< "cpu" or "cuda"
   std::string capability;  ///< least instruction set, as at::get_cpu_capability(), or the GPU's architecture, "sm_90"
-  std::string precision;   ///< "fp32" or "bf16"
-  std::string command;     ///< makes the package again
+  std::vector<std::string> flags;   ///< flags in /proc/cpuinfo that the processor must have
+  std::string precision;            ///< "fp32" or "bf16"
+  std::string command;              ///< makes the package again
   bool derives_evaluation = false;  ///< models/evaluation.json holds the graph for training
   bool has_batch_norm = false;
 };

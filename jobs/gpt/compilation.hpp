@@ -1,0 +1,23 @@
+/// Compiles the network of jobs/gpt with mn-compile (--compile).
+#pragma once
+
+#include <memory>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/models/hub_config.hpp>
+#include <mn/models/language_model.hpp>
+
+#include "gpt/options.hpp"
+
+namespace mn::jobs {
+
+/// Throws UsageError if --compile does not work with the other options or with experts.
+void check_compilation(const GptSettings& given, const models::NetworkOptions& network);
+
+/// Collective: from now on the model trains with compiled code. The code comes from the package that --compile names.
+/// With --compile auto rank 0 calls mn-compile, unless an earlier job did so for an equal network; the package lies in
+/// the folder mn of XDG_CACHE_HOME, or of ~/.cache. Throws the same DataError on every rank.
+void compile_network(models::LanguageModel& model, const GptSettings& given, const models::NetworkOptions& network,
+                     std::int64_t context, const std::shared_ptr<Communicator>& comm);
+
+}  // namespace mn::jobs
