@@ -10,7 +10,8 @@ import contextlib
 
 import torch
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as SERIALIZED_DTYPES
-from torch._functorch.aot_autograd import aot_export_joint_simple
+from torch._functorch._aot_autograd.schemas import OutputType
+from torch._functorch.aot_autograd import _aot_export_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
@@ -38,6 +39,17 @@ def form_of(node):
     value = node.meta["val"]
     return {"dtype": SERIALIZED_DTYPES[value.dtype].value, "order": order_of(value),
             "sizes": [str(each) if isinstance(each, torch.SymInt) else each for each in value.shape]}
+
+
+def trace(function, inputs, joint):
+    """The graph of forward and backward, or of forward alone. An output may be a view that nothing else sees."""
+    with contextlib.nullcontext() if joint else torch.no_grad():
+        traced, facts, *_ = _aot_export_function(function, inputs, decompositions=select_decomp_table(), trace_joint=joint)
+    if any(each.output_type not in (OutputType.non_alias, OutputType.unsafe_view_alias) for each in facts.output_info):
+        raise RuntimeError("an output shares memory with another tensor")
+    if any(each.mutates_data or each.mutates_metadata for each in facts.input_info):
+        raise RuntimeError("it writes to an input")
+    return traced
 
 
 def take_seeds(graph_module, seeds):
@@ -110,8 +122,7 @@ class Step:
 
         with fake_mode:
             differentiable = [i for i, each in enumerate(call(*inputs, seeds)) if each.requires_grad]
-        traced = aot_export_joint_simple(call, (*inputs, seeds), trace_joint=bool(differentiable),
-                                         decompositions=select_decomp_table())
+        traced = trace(call, (*inputs, seeds), joint=bool(differentiable))
         with V.set_fake_mode(fake_mode):
             joint_graph_passes(traced)
         # The placeholders are the primals, with the seeds last, and the tangents.
