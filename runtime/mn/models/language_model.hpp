@@ -37,9 +37,9 @@ class LanguageModel : public torch::nn::Module {
     const torch::Tensor logits = is_usual && training_forward_ ? training_forward_(tokens) : torch::Tensor();
     return logits.defined() ? logits : do_forward(tokens, documents, recompute, nullptr);
   }
-  /// From now on forward() in training mode calls `compiled`, which computes the same, or returns an undefined tensor if
-  /// it does not take this number of samples. It is not called if the tokens have documents or activations are computed
-  /// again. An empty function: no longer.
+  /// From now on forward() in training mode calls `compiled`, which computes the same, or returns an undefined tensor
+  /// if it does not take this number of samples. forward() does not call it if the tokens have documents or activations
+  /// are computed again. An empty function: no longer.
   void set_training_forward(std::function<torch::Tensor(const torch::Tensor& tokens)> compiled) {
     training_forward_ = std::move(compiled);
   }
