@@ -1,25 +1,13 @@
 #include "gpt/compilation.hpp"
 
-#include <filesystem>
 #include <string>
-#include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
+#include <variant>
 
 #include <torch/torch.h>
 
-#include <mn/comm/on_root.hpp>
-#include <mn/core/checksum.hpp>
-#include <mn/core/child_process.hpp>
-#include <mn/core/classic_stream.hpp>
-#include <mn/core/environment.hpp>
+#include <mn/app/compile.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/log.hpp>
-#include <mn/core/text.hpp>
-#include <mn/nn/compiled_model.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -58,94 +46,23 @@ nlohmann::json sizes_of(const models::LlamaOptions& given) {
           {"first_windowed", network.first_windowed}};
 }
 
-std::filesystem::path cache_folder(const std::string& out) {
-  if (const auto cache = environment("XDG_CACHE_HOME")) return std::filesystem::path(*cache) / "mn";
-  if (const auto home = environment("HOME")) return std::filesystem::path(*home) / ".cache" / "mn";
-  return out;
-}
-
-/// mn-compile of the build folder or the installation of this job, else that of PATH.
-std::string find_compiler() {
-  const std::filesystem::path beside = executable_path().parent_path().parent_path() / "mn-compile";
-  return std::filesystem::exists(beside) ? beside.string() : "mn-compile";
-}
-
-/// Runs the command, whose output goes to this process's standard error, and returns its exit status.
-int run_command(std::vector<std::string> command) {
-  command.insert(command.begin(), {"/bin/sh", "-c", R"(exec "$0" "$@" 2>&1)"});
-  const pid_t process = start_process(command, {.output = STDERR_FILENO});
-  if (process < 0) return 127;
-  int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/// The command as a shell takes it.
-std::string text_of(const std::vector<std::string>& command) {
-  std::vector<std::string> words;
-  for (const std::string& each : command) words.push_back(each.starts_with("{") ? "'" + each + "'" : each);
-  return join(words, " ");
-}
-
-/// Returns the package, which this process makes if the cache does not have it. Libraries are for this host's
-/// processors; therefore the host is part of the package's name.
-std::string make_package(const GptSettings& given, const models::NetworkOptions& network, std::int64_t context,
-                         const std::string& device) {
-  nlohmann::json sizes = std::visit([](const auto& each) { return sizes_of(each); }, network);
-  sizes.update({{"batch", given.batchsize}, {"context", context}});
-  const std::string type = std::holds_alternative<models::GptOptions>(network) ? "gpt" : "llama";
-  std::vector<std::string> command = {find_compiler(), "--network", type,          "--sizes",      json_text(sizes),
-                                      "--device",      device,      "--precision", given.precision};
-  OutText name;
-  name << type << "-" << std::hex << hash64(join(command, " ") + TORCH_VERSION + at::get_cpu_capability() + host_name())
-       << ".mnc";
-  const std::filesystem::path folder = cache_folder(given.out), file = folder / name.str();
-  if (std::filesystem::exists(file)) return file;
-  make_folders(folder);
-  command.insert(command.end(), {"--training-only", "--out", file});
-  log_info("--compile: mn-compile makes " + file.string() + ", once for this network");
-  if (const int status = run_command(command); status != 0) {
-    throw DataError("--compile: mn-compile ended with status " + std::to_string(status) +
-                    ": it needs Python with torch " + TORCH_VERSION + " (PYTHON names another Python) and g++; or " +
-                    "make the file elsewhere, and give it as --compile FILE: " + text_of(command));
-  }
-  return file;
-}
-
 }  // namespace
 
 void check_compilation(const GptSettings& given, const models::NetworkOptions& network) {
   if (given.compile.empty()) return;
-  const bool has_precision = given.precision == "fp32" || given.precision == "bf16";
   const std::string excluded = with_experts(network) != nullptr ? "--experts"
                                : given.loss.recompute           ? "--recompute"
                                : given.lora.is_on()             ? "--lora"
-                               : !has_precision                 ? "--precision " + given.precision
                                                                 : "";
   if (!excluded.empty()) throw UsageError("--compile does not work with " + excluded);
 }
 
 void compile_network(models::LanguageModel& model, const GptSettings& given, const models::NetworkOptions& network,
                      std::int64_t context, const std::shared_ptr<Communicator>& comm) {
-  const std::string device = comm->device().type == DeviceType::kCuda ? "cuda" : "cpu";
-  std::string file = given.compile;
-  if (file == "auto") {
-    on_root<DataError>(
-        *comm, [&] { file = make_package(given, network, context, device); }, true);
-    file = comm->bcast_obj(file);
-  }
-  const ExportedFile package(file, comm);
-  if (package.precision() != given.precision) {
-    throw UsageError("--precision " + given.precision + ": " + file + " was compiled for " +
-                     (package.precision().empty() ? "no precision: it is no package" : package.precision()));
-  }
-  const auto compiled = std::make_shared<ExportedModule>(package, model);
-  const std::int64_t samples = compiled->inputs().at(0).sizes.at(0);  // -1: any number but 1 (torch.export)
-  model.set_training_forward([compiled, samples](const torch::Tensor& tokens) {
-    const bool fits = samples < 0 ? tokens.size(0) > 1 : tokens.size(0) == samples;
-    return fits ? compiled->forward(tokens) : torch::Tensor();
-  });
+  app::NetworkSizes sizes{std::holds_alternative<models::GptOptions>(network) ? "gpt" : "llama",
+                          std::visit([](const auto& each) { return sizes_of(each); }, network)};
+  sizes.sizes.update({{"batch", given.batchsize}, {"context", context}});
+  model.set_training_forward(app::compile_network(given.compile, given, sizes, model, comm));
 }
 
 }  // namespace mn::jobs

@@ -14,9 +14,7 @@ namespace mn::jobs {
 /// Throws UsageError if --compile does not work with the other options or with experts.
 void check_compilation(const GptSettings& given, const models::NetworkOptions& network);
 
-/// Collective: from now on the model trains with compiled code. The code comes from the package that --compile names.
-/// With --compile auto rank 0 calls mn-compile, unless an earlier job did so for an equal network; the package lies in
-/// the folder mn of XDG_CACHE_HOME, or of ~/.cache. Throws the same DataError on every rank.
+/// Collective: from now on the model trains with the code of --compile. Throws as app::compile_network() does.
 void compile_network(models::LanguageModel& model, const GptSettings& given, const models::NetworkOptions& network,
                      std::int64_t context, const std::shared_ptr<Communicator>& comm);
 

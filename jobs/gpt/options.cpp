@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include <mn/app/compile.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::jobs {
@@ -119,8 +120,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("save-hub", given.save_hub, "DIR",
               "write the weights that were trained or evaluated to DIR, as Hugging Face's transformers loads them");
-  options.add("compile", given.compile, "auto|FILE",
-              "train with compiled code: of a package of mn-compile, or auto: rank 0 makes the package");
+  app::declare_compile(options, given.compile);
   declare_lora(options, given.lora);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("prompts", given.prompts, "FILE", "continue each line of FILE, as --generate does");

@@ -3,8 +3,10 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/app/compile.hpp>
 #include <mn/models/models.hpp>
 
+#include "imagenet/compilation.hpp"
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
@@ -36,12 +38,14 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Returns a function that computes the loss of a minibatch, and adds the samples to `log` unless `log` is null.
+/// Returns a function that computes the loss of a minibatch, and adds the samples to `log` unless `log` is null. An empty
+/// `compiled`: the network is not compiled.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
-                          mn::jobs::SampleLog* log) {
-  return [&options, model, log, alone = mn::models::min_image_size_alone(options.arch)](const mn::Batch& batch,
-                                                                                        mn::Summary& report) {
-    const auto heads = heads_of(*model, batch.data, alone);
+                          const mn::app::CompiledForward& compiled, mn::jobs::SampleLog* log) {
+  return [&options, model, compiled, log, alone = mn::models::min_image_size_alone(options.arch)](
+             const mn::Batch& batch, mn::Summary& report) {
+    const torch::Tensor logits = compiled ? compiled(batch.data) : torch::Tensor();
+    const auto heads = logits.defined() ? std::vector{logits} : heads_of(*model, batch.data, alone);
     if (log != nullptr) log->add(batch);
     mn::jobs::add_accuracy(report, heads.front(), mn::jobs::labels_of(batch.target));
     return loss_of(heads, batch.target, options.label_smoothing);
@@ -64,6 +68,7 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   });
   // Sharded weights lie one after the other, in row-major order.
   if (options.channels_last && options.shard == "none") mn::use_channels_last(*model);
+  const auto compiled = mn::jobs::compile_classifier(*model, options, data.num_classes, comm);
   mn::app::Training training{
       .model = model,
       .train = data.train_batches,
@@ -79,7 +84,7 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   };
   mn::jobs::SampleLog* log = nullptr;
   if (options.log_samples) log = &training.extend(std::make_unique<mn::jobs::SampleLog>());
-  training.loss = make_loss(options, model, log);
+  training.loss = make_loss(options, model, compiled, log);
   training.extend(std::make_unique<mn::jobs::ResourceReport>(data.train, period));
   training.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt));
   training.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt),

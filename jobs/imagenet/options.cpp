@@ -6,9 +6,12 @@
 #include <vector>
 
 #include <mn/app/batches.hpp>
+#include <mn/app/compile.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 #include <mn/models/models.hpp>
+
+#include "imagenet/compilation.hpp"
 
 namespace mn::jobs {
 namespace {
@@ -66,6 +69,7 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
 
 void declare_network(Options& options, ImagenetOptions& given) {
   options.add("arch", given.arch, "NAME", "the network: " + join(models::model_names()), models::model_names());
+  app::declare_compile(options, given.compile);
   options.add("stochastic-depth", given.stochastic_depth,
               "probability with which training skips the last block for a sample; it rises from 0 over the blocks", 0,
               0.99);
@@ -80,7 +84,10 @@ void declare_network(Options& options, ImagenetOptions& given) {
 std::vector<Options::Condition> network_conditions(const ImagenetOptions& given) {
   const auto has_blocks = [&given] { return models::has_blocks(given.arch); };
   const auto has_dropout = [&given] { return models::has_dropout_option(given.arch); };
-  return {{"stochastic-depth", has_blocks, "without a ConvNeXt or ViT as --arch"},
+  const auto is_compiled = [&given] { return std::ranges::count(compiled_archs(), given.arch) > 0; };
+  return {{"compile", is_compiled, "with another --arch than " + join(compiled_archs(), " and ")},
+          {"compile", [&given] { return !given.channels_last; }, "with --channels-last"},
+          {"stochastic-depth", has_blocks, "without a ConvNeXt or ViT as --arch"},
           {"recompute", has_blocks, "without a ConvNeXt or ViT as --arch"},
           {"dropout", has_dropout, "without a ViT as --arch"}};
 }
@@ -91,7 +98,7 @@ std::vector<Options::Condition> conditions_of(const ImagenetOptions& given) {
   const auto trains = [&given] { return given.evaluate.empty(); };
   for (const char* name :
        {"randaugment", "color-jitter", "random-erasing", "mixup", "cutmix", "min-crop", "label-smoothing",
-        "max-corrupt", "log-samples", "test", "stochastic-depth", "dropout", "recompute"}) {
+        "max-corrupt", "log-samples", "test", "compile", "stochastic-depth", "dropout", "recompute"}) {
     conditions.push_back({name, trains, "with --evaluate, which trains nothing"});
   }
   const auto validates = [&given] { return given.find_lr.empty(); };

@@ -23,8 +23,9 @@ struct ImagenetOptions : app::CommonOptions {
     cuda_graph = "auto";
   }
   std::string arch = "resnet50";
-  std::string train;  ///< empty: the dataset "imagenet/train"
-  std::string val;    ///< empty: the dataset "imagenet/val"
+  std::string compile;  ///< package of mn-compile; "auto": made by rank 0; empty: the network is not compiled
+  std::string train;    ///< empty: the dataset "imagenet/train"
+  std::string val;      ///< empty: the dataset "imagenet/val"
   std::int64_t val_batchsize = 250;
   std::int64_t loaderjob = 0;
   std::int64_t max_corrupt = 0;

@@ -15,7 +15,7 @@ def parse_arguments():
     parser.add_argument("--model", metavar="FILE",
                         help="file.py:FUNCTION, which returns the module and its example inputs (a tuple, or a dict of "
                              "keyword arguments); or a file of torch.export.save (.pt2), exported in training mode")
-    parser.add_argument("--network", choices=("gpt", "llama"), help="in place of --model: a network of mn's jobs")
+    parser.add_argument("--network", choices=("gpt", "llama", "resnet"), help="in place of --model: a network of mn's jobs")
     parser.add_argument("--sizes", metavar="JSON", help="sizes of --network, from a job's message")
     parser.add_argument("--out", required=True, metavar="FILE.mnc")
     parser.add_argument("--evaluation-model", metavar="FILE.pt2", help="the same model exported in evaluation mode")

@@ -157,9 +157,60 @@ class Llama(nn.Module):
         return F.linear(self.model.norm(x), (self.lm_head or self.model.embed_tokens).weight)
 
 
-def make(network, batch, context, **sizes):
+def convolution(channels, out, kernel, stride):
+    return nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False)
+
+
+class ResNetBlock(nn.Module):
+    def __init__(self, convolutions, channels, width, stride):
+        super().__init__()
+        out = width if convolutions == 2 else 4 * width
+        forms = ([(channels, width, 3, stride), (width, width, 3, 1)] if convolutions == 2 else
+                 [(channels, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)])
+        for i, form in enumerate(forms):
+            self.add_module(f"conv{i + 1}", convolution(*form))
+            self.add_module(f"bn{i + 1}", nn.BatchNorm2d(form[1]))
+        self.convolutions, self.downsample = convolutions, None
+        if stride > 1 or channels != out:
+            self.downsample = nn.Sequential(convolution(channels, out, 1, stride), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        y = x
+        for i in range(1, self.convolutions + 1):
+            y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
+            if i < self.convolutions:
+                y = F.relu(y)
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    """ResNet-18 and -50 of mn::models."""
+
+    def __init__(self, convolutions, blocks, classes):
+        super().__init__()
+        self.conv1, self.bn1 = convolution(3, 64, 7, 2), nn.BatchNorm2d(64)
+        channels = 64
+        for i, count in enumerate(blocks):
+            stage = nn.Sequential()
+            for block in range(count):
+                stage.append(ResNetBlock(convolutions, channels, 64 << i, 2 if i and block == 0 else 1))
+                channels = (64 << i) * (1 if convolutions == 2 else 4)
+            self.add_module(f"layer{i + 1}", stage)
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, images):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(images))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+def make(network, batch, **sizes):
     """The network, and a minibatch of its inputs."""
+    if network == "resnet":
+        side = sizes.pop("image_size")
+        return ResNet(**sizes), (torch.randn(batch, 3, side, side),)
+    context = sizes.pop("context")
     return NETWORKS[network](**sizes), (torch.randint(sizes["vocabulary"], (batch, context)),)
 
 
-NETWORKS = {"gpt": Gpt, "llama": Llama}
+NETWORKS = {"gpt": Gpt, "llama": Llama, "resnet": ResNet}
