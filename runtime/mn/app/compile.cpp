@@ -1,7 +1,9 @@
 #include <mn/app/compile.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 #include <torch/torch.h>
 
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/child_process.hpp>
 #include <mn/core/classic_stream.hpp>
@@ -42,8 +45,12 @@ int run_command(std::vector<std::string> command) {
   command.insert(command.begin(), {"/bin/sh", "-c", R"(exec "$0" "$@" 2>&1)"});
   const pid_t process = start_process(command, {.output = STDERR_FILENO});
   if (process < 0) return 127;
+  const ActivityScope activity("compilation");
   int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  for (pid_t ended = 0; ended == 0 || (ended < 0 && errno == EINTR);) {
+    ended = ::waitpid(process, &status, WNOHANG);
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    note_progress();
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
