@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randint.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
@@ -18,7 +15,7 @@
 namespace mn::compiled {
 namespace {
 
-using torch::autograd::SavedVariable;
+using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 /// The tensor, or a copy whose strides have the order of a dense tensor.
@@ -32,47 +29,48 @@ at::Tensor in_order(const at::Tensor& tensor, const std::vector<std::int64_t>& o
 
 }  // namespace
 
-/// Autograd's node of a call.
-class SegmentNode : public torch::autograd::Node {
+/// Autograd's function of a call.
+class SegmentCall : public torch::autograd::Function<SegmentCall> {
  public:
-  explicit SegmentNode(std::shared_ptr<const Segment> segment) : segment_(std::move(segment)) {}
-
-  std::string name() const override { return "mn::compiled"; }
-
-  /// Saves the arguments of backward. Call it when the outputs have this node.
-  void save(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& results) {
-    for (const Saved& each : segment_->form_.saved) {
-      const at::Tensor& tensor = each.is_input ? inputs[each.index] : results.at(each.index);
-      saved_.emplace_back(tensor, !each.is_input && each.index < segment_->form_.outputs);
+  static variable_list forward(AutogradContext* context, const std::shared_ptr<const Segment>& segment,
+                               at::TensorList inputs) {
+    const SegmentForm& form = segment->form_;
+    variable_list results = segment->compute(inputs.vec()), saved, constants;
+    for (const Saved& each : form.saved) saved.push_back(each.is_input ? inputs[each.index] : results.at(each.index));
+    results.resize(form.outputs);
+    for (std::size_t i = 0; i < form.outputs; ++i) {
+      if (std::ranges::find(form.tangents, i, &Tangent::output) == form.tangents.end()) constants.push_back(results[i]);
     }
+    context->save_for_backward(std::move(saved));
+    context->mark_non_differentiable(constants);
+    context->saved_data["segment"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(segment));
+    return results;
   }
 
-  void release_variables() override {
-    const std::lock_guard lock(mutex_);
-    for (SavedVariable& each : saved_) each.reset_data();
-  }
-
- private:
-  variable_list apply(variable_list&& gradients) override {
-    const SegmentForm& form = segment_->form_;
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto segment =
+        c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["segment"].toCapsule())->segment;
+    const SegmentForm& form = segment->form_;
     if (at::GradMode::is_enabled()) {
       throw ArgumentError("the gradients of the compiled " + form.name +
                           " can't be differentiated (create_graph): a package holds first derivatives");
     }
-    const std::lock_guard lock(mutex_);  // as in libtorch's own nodes: threads may share a graph
-    std::vector<at::Tensor> arguments;
-    for (std::size_t i = 0; i < saved_.size(); ++i) {
-      arguments.push_back(in_order(saved_[i].unpack(shared_from_this()), form.saved[i].order));
+    std::vector<at::Tensor> arguments = context->get_saved_variables();
+    for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = in_order(arguments[i], form.saved[i].order);
+    for (const Tangent& each : form.tangents) {
+      arguments.push_back(in_order(gradients.at(each.output), each.form.order));
     }
-    for (std::size_t i = 0; i < form.tangents.size(); ++i) {
-      const at::Tensor gradient = gradients[i].defined() ? gradients[i] : input_metadata(i).zeros_like();
-      arguments.push_back(in_order(gradient, form.tangents[i].form.order));
-    }
-    return segment_->backward_->run(arguments);
+    const std::vector<at::Tensor> computed = segment->backward_->run(arguments);
+    variable_list result(1 + form.inputs.size());  // the first is for `segment`
+    for (std::size_t i = 0; i < form.gradients.size(); ++i) result.at(1 + form.gradients[i]) = computed.at(i);
+    return result;
   }
 
-  std::shared_ptr<const Segment> segment_;
-  std::vector<SavedVariable> saved_;
+ private:
+  struct Capsule : torch::CustomClassHolder {
+    explicit Capsule(std::shared_ptr<const Segment> called) : segment(std::move(called)) {}
+    std::shared_ptr<const Segment> segment;
+  };
 };
 
 Segment::Segment(SegmentForm form, std::unique_ptr<Library> forward, std::unique_ptr<Library> backward)
@@ -98,37 +96,33 @@ void Segment::check(const std::vector<at::Tensor>& inputs) const {
   if (!is_right) throw ArgumentError("the compiled " + form_.name + " was given a wrong number of inputs");
 }
 
-std::vector<at::Tensor> Segment::run(std::vector<at::Tensor> inputs) const {
-  check(inputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = in_order(inputs[i], form_.inputs[i].order);
-  std::vector<at::Tensor> arguments = inputs;
+std::vector<at::Tensor> Segment::compute(std::vector<at::Tensor> arguments) const {
   if (form_.seeds > 0) {
     using Limits = std::numeric_limits<std::int64_t>;
     arguments.push_back(at::randint(Limits::min(), Limits::max(), {form_.seeds},
-                                    at::TensorOptions().dtype(at::kLong).device(inputs.front().device())));
+                                    at::TensorOptions().dtype(at::kLong).device(arguments.front().device())));
   }
   std::vector<at::Tensor> results = forward_->run(arguments);
-  const auto needs_grad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
-  if (at::GradMode::is_enabled() && std::ranges::any_of(inputs, needs_grad)) record(inputs, results);
   if (results.size() < form_.outputs) throw Error("the library of " + form_.name + " has too few results");
-  results.resize(form_.outputs);
   return results;
 }
 
-void Segment::record(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& results) const {
-  variable_list differentiable;
+std::vector<at::Tensor> Segment::run(std::vector<at::Tensor> inputs) const {
+  check(inputs);
+  bool needs_grad = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (std::ranges::find(form_.gradients, i) != form_.gradients.end()) {
-      differentiable.push_back(inputs[i]);
-    } else if (inputs[i].requires_grad()) {
+    inputs[i] = in_order(inputs[i], form_.inputs[i].order);
+    if (!at::GradMode::is_enabled() || !inputs[i].requires_grad()) continue;
+    needs_grad = true;
+    if (std::ranges::find(form_.gradients, i) == form_.gradients.end()) {
       throw ArgumentError("the compiled " + form_.name + " has no gradient of its input " + std::to_string(i) +
                           ", which requires one: compile the model with this parameter's requires_grad set");
     }
   }
-  const auto node = std::shared_ptr<SegmentNode>(new SegmentNode(shared_from_this()), torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(differentiable));
-  for (const Tangent& tangent : form_.tangents) torch::autograd::set_history(results.at(tangent.output), node);
-  node->save(inputs, results);
+  if (needs_grad) return SegmentCall::apply(shared_from_this(), at::TensorList(inputs));
+  std::vector<at::Tensor> results = compute(std::move(inputs));
+  results.resize(form_.outputs);
+  return results;
 }
 
 }  // namespace mn::compiled

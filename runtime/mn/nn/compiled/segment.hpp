@@ -63,9 +63,10 @@ class Segment : public std::enable_shared_from_this<Segment> {
   [[nodiscard]] std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
  private:
-  friend class SegmentNode;
+  friend class SegmentCall;
   void check(const std::vector<at::Tensor>& inputs) const;
-  void record(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& results) const;
+  /// The outputs, and what backward needs beside them. Autograd does not see the call.
+  [[nodiscard]] std::vector<at::Tensor> compute(std::vector<at::Tensor> arguments) const;
 
   SegmentForm form_;
   std::unique_ptr<Library> forward_, backward_;
