@@ -6,7 +6,6 @@
 #include <mn/app/compile.hpp>
 #include <mn/models/models.hpp>
 
-#include "imagenet/compilation.hpp"
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
@@ -38,8 +37,8 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Returns a function that computes the loss of a minibatch, and adds the samples to `log` unless `log` is null. An empty
-/// `compiled`: the network is not compiled.
+/// Returns a function that computes the loss of a minibatch, and adds the samples to `log` unless `log` is null. If
+/// `compiled` is empty, the network is not compiled.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           const mn::app::CompiledForward& compiled, mn::jobs::SampleLog* log) {
   return [&options, model, compiled, log, alone = mn::models::min_image_size_alone(options.arch)](
@@ -68,7 +67,11 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   });
   // Sharded weights lie one after the other, in row-major order.
   if (options.channels_last && options.shard == "none") mn::use_channels_last(*model);
-  const auto compiled = mn::jobs::compile_classifier(*model, options, data.num_classes, comm);
+  mn::app::CompiledForward compiled;
+  if (!options.compile.empty()) {
+    const auto sizes = mn::jobs::compiler_sizes(options, data.num_classes);
+    compiled = mn::app::compile_network(options.compile, options, sizes, *model, comm);
+  }
   mn::app::Training training{
       .model = model,
       .train = data.train_batches,

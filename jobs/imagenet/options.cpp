@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include <mn/app/batches.hpp>
 #include <mn/app/compile.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/models/models.hpp>
-
-#include "imagenet/compilation.hpp"
 
 namespace mn::jobs {
 namespace {
@@ -67,6 +67,15 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
   return numbers;
 }
 
+/// The networks that mn-compile knows, and --sizes for its network "resnet", without the number of classes.
+const std::map<std::string, nlohmann::json>& resnets() {
+  static const std::map<std::string, nlohmann::json> all = {
+      {"resnet18", {{"convolutions", 2}, {"blocks", {2, 2, 2, 2}}}},
+      {"resnet50", {{"convolutions", 3}, {"blocks", {3, 4, 6, 3}}}},
+  };
+  return all;
+}
+
 void declare_network(Options& options, ImagenetOptions& given) {
   options.add("arch", given.arch, "NAME", "the network: " + join(models::model_names()), models::model_names());
   app::declare_compile(options, given.compile);
@@ -84,8 +93,8 @@ void declare_network(Options& options, ImagenetOptions& given) {
 std::vector<Options::Condition> network_conditions(const ImagenetOptions& given) {
   const auto has_blocks = [&given] { return models::has_blocks(given.arch); };
   const auto has_dropout = [&given] { return models::has_dropout_option(given.arch); };
-  const auto is_compiled = [&given] { return std::ranges::count(compiled_archs(), given.arch) > 0; };
-  return {{"compile", is_compiled, "with another --arch than " + join(compiled_archs(), " and ")},
+  const auto is_compiled = [&given] { return resnets().contains(given.arch); };
+  return {{"compile", is_compiled, "with another --arch than resnet18 and resnet50"},
           {"compile", [&given] { return !given.channels_last; }, "with --channels-last"},
           {"stochastic-depth", has_blocks, "without a ConvNeXt or ViT as --arch"},
           {"recompute", has_blocks, "without a ConvNeXt or ViT as --arch"},
@@ -151,6 +160,12 @@ models::ClassifierOptions network_options(const ImagenetOptions& given) {
           .stochastic_depth = given.stochastic_depth,
           .dropout = given.dropout,
           .recompute = given.recompute};
+}
+
+app::NetworkSizes compiler_sizes(const ImagenetOptions& given, std::int64_t num_classes) {
+  app::NetworkSizes network{"resnet", resnets().at(given.arch)};
+  network.sizes.update({{"classes", num_classes}, {"image_size", given.image_size}, {"batch", given.batchsize}});
+  return network;
 }
 
 void check_options(const ImagenetOptions& given) {

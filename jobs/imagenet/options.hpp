@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include <mn/app/compile.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
 #include <mn/image/augment_options.hpp>
@@ -55,6 +56,9 @@ void declare_options(Options& options, ImagenetOptions& given);
 
 /// The network's options, for create_model().
 [[nodiscard]] models::ClassifierOptions network_options(const ImagenetOptions& given);
+
+/// The network of --arch for mn-compile (--compile).
+[[nodiscard]] app::NetworkSizes compiler_sizes(const ImagenetOptions& given, std::int64_t num_classes);
 
 /// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);
