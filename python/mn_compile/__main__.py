@@ -22,6 +22,7 @@ def parse_arguments():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32",
                         help="bf16: autocast is compiled in; weights stay float32")
+    parser.add_argument("--threads", type=int, metavar="N", help="on CPUs: compute with N threads; default: any number")
     parser.add_argument("--block", action="append", default=[], metavar="PATTERN",
                         help="modules, such as 'layers.*', that are compiled alone; default: repeated equal modules")
     parser.add_argument("--fixed-batch", action="store_true", help="compile for the example's number of samples only")
@@ -104,7 +105,7 @@ def main():
     if given.device == "cuda" and not torch.cuda.is_available():
         fail("--device cuda: there is no GPU here: compile on the machine that trains")
     training, evaluation = programs(given)
-    compiler = package.Compiler(given.device, given.precision, given.block, say)
+    compiler = package.Compiler(given, say)
     program = compiler.lower(training(), training=True)
     compiler.derives_evaluation = evaluation is None
     other = (evaluation or training)()

@@ -46,15 +46,17 @@ def processor_flags(device):
 
 
 class Compiler:
-    """Compiles programs for one package; equal segments of its programs share libraries."""
+    """Compiles programs for one package; equal segments of its programs share libraries. `given`: the arguments of
+    mn-compile."""
 
-    def __init__(self, device, precision, patterns, say):
-        self.device, self.precision, self.patterns, self.say = device, precision, patterns, say
+    def __init__(self, given, say):
+        self.device, self.precision, self.patterns, self.say = given.device, given.precision, given.block, say
         self.numbers, self.libraries, self.records, self.graphs = {}, {}, {}, []  # numbers: key of a segment -> number
         self.has_batch_norm, self.derives_evaluation = False, False
-        enabled = precision == "bf16"
-        self.autocast = functools.partial(torch.autocast, device, torch.bfloat16) if enabled else contextlib.nullcontext
-        self.options = {"cpp.dynamic_threads": True} if device == "cpu" else {"aot_inductor.embed_kernel_binary": True}
+        enabled = self.precision == "bf16"
+        self.autocast = functools.partial(torch.autocast, self.device, torch.bfloat16) if enabled else contextlib.nullcontext
+        threads = {"cpp.threads": given.threads} if given.threads else {"cpp.dynamic_threads": True}
+        self.options = threads if self.device == "cpu" else {"aot_inductor.embed_kernel_binary": True}
 
     def lower(self, program, training):
         """Replaces segments of the program by calls of libraries. `training`: with gradients."""

@@ -68,6 +68,7 @@ std::string make_package(const CommonOptions& given, const NetworkSizes& network
   std::vector<std::string> command = {find_compiler(),          "--network", network.type, "--sizes",
                                       json_text(network.sizes), "--device",  device,       "--precision",
                                       given.precision};
+  if (device == "cpu") command.insert(command.end(), {"--threads", std::to_string(at::get_num_threads())});
   OutText name;
   name << network.type << "-" << std::hex
        << hash64(join(command, " ") + TORCH_VERSION + at::get_cpu_capability() + host_name()) << ".mnc";
