@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
 #include <mn/nn/exported/argument.hpp>
+
+namespace at {
+class Tensor;
+}
 
 namespace mn::exported {
 
