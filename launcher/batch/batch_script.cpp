@@ -1,6 +1,7 @@
 #include "batch/batch_script.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -39,24 +40,44 @@ void read_options(BatchScript& script, const std::string& text, int line, LineFi
     script.options.push_back(option);
   }
   if (words.empty() || findings.size() > before) return;  // the rest may be the value of a wrong option
+  if (is_one_of(words.front(), {"hetjob", "packjob"})) {
+    script.is_heterogeneous = true;
+    return;
+  }
   findings.push_back({line, "\"" + words.front() + "\" is no option", "options begin with - or --"});
+}
+
+/// The last line of the here-document that begins after this line; empty: none does.
+std::string document_of(const std::string& line) {
+  const std::size_t at = line.find("<<");
+  if (at == std::string::npos || line.substr(at).starts_with("<<<")) return "";
+  const std::size_t begin = line.find_first_not_of("<- \t'\"\\", at);
+  if (begin == std::string::npos || std::isalpha(static_cast<unsigned char>(line[begin])) == 0) return "";
+  return line.substr(begin, line.find_first_of(" \t'\";|&)>", begin) - begin);
 }
 
 void read_lines(BatchScript& script, LineFindings& findings) {
   std::istringstream lines(script.text);
   bool has_command = false;
   int number = 0;
+  std::string document;  // the last line of a here-document, in which no line is an option
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    if (!document.empty()) {
+      if (trimmed(line) == document) document.clear();
+      continue;
+    }
+    const std::string_view text = trimmed(line);
     const bool is_mark = line.starts_with(kMark);
     if (is_mark && has_command) {
       findings.push_back({number, "sbatch does not read options after the first command", "move the line up"});
     } else if (is_mark) {
       read_options(script, line.substr(kMark.size()), number, findings);
-    } else if (line.starts_with('#') && is_misspelled_mark(line)) {
+    } else if (text.starts_with('#') && (is_misspelled_mark(std::string(text)) || text.starts_with("#SBATCH -"))) {
       findings.push_back({number, "this is a comment, which sbatch does not read", "begin the line with #SBATCH"});
-    } else if (!trimmed(line).empty() && line[0] != '#') {
+    } else if (!text.empty() && text[0] != '#') {
       has_command = true;
+      document = document_of(line);
     }
   }
 }
@@ -164,7 +185,7 @@ std::optional<BatchScript> read_batch_script(const fs::path& file, const BatchSt
   }
   read_lines(script, findings);
   for (auto& finding : check_values(script.options)) findings.push_back(finding);
-  script.are_options_sound = findings.empty();
+  script.are_options_sound = findings.empty() && !script.is_heterogeneous;
   script.folder = start.folder / last_value(script.options, "chdir").value_or("");
   script.commands = shell_commands(script.text, start.arguments, start.variables);
   return script;

@@ -15,6 +15,7 @@ struct BatchScript {
   std::string text;
   std::vector<SlurmOption> options;
   bool are_options_sound = true;  ///< without findings; else checks that count on their values would mislead
+  bool is_heterogeneous = false;  ///< has components, each with options of its own
   std::vector<ShellCommand> commands;
   std::filesystem::path folder;  ///< where its commands start: --chdir, or the current folder
 };

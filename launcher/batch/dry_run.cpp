@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <regex>
+#include <string_view>
 
 #include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/launcher_variables.hpp>
 #include <mn/core/standard_output.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -16,16 +17,23 @@ namespace {
 /// configuration or does not reach its controller.
 void ask_slurm(const std::filesystem::path& file, LineFindings& findings) {
   constexpr std::chrono::seconds kPatience{5};
+  constexpr std::size_t kLongest = 500;
   const std::string text =
-      command_output({"sh", "-c", "exec sbatch --test-only \"$0\" 2>&1", file.string()}, kPatience);
+      command_output({"sh", "-c", "sbatch --test-only \"$0\" 2>&1 || echo rejected", file.string()}, kPatience);
+  if (!trimmed(text).ends_with("rejected")) return;  // what sbatch says beside is a note
   for (const char* failure : {"Unable to contact", "Could not establish a configuration source"}) {
     if (text.find(failure) != std::string::npos) return;
   }
-  std::smatch error;
-  if (!std::regex_search(text, error, std::regex("(sbatch: error|allocation failure|submission failed): ([^\n]*)")))
-    return;
-  findings.push_back(
-      {0, "sbatch rejects the job: " + error.str(2), "correct the option; sinfo shows partitions and nodes"});
+  for (const auto line : split(text, '\n')) {
+    for (const std::string_view begin :
+         {"sbatch: error: ", "sbatch: fatal: ", "allocation failure: ", "submission failed: "}) {
+      const std::size_t at = line.find(begin);
+      if (at == std::string_view::npos) continue;
+      findings.push_back({0, "sbatch rejects the job: " + std::string(line.substr(at + begin.size(), kLongest)),
+                          "correct the option; sinfo shows partitions and nodes"});
+      return;
+    }
+  }
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class ShellReader {
       word() += c;
     } else if (c == '\'') {
       word() += take_until('\'');
-    } else if (c == '\n' || (c == '#' && !word_)) {
+    } else if (c == '\n' || (c == '#' && (!word_ || !is_script_))) {
       if (c == '#') take_until('\n');
       end_command();
       skip_document();
@@ -123,7 +123,9 @@ class ShellReader {
     } else {
       while (is_name_character(peek())) name += take();
     }
-    return value_of(name).value_or(std::string{kUnknown});
+    const auto value = value_of(name);
+    const bool is_split = value && !is_quoted_ && value->find_first_of(" \t\n") != std::string::npos;
+    return value && !is_split ? *value : std::string{kUnknown};
   }
 
   /// NAME, NAME-DEFAULT and NAME:-DEFAULT; the default value may not depend on other variables.

@@ -98,7 +98,9 @@ constexpr Form kForms[] = {
 };
 
 bool has_form(const Form& form, const std::string& value) {
-  return std::regex_match(value, std::regex(form.pattern, std::regex::extended | std::regex::icase));
+  constexpr std::size_t kLongest = 1000;  // std::regex needs stack in proportion to the text
+  return value.size() <= kLongest &&
+         std::regex_match(value, std::regex(form.pattern, std::regex::extended | std::regex::icase));
 }
 
 /// "4-2"
@@ -126,6 +128,11 @@ std::vector<SlurmOption> take_options(SlurmCommand command, Words& words, int li
       continue;
     }
     SlurmOption option{line, known->name, ""};
+    if (!is_long && known->kind == ' ' && words[i].size() > 2) {  // -lK is -l -K
+      options.push_back(option);
+      words[i--].erase(1, 1);
+      continue;
+    }
     const bool is_attached = is_long ? equals != std::string::npos : known->kind != ' ' && words[i].size() > 2;
     if (is_long && is_attached && known->kind == ' ') {
       findings.push_back({line, name + " takes no value", "write " + name});
@@ -165,8 +172,9 @@ LineFindings check_values(const std::vector<SlurmOption>& options) {
 }
 
 std::int64_t gpu_count(const std::string& text) {
+  const std::string_view items = std::string_view(text).substr(0, text.find('('));  // "gpu:4(S:0-1)" names sockets
   std::int64_t sum = 0;
-  for (const auto item : split(text, ',')) sum += parse_number<std::int64_t>(split(item, ':').back()).value_or(1);
+  for (const auto item : split(items, ',')) sum += parse_number<std::int64_t>(split(item, ':').back()).value_or(1);
   return sum;
 }
 

@@ -3,11 +3,13 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/text.hpp>
 
 #include "batch/batch_script.hpp"
 #include "cli/options.hpp"
 #include "facts/collect.hpp"
+#include "facts/elf.hpp"
 #include "facts/find_files.hpp"
 
 namespace mn::launcher {
@@ -19,6 +21,14 @@ bool has_slash(const std::string& name) { return name.find('/') != std::string::
 bool is_launcher(const std::string& word) {
   return is_one_of(base_name(word), {"srun", "mpiexec", "mpirun", "mpiexec.hydra", "orterun"});
 }
+
+/// Commands that start the command behind them.
+bool is_wrapper(const std::string& name) {
+  return is_one_of(name, {"command", "env", "nice", "nohup", "numactl", "stdbuf", "strace", "time", "timeout"});
+}
+
+/// The shell would replace the word by names of files, by a home folder, or by several words.
+bool is_pattern(const std::string& word) { return word.find_first_of("*?[{~") != std::string::npos; }
 
 struct Step {
   int line = 0;
@@ -49,7 +59,8 @@ class StepCheck {
       }
       steps += read_step(command, step) ? 1 : 0;
     }
-    if (steps == 0 && (count("nodes") > 1 || count("ntasks") > 1 || count("ntasks-per-node") > 1)) {
+    if (steps == 0 && !may_start_ranks() &&
+        (count("nodes") > 1 || count("ntasks") > 1 || count("ntasks-per-node") > 1)) {
       add(0, "no command starts the job's tasks: the script itself runs once, on the first node",
           "srun -K mnlaunch PROGRAM");
     }
@@ -72,6 +83,37 @@ class StepCheck {
     return parse_number<std::int64_t>(split(value_of(name).value_or(""), '-').back()).value_or(0);
   }
 
+  /// Whether ranks may start where these checks do not look: in another script, or by a command that is not known.
+  [[nodiscard]] bool may_start_ranks() const {
+    const std::string first_line = script_.text.substr(0, script_.text.find('\n'));
+    if (first_line.find("sh") == std::string::npos) return true;
+    for (const auto line : split(script_.text, '\n')) {
+      const std::string_view text = trimmed(line);
+      const bool names_launcher =
+          text.find("srun") != std::string_view::npos || text.find("mpi") != std::string_view::npos;
+      if (names_launcher && !text.starts_with('#')) return true;
+    }
+    return std::ranges::any_of(script_.commands, [&](const ShellCommand& command) {
+      const std::string& name = command.words[0];
+      const bool is_other_script =
+          has_slash(name) && is_file(script_.folder / name) && !read_elf(script_.folder / name);
+      if (command.words.size() > 1 && command.words[1] == "-c") return false;  // its text was searched above
+      return !is_known(name) || is_other_script ||
+             is_one_of(base_name(name), {"bash", "sh", "source", ".", "eval", "flux", "parallel", "xargs"});
+    });
+  }
+
+  /// Whether the script names a word of the program in earlier lines, as a script does that makes the program.
+  [[nodiscard]] bool is_named_before(const Step& step) const {
+    std::size_t end = 0;
+    for (int line = 1; line < step.line && end != std::string::npos; ++line) end = script_.text.find('\n', end + 1);
+    const std::string_view before = std::string_view(script_.text).substr(0, end);
+    return std::ranges::any_of(step.program, [&](const std::string& word) {
+      const bool is_file_name = word.find_first_of("./") != std::string::npos && !word.starts_with('-');
+      return is_file_name && before.find(base_name(word)) != std::string_view::npos;
+    });
+  }
+
   /// Checks the command if it starts ranks; else returns false. `before` has what the commands before it have changed.
   bool read_step(const ShellCommand& command, const Step& before) {
     Step step = before;
@@ -84,11 +126,16 @@ class StepCheck {
       if (!step.is_supervised) add(command.line, "mnlaunch stands before the launcher", "srun -K mnlaunch PROGRAM");
       words.erase(words.begin(), launcher);
     }
+    if (is_wrapper(base_name(words[0]))) {
+      words.erase(words.begin(), std::ranges::find_if(words, is_launcher));
+      if (words.empty()) return false;
+    }
     const std::string first = base_name(words[0]);
     step.has_srun = first == "srun";
     if (step.has_srun) {
       words.erase(words.begin());
       step.options = take_options(SlurmCommand::kSrun, words, command.line, findings_);
+      if (last_value(step.options, "chdir")) step.knows_folder = false;
     } else if (is_launcher(first)) {
       words.erase(words.begin(), std::ranges::find(words, "mnlaunch", base_name));
     } else if (first != "mnlaunch") {
@@ -165,11 +212,14 @@ class StepCheck {
     if (const auto gpus = value_of("gpus-per-node", &step)) return gpu_count(*gpus);
     if (const auto gpus = value_of("gpus-per-task", &step)) return gpu_count(*gpus) * ranks;
     if (const auto gpus = value_of("gpus", &step)) return gpu_count(*gpus) / nodes;
+    std::int64_t gpus = 0;
     const std::string gres = value_of("gres", &step).value_or("");
-    return gres.starts_with("gpu") ? gpu_count(gres) : 0;
+    for (const auto item : split(gres, ',')) gpus += item.starts_with("gpu") ? gpu_count(std::string(item)) : 0;
+    return gpus;
   }
 
   void check_gpus(const Step& step) {
+    if (value_of("ntasks-per-gpu", &step)) return;  // Slurm computes one number from the other
     const std::int64_t nodes = std::max<std::int64_t>(count("nodes", &step), 1);
     std::int64_t ranks = count("ntasks-per-node", &step);
     if (ranks == 0) ranks = (std::max(count("ntasks", &step), nodes) + nodes - 1) / nodes;
@@ -189,7 +239,7 @@ class StepCheck {
   }
 
   void check_program(const Step& step) {
-    if (step.program.empty() || !is_known(step.program[0])) return;
+    if (step.program.empty() || !is_known(step.program[0]) || is_pattern(step.program[0])) return;
     const std::string& name = step.program[0];
     if (base_name(name) == "torchrun") {
       add(step.line, "torchrun under mnlaunch would start other ranks beside it", "srun -K mnlaunch python train.py");
@@ -204,8 +254,11 @@ class StepCheck {
     try {
       here.program = find_program(name, here.folder, executable_path().parent_path(), path);
       check_runnable(here.program);
-      if (step.knows_folder) check_script(here.program, step.program, here.folder, path);
+      const bool has_patterns = std::ranges::any_of(step.program, is_pattern);
+      if (step.knows_folder && !has_patterns && std::ranges::all_of(step.program, is_known))
+        check_script(here.program, step.program, here.folder, path);
     } catch (const ProgramError& error) {
+      if (is_named_before(step)) return;
       add(step.line, error.what(), "correct the command, or build the program");
       return;
     }

@@ -1,6 +1,7 @@
 #include "node/expectations.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include <mn/core/error.hpp>
@@ -114,7 +115,7 @@ void check_line(const Row* row, const std::string& where, const std::string& key
     throw UsageError(where + "there is no key \"" + key + "\"; " +
                      (near ? "did you mean " + *near + "?" : "there are " + join(keys)));
   }
-  const bool is_number = parse_number<std::int64_t>(value).has_value();
+  const bool is_number = parse_number<std::int64_t>(value).value_or(-1) >= 0;
   if (value.empty() || (row != nullptr && row->rule != Rule::kEqual && !is_number)) {
     throw UsageError(where + key + " is \"" + value + "\": give " + (value.empty() ? "a value" : "a whole number"));
   }
@@ -123,6 +124,9 @@ void check_line(const Row* row, const std::string& where, const std::string& key
 }  // namespace
 
 Expectations parse_expectations(const std::string& file, const std::string& text) {
+  if (text.find('\0') != std::string::npos) {
+    throw UsageError(file + " is no text: there is a NUL character in it; write lines KEY=VALUE");
+  }
   Expectations expected;
   std::istringstream lines(text);
   int number = 0;
@@ -158,7 +162,9 @@ Findings compare_with_expectations(const NodeState& node, const Expectations& ex
   const auto mounts = expected.find("mount");
   if (mounts == expected.end()) return findings;
   for (const auto& path : mounts->second) {
-    if (has_name(node.mounted, path)) continue;
+    std::string folder = std::filesystem::path(path).lexically_normal().string();
+    if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+    if (has_name(node.mounted, folder)) continue;
     findings.push_back(error_of("mounts", path + " is not mounted", "mount it, and look at /etc/fstab and autofs"));
   }
   return findings;

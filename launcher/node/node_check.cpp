@@ -1,6 +1,7 @@
 #include "node/node_check.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -93,6 +94,12 @@ Findings check_rest(const NodeState& node) {
 }
 
 Expectations read_expectations(const std::string& file) try {
+  constexpr std::uintmax_t kMostBytes = 1 << 20;
+  std::error_code none;
+  if (!file.empty() && std::filesystem::is_regular_file(file, none) &&
+      std::filesystem::file_size(file, none) > kMostBytes) {
+    throw UsageError("--expect: " + file + " has more than 1 MiB: give a file of lines KEY=VALUE");
+  }
   return file.empty() ? Expectations() : parse_expectations(file, read_file(file));
 } catch (const DataError& error) {
   throw UsageError("--expect: " + std::string(error.what()));

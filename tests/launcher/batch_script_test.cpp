@@ -57,6 +57,7 @@ const PlantedInScript kPlantedInScript[] = {
     {"time_with_four_numbers", "1-12:00:00", "1:12:00:00", 5, "--time is"},
     {"wrong_size", "--requeue", "--requeue --mem=64GiB", 8, "--mem is \"64GiB\""},
     {"wrong_signal", "USR1@60", "USR3@60", 7, "--signal is \"USR3@60\""},
+    {"indented_option", "#SBATCH --requeue", "  #SBATCH --requeue", 8, "a comment, which sbatch does not read"},
     {"value_of_a_flag", "--requeue", "--requeue=1", 8, "--requeue takes no value"},
     {"no_tasks", "--ntasks-per-node=2", "--ntasks-per-node=2 --ntasks=0", 3, "--ntasks is \"0\""},
     {"wrong_mode", "=append", "=add", 9, "--open-mode is \"add\""},
@@ -135,6 +136,37 @@ TEST_F(SoundBatchScriptTest, HasNoFindings) {
             "");
   EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -n 2\nmnlaunch supervise -- srun mnlaunch \"$1\"\n", {"/bin/true"})),
             "");
+}
+
+TEST_F(SoundBatchScriptTest, WhatOnlyARunCouldTellIsNoFinding) {
+  std::ofstream(folder_.path() / "train.py") << "\n";
+  std::ofstream(folder_.path() / "run.sh") << "#!/bin/sh\n";
+  for (const std::string commands : {
+           "srun -K mnlaunch sh $SLURM_SUBMIT_DIR/train.py",
+           "DIR=$(dirname \"$0\")\nsrun -K mnlaunch sh $DIR/train.py",
+           "srun -K mnlaunch ~/bin/program",
+           "srun -K mnlaunch sh t{rain,est}.py",
+           "srun -K --chdir=/tmp mnlaunch sh only.sh",
+           "timeout 3600 srun -K mnlaunch sh train.py",
+           "LAUNCH=\"srun -K mnlaunch\"\n$LAUNCH sh train.py",
+           "bash run.sh",
+           "./run.sh",
+           "#SBATCH hetjob\n#SBATCH -N 1 -n 9\nsrun -K mnlaunch sh train.py",
+           "   # a comment\n#SBATCH --time=5\nsrun -K mnlaunch sh train.py",
+           "srun -ulK mnlaunch sh train.py",
+           "A=\"--check off\"; srun -K mnlaunch $A sh train.py",
+           "sbcast program /tmp/no-such-program\nsrun -K mnlaunch /tmp/no-such-program",
+           "cat > made.sh <<END\n#SBATCH --nothing\nEND\nsrun -K mnlaunch sh made.sh",
+           "#SBATCH --job-name a#b\n#SBATCH --gres=gpu:h100:2(S:0-1),nvme:1\nsrun -K mnlaunch sh train.py",
+           "#SBATCH --ntasks-per-gpu=2 --gpus=4\nsrun -K mnlaunch sh train.py",
+       }) {
+    EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n" + commands + "\n")), "") << commands;
+  }
+}
+
+TEST_F(SoundBatchScriptTest, LongValuesAreFindings) {
+  const std::string script = "#!/bin/bash\n#SBATCH --mem=" + std::string(100000, '1') + "\nsrun -K mnlaunch true\n";
+  EXPECT_THAT(text_of(check(script)), HasSubstr("2: --mem is \"1111"));
 }
 
 TEST_F(SoundBatchScriptTest, ArgumentsOfTheScriptReplaceItsParameters) {

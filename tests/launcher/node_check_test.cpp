@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 
 constexpr const char* kExpected =
     "gpus=2\ngpu-model=H100\ndriver=580.95.05\nib-ports=1\nib-rate=400\ncpus=64\nmemory-mib=500000\nkernel=6.1.0\n"
-    "huge-pages=[madvise]\nnofile=65536\nshm-mib=4000\ntmp-mib=500\nmount=/shared # and a comment\n";
+    "huge-pages=[madvise]\nnofile=65536\nshm-mib=4000\ntmp-mib=500\nmount=/shared/ # and a comment\n";
 
 NodeState healthy_state() {
   NodeState node;
@@ -98,7 +98,7 @@ const PlantedInNode kPlantedInNode[] = {
     {"clock", "[clock] vn1: the clock is not synchronized", [](auto& n) { n.clock_is_synchronized = false; }},
     {"mount_hangs", "[mounts] vn1: /shared cannot be reached: no answer",
      [](auto& n) { n.mounts[0].fault = "no answer"; }},
-    {"not_mounted", "[mounts] vn1: /shared is not mounted", [](auto& n) { n.mounted = {"/"}; }},
+    {"not_mounted", "[mounts] vn1: /shared/ is not mounted", [](auto& n) { n.mounted = {"/"}; }},
 };
 
 class NodeCheckTest : public ::testing::TestWithParam<PlantedInNode> {};
@@ -158,6 +158,8 @@ TEST(NodeCheckTest, WrongExpectationsNameTheLine) {
   EXPECT_EQ(error_of("cpus=4\ncpus=5"), "f:2: cpus is there twice");
   EXPECT_EQ(error_of("cpus"), "f:1: \"cpus\" is not KEY=VALUE");
   EXPECT_EQ(error_of("mount=/a\nmount=/b"), "");
+  EXPECT_THAT(error_of("cpus=-5"), HasSubstr("give a whole number"));
+  EXPECT_THAT(error_of(std::string("cpus=1\0x", 8)), HasSubstr("is no text"));
 }
 
 using NodeStateTest = FactsFixture;
