@@ -36,12 +36,14 @@ torch_form() {
   fi
 }
 
-# Sets torch_version: what --torch has said, now or at the last set-up of this build folder, else the default.
+# Sets torch_version: what --torch has said, now or at the last set-up of this build folder that had it, else the default.
 choose_torch() {
-  local chosen=$build_dir/setup-torch
-  [ -z "$torch_version" ] || echo "$torch_version" >"$chosen"
-  torch_version=$(cat "$chosen" 2>/dev/null || echo "$TORCH_DEFAULT")
+  torch_asked=$torch_version
+  torch_version=${torch_version:-$(cat "$build_dir/setup-torch" 2>/dev/null || echo "$TORCH_DEFAULT")}
 }
+
+# Call it once the version that --torch asks for is there.
+remember_torch() { [ -z "$torch_asked" ] || echo "$torch_asked" >"$build_dir/setup-torch"; }
 
 # Computes the requirements of build/torch-env; fails if the environment already meets them.
 plan_torch() {
@@ -58,9 +60,13 @@ plan_torch() {
   esac
   [ ! -e "$torch_env/stamp" ] || have=$(<"$torch_env/stamp")
   case "$torch_form $have" in  # a richer form serves the plainer wishes as well
-    "$torch_form $torch_stamp" | [sw]*" $torch_version python"* | "small $torch_version whole") return 1 ;;
+    "$torch_form $torch_stamp" | [sw]*" $torch_version python"* | "small $torch_version whole")
+      remember_torch
+      return 1
+      ;;
     *" $torch_version "*) rm "$torch_env/stamp" ;;
-    *) rm -rf "$torch_env" ;;
+    *" ") rm -rf "$torch_env" ;;  # half of one
+    *) rm -rf "$torch_env.before" && mv "$torch_env" "$torch_env.before" ;;
   esac
 }
 
@@ -88,8 +94,13 @@ fetch_torch() {
   pip_install "${wheels[@]}" &&
     { [ "$torch_form" != small ] || add_libraries; } &&
     { [ "$torch_form" != python ] || "$torch_env/bin/python" -c 'import torchvision' >>"$torch_log" 2>&1; } ||
-    die "pip could not install torch $torch_version; is the network there? Its words are in $torch_log (or set Torch_ROOT)"
-  rm -rf "$torch_env/tmp"
+    {
+      if [ -e "$torch_env.before" ]; then rm -rf "$torch_env" && mv "$torch_env.before" "$torch_env"; fi
+      die "pip could not install torch $torch_version; is there this version, and the network? Its words are in" \
+        "$torch_log (or set Torch_ROOT)"
+    }
+  rm -rf "$torch_env/tmp" "$torch_env.before"
+  remember_torch
   echo "$torch_stamp" >"$torch_env/stamp"
 }
 

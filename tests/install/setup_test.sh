@@ -89,7 +89,7 @@ done
 APT
 printf '#!/bin/sh\necho 0\n' >"$work/bin/id"
 chmod +x "$work/bin/"*
-for tool in cp seq sleep; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
+for tool in cp mv seq sleep; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
 sed -i 's/show_every=15/show_every=1/' "$work/a checkout/cmake/setup.d/progress.sh"
 stamp="$work/a checkout/build/torch-env/stamp"
 # fetch WORDS OPTION…: the stamp afterwards begins with WORDS
@@ -121,6 +121,9 @@ fetch '2.9.1 small' --torch 2.9.1 -DMN_CUDA=OFF
 grep -q 'torch==2.9.1' "$work/pip" || fail "--torch: $(cat "$work/pip")"
 fetch '2.9.1 small' -DMN_CUDA=OFF
 [ ! -e "$work/pip" ] || fail "the version of --torch does not stay: $(cat "$work/pip")"
+PIP_FAILS=yes fetch '2.9.1 small' --torch 9.9.9 -DMN_CUDA=OFF  # the libtorch that was there is kept
+fetch '2.9.1 small' -DMN_CUDA=OFF
+[ ! -e "$work/pip" ] || fail "a version that could not be had stays: $(cat "$work/pip")"
 
 # One line for a machine that can't do it.
 # one_line STATUS WORDS COMMAND…
