@@ -38,7 +38,7 @@ def read_manifest(folder):
         raise DataError(f"there are no shards in {folder} (no manifest.h5): make them with mnshard, e.g. "
                         "`mnshard idx data/mnist --out DIR`") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        raise DataError(f"cannot read {path}: {error.strerror or error}; give the folder that mnshard made") from None
     # No damaged byte reaches libhdf5: the seal of 512 bytes has the length and the checksum of the HDF5 file behind it.
     magic, version, crc, size = struct.unpack_from("<8sIIQ", data.ljust(24, b"\0"))
     if magic != b"MNMANIF\n" or version not in (_SHARDS, _INDEX):

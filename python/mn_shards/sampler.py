@@ -93,10 +93,11 @@ class ShardSampler:
                                 f"{state['dataset']}; here {self._size}, {self._fingerprint}): give the same data")
             order = OrderOptions(**{name: state[name] for name in vars(OrderOptions())})
             epoch, consumed, seed = (int(state[name]) for name in ("epoch", "consumed", "seed"))
-            good = (epoch >= 0 and 0 <= consumed <= self._size and 1 <= order.lanes <= 1 << 20 and
+            good = (epoch >= 0 and 0 <= seed < 1 << 64 and 0 <= consumed <= self._size and
+                    1 <= order.lanes <= 1 << 20 and
                     order.adjacent >= 1 and order.lanes % order.adjacent == 0 and
                     1 <= order.aligned <= self._size and 1 <= order.windows <= max(self._size // order.lanes, 1))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"the sampler's state to resume from is damaged: {error!r}") from None

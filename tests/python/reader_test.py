@@ -265,6 +265,10 @@ def damaged():
     os.remove(f"data/{shard}")
     fails(lambda: ShardDataset("data")[0], "cannot open")
     fails(lambda: ShardDataset("absent"), "there are no shards in absent (no manifest.h5): make them with mnshard")
+    fails(lambda: ShardDataset("others/manifest.h5"), "Not a directory; give the folder that mnshard made")
+    sampler = ShardSampler(ShardDataset("others"), 4, 0, 1)
+    for name, value in (("epoch", float("inf")), ("seed", -1), ("seed", 1 << 70), ("consumed", float("nan"))):
+        fails(lambda: sampler.load_state_dict(sampler.state_dict() | {name: value}), "state")
     fails(lambda: ShardDataset("others")[1000], "sample 1000 of a dataset of 1000", IndexError)
 
 
