@@ -94,10 +94,10 @@ Findings check_rest(const NodeState& node) {
 }
 
 Expectations read_expectations(const std::string& file) try {
-  constexpr std::uintmax_t kMostBytes = 1 << 20;
+  constexpr std::uintmax_t kMaxBytes = 1 << 20;
   std::error_code none;
   if (!file.empty() && std::filesystem::is_regular_file(file, none) &&
-      std::filesystem::file_size(file, none) > kMostBytes) {
+      std::filesystem::file_size(file, none) > kMaxBytes) {
     throw UsageError("--expect: " + file + " has more than 1 MiB: give a file of lines KEY=VALUE");
   }
   return file.empty() ? Expectations() : parse_expectations(file, read_file(file));

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include <mn/comm/on_every_rank.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/classes.hpp>
@@ -47,15 +48,10 @@ std::vector<std::int64_t> read_classes(const SubDataset& dataset, Communicator& 
   (void)class_field(dataset.spec());
   const std::int64_t n = dataset.global_size();
   std::vector<std::int64_t> classes(n);
-  std::string error;
-  try {
+  const auto read = [&] {
     read_part(*dataset.shared(), n * comm.rank() / comm.size(), n * (comm.rank() + 1) / comm.size(), classes);
-  } catch (const DataError& thrown) {
-    error = thrown.what();
-  }
-  for (const std::string& theirs : comm.allgather_obj(error)) {
-    if (!theirs.empty()) throw DataError(theirs, true);
-  }
+  };
+  on_every_rank<DataError>(comm, read, true);
   comm.allreduce(classes);
   return classes;
 }

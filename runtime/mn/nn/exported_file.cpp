@@ -1,6 +1,5 @@
 #include <mn/nn/exported_file.hpp>
 
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/on_every_rank.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/fd.hpp>
@@ -26,21 +26,6 @@ namespace {
 
 using exported::Archive;
 using exported::Program;
-
-/// Collective: every rank calls `work`. If `work` throws on some ranks, every rank throws an E with the text of the
-/// first one.
-template <class E>
-void on_every_rank(Communicator& comm, const std::function<void()>& work) {
-  std::string error;
-  try {
-    work();
-  } catch (const std::exception& thrown) {
-    error = std::string("!") + thrown.what();
-  }
-  for (const std::string& text : comm.allgather_obj(error)) {
-    if (!text.empty()) throw E(text.substr(1), true);
-  }
-}
 
 std::shared_ptr<const Archive> open_archive(const std::filesystem::path& path) {
   // The facts and the bytes come from one descriptor, because the path may lead to another file at any time.
@@ -115,7 +100,7 @@ void ExportedFile::load() {
       package_->connect(*evaluation);
       evaluation_ = std::move(evaluation);
     };
-    comm_ ? on_every_rank<DataError>(*comm_, make) : make();
+    comm_ ? on_every_rank<DataError>(*comm_, make, true) : make();
   }
   program_ = std::move(program);
 }
