@@ -107,7 +107,7 @@ void look_for_program(ThisRank& rank) {
   const std::string search_path = here.variables.get("PATH").value_or("/bin:/usr/bin");  // as execvp(3)
   try {
     here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(), search_path);
-    check_runnable(here.program);
+    check_runnable(here.program, search_path);
     check_script(here.program, here.arguments, here.folder, search_path);
   } catch (const ProgramError& failure) {
     here.program.clear();

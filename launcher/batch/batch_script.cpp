@@ -1,11 +1,13 @@
 #include "batch/batch_script.hpp"
 
 #include <algorithm>
-#include <cctype>
+#include <chrono>
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <utility>
 
+#include <mn/core/command_output.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/text.hpp>
@@ -47,43 +49,30 @@ void read_options(BatchScript& script, const std::string& text, int line, LineFi
   findings.push_back({line, "\"" + words.front() + "\" is no option", "options begin with - or --"});
 }
 
-/// The last line of the here-document that begins after this line; empty: none does.
-std::string document_of(const std::string& line) {
-  const std::size_t at = line.find("<<");
-  if (at == std::string::npos || line.substr(at).starts_with("<<<")) return "";
-  const std::size_t begin = line.find_first_not_of("<- \t'\"\\", at);
-  if (begin == std::string::npos || std::isalpha(static_cast<unsigned char>(line[begin])) == 0) return "";
-  return line.substr(begin, line.find_first_of(" \t'\";|&)>", begin) - begin);
-}
-
-void read_lines(BatchScript& script, LineFindings& findings) {
+/// `comment_lines`: numbers of the lines that the shell takes for comments.
+void read_lines(BatchScript& script, const std::vector<int>& comment_lines, LineFindings& findings) {
   std::istringstream lines(script.text);
   bool has_command = false;
   int number = 0;
-  std::string document;  // the last line of a here-document, in which no line is an option
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    if (!document.empty()) {
-      if (trimmed(line) == document) document.clear();
-      continue;
-    }
     const std::string_view text = trimmed(line);
+    if (text.empty()) continue;
+    if (!text.starts_with('#')) has_command = true;
+    if (has_command && !std::ranges::binary_search(comment_lines, number)) continue;
     const bool is_mark = line.starts_with(kMark);
     if (is_mark && has_command) {
       findings.push_back({number, "sbatch does not read options after the first command", "move the line up"});
     } else if (is_mark) {
       read_options(script, line.substr(kMark.size()), number, findings);
-    } else if (text.starts_with('#') && (is_misspelled_mark(std::string(text)) || text.starts_with("#SBATCH -"))) {
+    } else if (is_misspelled_mark(std::string(text)) || text.starts_with("#SBATCH -")) {
       findings.push_back({number, "this is a comment, which sbatch does not read", "begin the line with #SBATCH"});
-    } else if (!text.empty() && text[0] != '#') {
-      has_command = true;
-      document = document_of(line);
     }
   }
 }
 
 /// Why sbatch would reject the whole file; an empty `what` if it would not.
-LineFinding fault_of_text(const fs::path& file, const std::string& text) {
+LineFinding fault_of_text(const fs::path& file, const std::string& text, const std::string& search_path) {
   if (text.empty()) return {0, "the script is empty", "write it"};
   if (read_elf(file)) return {0, "this is a program, not a script", "write a script that starts it by srun"};
   if (text.find('\0') != std::string::npos) return {0, "there is a NUL character in it", "write it as plain text"};
@@ -91,11 +80,26 @@ LineFinding fault_of_text(const fs::path& file, const std::string& text) {
     return {1, "its lines end as on Windows", "convert it (dos2unix, or sed -i 's/\\r$//')"};
   if (!text.starts_with("#!")) return {1, "the first line does not begin with #!", "begin with #!/bin/bash"};
   try {
-    check_runnable(file);
+    check_runnable(file, search_path);
   } catch (const ProgramError& error) {
     return {1, error.what(), "correct the first line"};
   }
   return {};
+}
+
+/// The first error of syntax that the script's shell finds, which reads the script and runs nothing.
+void check_syntax(const fs::path& file, const std::string& search_path, LineFindings& findings) {
+  constexpr std::chrono::seconds kPatience{5};
+  const fs::path shell = interpreter_of(file, search_path);
+  if (!is_one_of(shell.filename(), {"sh", "bash", "dash", "ksh", "zsh"})) return;
+  const std::string said = command_output({"sh", "-c", "\"$0\" -n \"$1\" 2>&1", shell, file}, kPatience);
+  if (said.empty()) return;
+  const std::string first(trimmed(said.substr(0, said.find('\n'))));
+  std::smatch number;
+  const bool has_line = std::regex_search(first, number, std::regex(": (line )?([0-9]{1,9}): "));
+  findings.push_back({has_line ? std::stoi(number[2]) : 0,
+                      shell.filename().string() + ": " + (has_line ? number.suffix().str() : first),
+                      "correct the quotes, parentheses or keywords before it"});
 }
 
 /// Checks of the options of a script, which are sound each by itself.
@@ -179,16 +183,37 @@ std::optional<BatchScript> read_batch_script(const fs::path& file, const BatchSt
     findings.push_back({0, error.what(), "give the path of a script"});
     return std::nullopt;
   }
-  if (const auto fault = fault_of_text(file, script.text); !fault.what.empty()) {
+  const std::string search_path = start.variables.get("PATH").value_or("");
+  if (const auto fault = fault_of_text(file, script.text, search_path); !fault.what.empty()) {
     findings.push_back(fault);
     return std::nullopt;
   }
-  read_lines(script, findings);
+  auto shell = read_shell_script(script.text, start.arguments, start.variables);
+  read_lines(script, shell.comment_lines, findings);
   for (auto& finding : check_values(script.options)) findings.push_back(finding);
+  check_syntax(file, search_path, findings);
   script.are_options_sound = findings.empty() && !script.is_heterogeneous;
   script.folder = start.folder / last_value(script.options, "chdir").value_or("");
-  script.commands = shell_commands(script.text, start.arguments, start.variables);
+  script.commands = std::move(shell.commands);
   return script;
+}
+
+bool may_start_ranks(const BatchScript& script) {
+  const std::string first_line = script.text.substr(0, script.text.find('\n'));
+  if (first_line.find("sh") == std::string::npos) return true;
+  for (const auto line : split(script.text, '\n')) {
+    const std::string_view text = trimmed(line);
+    const bool names_launcher =
+        text.find("srun") != std::string_view::npos || text.find("mpi") != std::string_view::npos;
+    if (names_launcher && !text.starts_with('#')) return true;
+  }
+  return std::ranges::any_of(script.commands, [&](const ShellCommand& command) {
+    const std::string& name = command.words[0];
+    const bool is_other_script = has_slash(name) && is_file(script.folder / name) && !read_elf(script.folder / name);
+    if (command.words.size() > 1 && command.words[1] == "-c") return false;  // its text was searched above
+    return !is_known(name) || is_other_script ||
+           is_one_of(base_name(name), {"bash", "sh", "source", ".", "eval", "flux", "parallel", "xargs"});
+  });
 }
 
 LineFindings check_job_options(const BatchScript& script) {

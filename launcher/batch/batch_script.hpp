@@ -34,6 +34,9 @@ struct BatchStart {
 [[nodiscard]] std::optional<BatchScript> read_batch_script(const std::filesystem::path& file, const BatchStart& start,
                                                            LineFindings& findings);
 
+/// Whether ranks may start where check_steps() does not look: in another script, or by a command that is not known.
+[[nodiscard]] bool may_start_ranks(const BatchScript& script);
+
 /// Findings about the options as a whole: output, signals and requeueing, numbers that contradict each other.
 [[nodiscard]] LineFindings check_job_options(const BatchScript& script);
 

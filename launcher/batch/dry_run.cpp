@@ -4,6 +4,8 @@
 #include <chrono>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/launcher_variables.hpp>
@@ -36,6 +38,13 @@ void ask_slurm(const std::filesystem::path& file, LineFindings& findings) {
   }
 }
 
+std::string to_json(const std::string& file, const LineFindings& findings) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& [line, what, remedy] : findings)
+    all.push_back({{"file", file}, {"line", line}, {"what", what}, {"remedy", remedy}});
+  return nlohmann::json{{"findings", all}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 LineFindings check_batch_script(const std::filesystem::path& file, const BatchStart& start) {
@@ -61,7 +70,7 @@ std::optional<int> run_batch_check(const Options& options) {
   for (const auto& [line, what, remedy] : findings) {
     text += name + ":" + (line > 0 ? std::to_string(line) + ":" : "") + " " + what + "; " + remedy + "\n";
   }
-  write_standard_output(text);
+  write_standard_output(options.json ? to_json(name, findings) : text);
   return findings.empty() ? 0 : 1;
 }
 

@@ -7,6 +7,8 @@
 
 #include <mn/core/text.hpp>
 
+#include "batch/shell_text.hpp"
+
 namespace mn::launcher {
 namespace {
 
@@ -26,45 +28,23 @@ class ShellReader {
   ShellReader(const std::string& text, const std::vector<std::string>& arguments, Variables variables, bool is_script)
       : text_(text), arguments_(arguments), variables_(std::move(variables)), is_script_(is_script) {}
 
-  std::vector<ShellCommand> read() {
-    while (!is_at_end()) step();
+  ShellScript read() {
+    while (!text_.is_at_end()) step();
     end_command();
-    return std::move(commands_);
+    return std::move(script_);
   }
 
  private:
-  [[nodiscard]] bool is_at_end() const { return at_ >= text_.size(); }
-  [[nodiscard]] char peek(std::size_t ahead = 0) const {
-    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
-  }
-  char take() {
-    if (is_at_end()) return '\0';
-    if (text_[at_] == '\n') ++line_;
-    return text_[at_++];
-  }
-  /// Takes the text up to `end`, and `end`. With `begin`, pairs of `begin` and `end` belong to the text.
-  std::string take_until(char end, char begin = '\0') {
-    std::string text;
-    for (int depth = 1; !is_at_end(); text += text_[at_ - 1]) {
-      const char c = take();
-      if (c == end)
-        --depth;
-      else if (c == begin)
-        ++depth;
-      if (depth == 0) break;
-    }
-    return text;
-  }
   std::string& word() {
-    if (words_.empty() && !word_) first_line_ = line_;
+    if (words_.empty() && !word_) first_line_ = text_.line();
     if (!word_) word_.emplace();
     return *word_;
   }
 
   void step() {
-    const char c = take();
+    const char c = text_.take();
     if (c == '\\') {
-      if (const char next = take(); next != '\n' && next != '\0') word() += next;
+      if (const char next = text_.take(); next != '\n' && next != '\0') word() += next;
     } else if (c == '"') {
       word();
       is_quoted_ = !is_quoted_;
@@ -72,20 +52,35 @@ class ShellReader {
       word() += expand();
     } else if (c == '`' && is_script_) {
       word() += kUnknown;
-      take_until('`');
+      text_.take_escaped('`');
     } else if (is_quoted_) {
       word() += c;
     } else if (c == '\'') {
-      word() += take_until('\'');
+      word() += text_.take_until('\'');
     } else if (c == '\n' || (c == '#' && (!word_ || !is_script_))) {
-      if (c == '#') take_until('\n');
+      if (c == '#') take_comment();
       end_command();
-      skip_document();
+      text_.skip_documents();
     } else if (c == ' ' || c == '\t') {
       end_word();
-    } else if ((c == '<' || c == '>') && is_script_) {
+    } else if (is_script_) {
+      take_operator(c);
+    } else {
+      word() += c;
+    }
+  }
+
+  void take_comment() {
+    if (words_.empty() && !word_) script_.comment_lines.push_back(text_.line());
+    text_.take_until('\n');
+  }
+
+  void take_operator(char c) {
+    if (c == '<' || c == '>') {
       begin_redirection(c);
-    } else if (is_any_of(";|&()", c) && is_script_) {
+    } else if (c == '(' && text_.peek() == '(') {
+      text_.skip_parentheses();
+    } else if (is_any_of(";|&()", c)) {
       end_command();
     } else {
       word() += c;
@@ -96,32 +91,36 @@ class ShellReader {
   void begin_redirection(char c) {
     if (word_ && word_->size() == 1 && is_digit((*word_)[0])) word_.reset();  // the 2 of 2>file
     end_word();
-    names_document_ = c == '<' && peek() == '<' && peek(1) != '<';
-    while (is_any_of("<>&-|", peek())) take();
+    if (c == '<' && text_.peek() == '<' && text_.peek(1) != '<') {
+      text_.take();
+      text_.take_document_word();
+      return;
+    }
+    while (is_any_of("<>&-|", text_.peek())) text_.take();
     drops_word_ = true;
-  }
-
-  void skip_document() {
-    if (document_.empty()) return;
-    while (!is_at_end() && trimmed(take_until('\n')) != document_) continue;
-    document_.clear();
   }
 
   /// Returns the value of the text behind a $.
   std::string expand() {
     std::string name;
-    if (peek() == '(') {
-      take();
-      take_until(')', '(');
-    } else if (peek() == '{') {
-      take();
-      return expand_braces(take_until('}', '{'));
-    } else if (is_digit(peek())) {
-      name = take();
-    } else if (is_any_of("@*#?!$-", peek())) {
-      take();
+    const char c = text_.peek();
+    if (c == '\'' && !is_quoted_) {
+      text_.take();
+      const std::string text = text_.take_escaped('\'');
+      return text.find('\\') == std::string::npos ? text : std::string{kUnknown};
+    }
+    if (c == '(') {
+      text_.take();
+      text_.skip_parentheses();
+    } else if (c == '{') {
+      text_.take();
+      return expand_braces(text_.take_nested('}', is_quoted_));
+    } else if (is_digit(c)) {
+      name = text_.take();
+    } else if (is_any_of("@*#?!$-", c)) {
+      text_.take();
     } else {
-      while (is_name_character(peek())) name += take();
+      while (is_name_character(text_.peek())) name += text_.take();
     }
     const auto value = value_of(name);
     const bool is_split = value && !is_quoted_ && value->find_first_of(" \t\n") != std::string::npos;
@@ -149,11 +148,7 @@ class ShellReader {
   void end_word() {
     if (!word_) return;
     const std::string word = *std::exchange(word_, std::nullopt);
-    if (!std::exchange(drops_word_, false)) {
-      words_.push_back(word);
-    } else if (names_document_) {
-      document_ = word;
-    }
+    if (!std::exchange(drops_word_, false)) words_.push_back(word);
   }
 
   void end_command() {
@@ -177,35 +172,31 @@ class ShellReader {
     if (words.empty() || is_declaration) {
       variables_ = during;
     } else {
-      commands_.push_back({first_line_, std::move(words), std::move(during)});
+      script_.commands.push_back({first_line_, std::move(words), std::move(during)});
     }
   }
 
-  const std::string& text_;
+  ShellText text_;
   const std::vector<std::string>& arguments_;
   Variables variables_;
   bool is_script_;
-  std::size_t at_ = 0;
-  int line_ = 1;
   int first_line_ = 1;
   bool is_quoted_ = false;  // inside of double quotes
   std::optional<std::string> word_;
   std::vector<std::string> words_;
   bool drops_word_ = false;
-  bool names_document_ = false;
-  std::string document_;  // the last line of the here-document that begins after this line; empty: none
-  std::vector<ShellCommand> commands_;
+  ShellScript script_;
 };
 
 }  // namespace
 
-std::vector<ShellCommand> shell_commands(const std::string& script, const std::vector<std::string>& arguments,
-                                         const Variables& variables) {
-  return ShellReader(script, arguments, variables, true).read();
+ShellScript read_shell_script(const std::string& text, const std::vector<std::string>& arguments,
+                              const Variables& variables) {
+  return ShellReader(text, arguments, variables, true).read();
 }
 
 std::vector<std::string> option_words(const std::string& line) {
-  const auto commands = ShellReader(line, {}, {}, false).read();
+  const auto commands = ShellReader(line, {}, {}, false).read().commands;
   return commands.empty() ? std::vector<std::string>() : commands.front().words;
 }
 

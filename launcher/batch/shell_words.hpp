@@ -23,16 +23,23 @@ inline constexpr char kUnknown = '\x01';
   return std::ranges::find(list, word) != list.end();
 }
 
+[[nodiscard]] inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+[[nodiscard]] inline bool has_slash(const std::string& name) { return name.find('/') != std::string::npos; }
+
 struct ShellCommand {
   int line = 0;  ///< number of the line on which the command begins
   std::vector<std::string> words;
   Variables variables;  ///< the variables when the command starts
 };
 
+struct ShellScript {
+  std::vector<ShellCommand> commands;
+  std::vector<int> comment_lines;  ///< numbers of the lines that have only a comment
+};
+
 /// `arguments` are the script's ($1, $2, ...).
-[[nodiscard]] std::vector<ShellCommand> shell_commands(const std::string& script,
-                                                       const std::vector<std::string>& arguments,
-                                                       const Variables& variables);
+[[nodiscard]] ShellScript read_shell_script(const std::string& text, const std::vector<std::string>& arguments,
+                                            const Variables& variables);
 
 /// The words behind #SBATCH: sbatch knows quotes and comments, but neither variables nor operators.
 [[nodiscard]] std::vector<std::string> option_words(const std::string& line);

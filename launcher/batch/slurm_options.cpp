@@ -95,6 +95,12 @@ constexpr Form kForms[] = {
      "(@[0-9]*)?",
      "[B:]SIGNAL[@SECONDS] such as USR1@60"},
     {"open-mode", "append|truncate", "append or truncate"},
+    {"exclusive", "user|mcs|topo", "user, mcs or topo, or no value"},
+    {"gres", "[^:,(]+(:[^:,(]+){0,2}([(][^)]*[)])?(,[^:,(]+(:[^:,(]+){0,2}([(][^)]*[)])?)*", "NAME[:TYPE][:NUMBER]"},
+    {"hint", "compute_bound|memory_bound|(no)?multithread|help", "compute_bound, memory_bound or [no]multithread"},
+    {"mail-type", "(NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(_[589]0)?|ARRAY_TASKS|,)+",
+     "BEGIN, END, FAIL, REQUEUE, ALL, TIME_LIMIT or others of sbatch(1)"},
+    {"switches", "[0-9]+(@[0-9:-]+)?", "NUMBER[@TIME]"},
 };
 
 bool has_form(const Form& form, const std::string& value) {

@@ -15,9 +15,6 @@
 namespace mn::launcher {
 namespace {
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-bool has_slash(const std::string& name) { return name.find('/') != std::string::npos; }
-
 bool is_launcher(const std::string& word) {
   return is_one_of(base_name(word), {"srun", "mpiexec", "mpirun", "mpiexec.hydra", "orterun"});
 }
@@ -59,7 +56,7 @@ class StepCheck {
       }
       steps += read_step(command, step) ? 1 : 0;
     }
-    if (steps == 0 && !may_start_ranks() &&
+    if (steps == 0 && !may_start_ranks(script_) &&
         (count("nodes") > 1 || count("ntasks") > 1 || count("ntasks-per-node") > 1)) {
       add(0, "no command starts the job's tasks: the script itself runs once, on the first node",
           "srun -K mnlaunch PROGRAM");
@@ -69,6 +66,12 @@ class StepCheck {
 
  private:
   void add(int line, const std::string& what, const std::string& remedy) { findings_.push_back({line, what, remedy}); }
+
+  /// `text`: "WHAT; REMEDY", or WHAT alone.
+  void add_error(int line, const std::string& text) {
+    const std::size_t end = text.find("; ");
+    add(line, text.substr(0, end), end == std::string::npos ? "correct the command" : text.substr(end + 2));
+  }
 
   /// The value of an option of the step, else of the job.
   [[nodiscard]] std::optional<std::string> value_of(const char* name, const Step* step = nullptr) const {
@@ -81,26 +84,6 @@ class StepCheck {
   }
   [[nodiscard]] std::int64_t last_count(const char* name) const {
     return parse_number<std::int64_t>(split(value_of(name).value_or(""), '-').back()).value_or(0);
-  }
-
-  /// Whether ranks may start where these checks do not look: in another script, or by a command that is not known.
-  [[nodiscard]] bool may_start_ranks() const {
-    const std::string first_line = script_.text.substr(0, script_.text.find('\n'));
-    if (first_line.find("sh") == std::string::npos) return true;
-    for (const auto line : split(script_.text, '\n')) {
-      const std::string_view text = trimmed(line);
-      const bool names_launcher =
-          text.find("srun") != std::string_view::npos || text.find("mpi") != std::string_view::npos;
-      if (names_launcher && !text.starts_with('#')) return true;
-    }
-    return std::ranges::any_of(script_.commands, [&](const ShellCommand& command) {
-      const std::string& name = command.words[0];
-      const bool is_other_script =
-          has_slash(name) && is_file(script_.folder / name) && !read_elf(script_.folder / name);
-      if (command.words.size() > 1 && command.words[1] == "-c") return false;  // its text was searched above
-      return !is_known(name) || is_other_script ||
-             is_one_of(base_name(name), {"bash", "sh", "source", ".", "eval", "flux", "parallel", "xargs"});
-    });
   }
 
   /// Whether the script names a word of the program in earlier lines, as a script does that makes the program.
@@ -143,8 +126,23 @@ class StepCheck {
     }
     step.program = std::move(words);
     if (!step.program.empty()) take_mnlaunch(step);
+    if (!step.has_mnlaunch) check_start(step, command);
     check(step);
     return true;
+  }
+
+  /// Findings about a launcher that starts no program.
+  void check_start(const Step& step, const ShellCommand& command) {
+    const std::string launcher = command.words.front();
+    const bool only_informs = std::ranges::any_of(command.words, [](const std::string& word) {
+      return is_one_of(word, {"--help", "--usage", "--version", "-h", "-V", "--mpi=list", "--multi-prog"});
+    });
+    if (step.has_srun && !step.program.empty() && parse_number<std::int64_t>(step.program[0])) {
+      add(step.line, "srun starts a program \"" + step.program[0] + "\": an option takes no value behind a blank",
+          "write -K1 or --kill-on-bad-exit=1 for -K 1, and so on");
+    } else if (!only_informs && (step.has_srun ? step.program.empty() : command.words.size() == 1)) {
+      add(step.line, launcher + " starts no program", launcher + " mnlaunch PROGRAM");
+    }
   }
 
   /// Reads mnlaunch and its options, if the step starts it. A variable instead of a program may be mnlaunch.
@@ -157,7 +155,7 @@ class StepCheck {
     try {
       step.mnlaunch = parse_options(static_cast<int>(words.size()), words.data());
     } catch (const UsageError& error) {
-      if (is_known(name)) add(step.line, std::string("mnlaunch: ") + error.what(), "correct the command");
+      if (is_known(name)) add_error(step.line, std::string("mnlaunch: ") + error.what());
     }
     const auto file = script_.folder / name;
     std::error_code error;
@@ -176,15 +174,17 @@ class StepCheck {
     }
     if (!step.has_mnlaunch) return;  // mkdir and the like
     if (step.has_srun) check_srun(step);
-    if (script_.are_options_sound) check_gpus(step);
+    if (step.has_srun && script_.are_options_sound) check_gpus(step);
     check_program(step);
   }
 
   void check_srun(const Step& step) {
-    const auto kill = last_value(step.options, "kill-on-bad-exit");
-    const bool ends = (kill && kill != "0") || last_value(step.options, "wait") || step.is_supervised ||
-                      step.variables.has("SLURM_KILL_BAD_EXIT") || step.variables.has("SLURM_WAIT");
-    if (!ends) {
+    const auto is_set = [&](const char* option, const char* variable) {
+      const auto value = last_value(step.options, option);
+      return (value ? *value : step.variables.get(variable).value_or("0")) != "0";
+    };
+    const bool ends = is_set("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT") || is_set("wait", "SLURM_WAIT");
+    if (!ends && !step.is_supervised) {
       add(step.line, "srun has neither -K nor --wait: if a rank dies, the others may wait until the time limit",
           "srun -K, or --kill-on-bad-exit=0 --wait=60 if ranks write checkpoints at signals");
     }
@@ -209,9 +209,9 @@ class StepCheck {
   }
 
   [[nodiscard]] std::int64_t gpus_of_node(const Step& step, std::int64_t nodes, std::int64_t ranks) const {
+    if (const auto gpus = value_of("gpus", &step)) return gpu_count(*gpus) / nodes;
     if (const auto gpus = value_of("gpus-per-node", &step)) return gpu_count(*gpus);
     if (const auto gpus = value_of("gpus-per-task", &step)) return gpu_count(*gpus) * ranks;
-    if (const auto gpus = value_of("gpus", &step)) return gpu_count(*gpus) / nodes;
     std::int64_t gpus = 0;
     const std::string gres = value_of("gres", &step).value_or("");
     for (const auto item : split(gres, ',')) gpus += item.starts_with("gpu") ? gpu_count(std::string(item)) : 0;
@@ -223,6 +223,8 @@ class StepCheck {
     const std::int64_t nodes = std::max<std::int64_t>(count("nodes", &step), 1);
     std::int64_t ranks = count("ntasks-per-node", &step);
     if (ranks == 0) ranks = (std::max(count("ntasks", &step), nodes) + nodes - 1) / nodes;
+    // Slurm then chooses the number of nodes.
+    if (!value_of("nodes", &step) && !value_of("ntasks-per-node", &step) && !value_of("gpus", &step)) return;
     const std::int64_t gpus = gpus_of_node(step, nodes, ranks);
     if (gpus == 0) return;
     const std::string numbers = std::to_string(ranks) + " ranks a node and " + std::to_string(gpus) + " GPUs";
@@ -253,13 +255,12 @@ class StepCheck {
     here.arguments = step.program;
     try {
       here.program = find_program(name, here.folder, executable_path().parent_path(), path);
-      check_runnable(here.program);
+      check_runnable(here.program, path);
       const bool has_patterns = std::ranges::any_of(step.program, is_pattern);
       if (step.knows_folder && !has_patterns && std::ranges::all_of(step.program, is_known))
         check_script(here.program, step.program, here.folder, path);
     } catch (const ProgramError& error) {
-      if (is_named_before(step)) return;
-      add(step.line, error.what(), "correct the command, or build the program");
+      if (!is_named_before(step)) add_error(step.line, error.what());
       return;
     }
     const bool has_own_libraries = step.variables.get("LD_LIBRARY_PATH") != environment("LD_LIBRARY_PATH");

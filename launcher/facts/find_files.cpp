@@ -48,8 +48,41 @@ bool has_other_formats() {
   return false;
 }
 
+/// The paths at which `name` may lie: in `folder` if it has a slash, else in the folders of `search_path`.
+std::vector<fs::path> paths_of(const std::string& name, const fs::path& folder, const std::string& search_path) {
+  if (name.find('/') != std::string::npos) return {folder / name};
+  std::vector<fs::path> found;
+  for (const auto part : split(search_path, ':')) found.push_back(folder / part / name);
+  return found;
+}
+
+/// Returns the program that env(1) starts for a script: python3 of "#!/usr/bin/env -S python3 -u". Without -S, env
+/// takes all `words` for one name. Empty if options of env decide.
+std::string program_of_env(const std::string& words) {
+  constexpr std::string_view kSplit = "-S ";
+  if (!words.starts_with(kSplit)) return words.starts_with('-') ? "" : words;
+  for (const auto word : split(words.substr(kSplit.size()), ' ')) {
+    if (word.starts_with('-')) return "";
+    if (!word.empty() && word.find('=') == std::string_view::npos) return std::string(word);
+  }
+  return "";
+}
+
+/// Returns the interpreter that the first line names; for "#!/usr/bin/env python3", python3 of `search_path`. Empty if
+/// env does not find it.
+fs::path find_interpreter(const std::string& line, const std::string& search_path) {
+  const std::string interpreter = interpreter_in(line);
+  if (fs::path(interpreter).filename() != "env") return interpreter;
+  const std::string name =
+      program_of_env(std::string(trimmed(line.substr(line.find(interpreter) + interpreter.size()))));
+  if (name.empty()) return interpreter;
+  const auto found = paths_of(name, "/", search_path);
+  const auto runnable = std::ranges::find_if(found, is_runnable);
+  return runnable == found.end() ? fs::path() : *runnable;
+}
+
 /// Returns why the kernel will not run the program; empty if it will. `depth` counts nested interpreters.
-std::string why_not(const fs::path& program, int depth) {
+std::string why_not(const fs::path& program, const std::string& search_path, int depth) {
   const std::string bytes = beginning_of(program);
   std::error_code error;
   if (bytes.starts_with("\177ELF")) {
@@ -62,24 +95,17 @@ std::string why_not(const fs::path& program, int depth) {
   }
   if (bytes.starts_with("#!")) {
     const std::string line = first_line_of(bytes);
-    const fs::path interpreter = interpreter_in(line);
-    if (line.ends_with('\r') && !fs::exists(interpreter, error))
+    const fs::path first = interpreter_in(line);
+    if (line.ends_with('\r') && (first.filename() == "env" || !fs::exists(first, error)))
       return "its lines end as on Windows; convert it (dos2unix, or sed -i 's/\\r$//')";
-    if (access(interpreter.c_str(), X_OK) != 0)
+    const fs::path interpreter = find_interpreter(line, search_path);
+    if (access(first.c_str(), X_OK) != 0 || interpreter.empty())
       return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
-    return depth < kMaxInterpreters ? why_not(interpreter, depth + 1) : "";
+    return depth < kMaxInterpreters ? why_not(interpreter, search_path, depth + 1) : "";
   }
   if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution needs no right to read
   if (has_other_formats()) return "";
   return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
-}
-
-/// The paths at which `name` may lie: in `folder` if it has a slash, else in the folders of `search_path`.
-std::vector<fs::path> paths_of(const std::string& name, const fs::path& folder, const std::string& search_path) {
-  if (name.find('/') != std::string::npos) return {folder / name};
-  std::vector<fs::path> found;
-  for (const auto part : split(search_path, ':')) found.push_back(folder / part / name);
-  return found;
 }
 
 constexpr std::string_view kCacheMagic = "glibc-ld.so.cache1.1";
@@ -176,8 +202,8 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
                      kExitNotFound);
 }
 
-void check_runnable(const fs::path& program) {
-  const std::string why = why_not(program, 0);
+void check_runnable(const fs::path& program, const std::string& search_path) {
+  const std::string why = why_not(program, search_path, 0);
   if (!why.empty()) throw ProgramError("cannot run " + program.string() + ": " + why, kExitCannotRun);
 }
 
@@ -220,14 +246,7 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 
 fs::path interpreter_of(const fs::path& file, const std::string& search_path) {
   const std::string bytes = beginning_of(file);
-  if (!bytes.starts_with("#!")) return {};
-  const std::string line = first_line_of(bytes);
-  const fs::path interpreter = interpreter_in(line);
-  if (interpreter.filename() != "env") return interpreter;
-  const auto name = interpreter_in("#!" + line.substr(line.find("env") + 3));
-  const auto found = paths_of(name, "/", search_path);
-  const auto runnable = std::ranges::find_if(found, is_runnable);
-  return runnable == found.end() ? fs::path() : *runnable;
+  return bytes.starts_with("#!") ? find_interpreter(first_line_of(bytes), search_path) : fs::path();
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {

@@ -27,8 +27,8 @@ class ProgramError : public Error {
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
 /// Throws ProgramError (exit code 126) if execve(2) would refuse `program`: its interpreter or dynamic loader is
-/// missing, or it is neither a script nor a program.
-void check_runnable(const std::filesystem::path& program);
+/// missing, or it is neither a script nor a program. env(1) looks for the interpreter in `search_path`.
+void check_runnable(const std::filesystem::path& program, const std::string& search_path);
 
 /// Throws ProgramError (exit code 127) if the first argument of an interpreter, such as python, names a missing script;
 /// otherwise the interpreters of all ranks would report the error. bash also looks in `search_path`.

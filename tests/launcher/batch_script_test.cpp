@@ -45,6 +45,8 @@ struct PlantedInScript {
 const PlantedInScript kPlantedInScript[] = {
     {"no_interpreter_line", "#!/bin/sh\n", "\n", 1, "does not begin with #!"},
     {"missing_interpreter", "#!/bin/sh", "#!/no/sh", 1, "/no/sh, is not on this node"},
+    {"no_interpreter_of_env", "#!/bin/sh", "#!/usr/bin/env no-such-shell", 1, "no-such-shell, is not on this node"},
+    {"no_end_of_if", "SRUN_CPUS", "if true; then\nSRUN_CPUS", 14, "unexpected"},
     {"windows", "--requeue\n", "--requeue\r\n", 1, "as on Windows"},
     {"empty", "", "", 0, "the script is empty"},
     {"misspelled_option", "--nodes=2-4", "--node=2-4", 2, "there is no option --node"},
@@ -61,6 +63,11 @@ const PlantedInScript kPlantedInScript[] = {
     {"value_of_a_flag", "--requeue", "--requeue=1", 8, "--requeue takes no value"},
     {"no_tasks", "--ntasks-per-node=2", "--ntasks-per-node=2 --ntasks=0", 3, "--ntasks is \"0\""},
     {"wrong_mode", "=append", "=add", 9, "--open-mode is \"add\""},
+    {"wrong_resource", "--requeue", "--requeue --gres=gpu:a:2:3", 8, "--gres is"},
+    {"wrong_hint", "--requeue", "--requeue --hint=multithreads", 8, "--hint is"},
+    {"wrong_exclusive", "--requeue", "--requeue --exclusive=yes", 8, "--exclusive is"},
+    {"wrong_mail", "--requeue", "--requeue --mail-type=END,START", 8, "--mail-type is"},
+    {"wrong_switches", "--requeue", "--requeue --switches=one", 8, "--switches is"},
     {"comment_like_an_option", "#SBATCH --requeue", "# SBATCH --no-requeue\n#SBATCH --requeue", 8, "this is a comment"},
     {"option_after_a_command", "SRUN_CPUS", "true\n#SBATCH --mem=4G\nSRUN_CPUS", 11, "after the first command"},
     {"variable_in_an_option", "out-%j.txt'", "'$HOME/x", 6, "--output has a variable"},
@@ -71,6 +78,11 @@ const PlantedInScript kPlantedInScript[] = {
     {"output_emptied", "=append", "=truncate", 8, "empties its output file"},
     {"more_nodes_than_tasks", "--ntasks-per-node=2", "--ntasks=1 --ntasks-per-node=2", 3, "1 tasks cannot use 2 nodes"},
     {"no_wait", "-K ", "", 11, "neither -K nor --wait"},
+    {"wait_without_end", "-K ", "--wait=0 ", 11, "neither -K nor --wait"},
+    {"kill_of_zero", "srun -K ", "SLURM_KILL_BAD_EXIT=0 srun ", 11, "neither -K nor --wait"},
+    {"value_of_K_behind_a_blank", "-K --mpi=pmix \\\n ", "--mpi=pmix -K 1", 11, "starts a program \"1\""},
+    {"srun_alone", "mnlaunch /bin/sh -c 'echo \"$RANK\"'", "", 11, "srun starts no program"},
+    {"mpirun_alone", "SRUN_CPUS", "mpirun\nSRUN_CPUS", 10, "mpirun starts no program"},
     {"cores_lost", "SRUN_CPUS_PER_TASK=8; export SRUN_CPUS_PER_TASK", "true", 11, "does not take --cpus-per-task"},
     {"too_many_ranks_for_gpus", "--ntasks-per-node=2", "--ntasks-per-node=4", 11, "4 ranks a node and 2 GPUs"},
     {"idle_gpus", "h100:2", "h100:8", 11, "GPUs stay idle"},
@@ -159,9 +171,18 @@ TEST_F(SoundBatchScriptTest, WhatOnlyARunCouldTellIsNoFinding) {
            "cat > made.sh <<END\n#SBATCH --nothing\nEND\nsrun -K mnlaunch sh made.sh",
            "#SBATCH --job-name a#b\n#SBATCH --gres=gpu:h100:2(S:0-1),nvme:1\nsrun -K mnlaunch sh train.py",
            "#SBATCH --ntasks-per-gpu=2 --gpus=4\nsrun -K mnlaunch sh train.py",
+           "#SBATCH --gpus=8 --gpus-per-node=4 -N 4\nsrun -K mnlaunch sh train.py",
+           "#SBATCH --gpus-per-node=4\nmpiexec.hydra -n 8 -ppn 4 mnlaunch sh train.py",
+           "srun --mpi=list\nsrun -K mnlaunch sh train.py",
+           "python3 - <<EOF\n#SBATCH --nothing\nit's\nEOF\nsrun -K mnlaunch sh train.py",
        }) {
     EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n" + commands + "\n")), "") << commands;
   }
+}
+
+TEST_F(SoundBatchScriptTest, SlurmMayChooseTheNumberOfNodes) {
+  EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -n 8 --gpus-per-node=4\nsrun -K mnlaunch true\n")), "");
+  EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -n 8 --gpus=8 --gpus-per-node=4\nsrun -K mnlaunch true\n")), "");
 }
 
 TEST_F(SoundBatchScriptTest, LongValuesAreFindings) {
@@ -198,7 +219,7 @@ TEST_F(SoundBatchScriptTest, ALibraryMayBeMissing) {
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> all;
-  for (auto& command : shell_commands(text, {"one"}, variables("HOME", "/h"))) {
+  for (auto& command : read_shell_script(text, {"one"}, variables("HOME", "/h")).commands) {
     for (auto& word : command.words) {
       std::ranges::replace(word, kUnknown, '?');
       all.push_back(word);
@@ -218,6 +239,42 @@ TEST(ShellWordsTest, QuotesVariablesAndRedirections) {
   EXPECT_THAT(words_of("$("), ElementsAre("?", "|"));
   EXPECT_THAT(words_of("a 'b"), ElementsAre("a", "b", "|"));
   EXPECT_THAT(words_of("# only\n\n"), IsEmpty());
+}
+
+TEST(ShellWordsTest, NestedTextIsPassedAsAWhole) {
+  const auto is_followed_by_b = [](const std::string& text) {
+    const auto words = words_of(text + "\nb\n");
+    return words.size() >= 2 && words[words.size() - 2] == "b" && words.back() == "|";
+  };
+  for (const std::string text : {
+           "echo $'it\\'s'",
+           "echo $'\"'",
+           "(( x = 1 << 2 ))",
+           "x=$(( 1 << 2 ))",
+           "for ((i = 1 << 2; i < 8; ++i)); do a; done",
+           "echo `echo \\`date\\``",
+           "echo \"`echo it's`\"",
+           "echo \"$(echo \"it's)\")\"",
+           "echo $(echo ')')",
+           "x=$( # it's a comment (\n  date\n)",
+           "x=$(cat <<END\nit's \"odd\nEND\n)",
+           "x=$(cat <<-'E F' | sort\n(\n\tE F\n)",
+           "x=$(cat <<<word)",
+           "echo \"${x:-it's}\" ${x:-'}'} ${x%\"}\"}",
+           "cat <<A <<\\B\n'\nA\n\"\nB",
+           "echo a#b # it's",
+           "echo \"$'\"",
+       }) {
+    EXPECT_TRUE(is_followed_by_b(text)) << text;
+  }
+  std::string deep;
+  for (int i = 0; i < 1000000; ++i) deep += "$(\"";
+  EXPECT_THAT(words_of(deep), ElementsAre("?", "|"));
+}
+
+TEST(ShellWordsTest, CommentLinesAreOutsideOfDocuments) {
+  EXPECT_THAT(read_shell_script("# a\nb # c\ncat <<END\n# d\nEND\n'\n# e'\n  # f", {}, {}).comment_lines,
+              ElementsAre(1, 8));
 }
 
 bool is_right(const char* option, const char* value) { return check_values({{1, option, value}}).empty(); }

@@ -65,6 +65,11 @@ case ${1:-} in
     }
     unrunnable '#!/no/such/interpreter\n' 'the interpreter of its first line, #!/no/such/interpreter, is not on this node; '
     unrunnable '#!/bin/sh\r\necho\r\n' 'its lines end as on Windows; convert it'
+    unrunnable '#!/usr/bin/env sh\r\necho\r\n' 'its lines end as on Windows; convert it'
+    unrunnable '#!/usr/bin/env no-such-program\n' 'the interpreter of its first line, .* is not on this node; '
+    unrunnable '#!/usr/bin/env sh -e\n' 'the interpreter of its first line, .* is not on this node; '
+    printf '#!/usr/bin/env -S LEVEL=2 sh -e\nexit $((LEVEL + 1))\n' >script
+    status 3 "$mnlaunch" ./script
     unrunnable 'echo\n' 'it is neither a program for this processor nor a script; '
     cp /bin/true other
     printf '\377' | dd of=other bs=1 seek=18 conv=notrunc status=none  # the kind of processor
