@@ -107,6 +107,12 @@ bool holds(const Row& row, const std::string& measured, const std::string& wante
   return row.rule == Rule::kAtLeast ? value >= limit : value <= limit;
 }
 
+std::string without_last_slash(const std::filesystem::path& path) {
+  std::string folder = path.lexically_normal().string();
+  if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return folder;
+}
+
 void check_line(const Row* row, const std::string& where, const std::string& key, const std::string& value) {
   if (row == nullptr && key != "mount") {
     std::vector<std::string> keys{"mount"};
@@ -162,9 +168,12 @@ Findings compare_with_expectations(const NodeState& node, const Expectations& ex
   const auto mounts = expected.find("mount");
   if (mounts == expected.end()) return findings;
   for (const auto& path : mounts->second) {
-    std::string folder = std::filesystem::path(path).lexically_normal().string();
-    if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
-    if (has_name(node.mounted, folder)) continue;
+    const std::filesystem::path folder = without_last_slash(path);
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink(folder, error);  // looks at the link alone, not at its server
+    const bool is_mounted = has_name(node.mounted, folder) ||
+                            (!error && has_name(node.mounted, without_last_slash(folder.parent_path() / target)));
+    if (is_mounted) continue;
     findings.push_back(error_of("mounts", path + " is not mounted", "mount it, and look at /etc/fstab and autofs"));
   }
   return findings;

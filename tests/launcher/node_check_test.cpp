@@ -14,6 +14,7 @@
 #include "healthy.hpp"
 #include "launcher/checks/checks.hpp"
 #include "launcher/node/inquiry.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -160,6 +161,16 @@ TEST(NodeCheckTest, WrongExpectationsNameTheLine) {
   EXPECT_EQ(error_of("mount=/a\nmount=/b"), "");
   EXPECT_THAT(error_of("cpus=-5"), HasSubstr("give a whole number"));
   EXPECT_THAT(error_of(std::string("cpus=1\0x", 8)), HasSubstr("is no text"));
+}
+
+TEST(ExpectationsTest, AMountMayBeNamedByALink) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory_symlink("/shared", folder.path() / "link");
+  auto node = healthy_state();
+  const auto expected = parse_expectations("f", "mount=" + (folder.path() / "link/").string());
+  EXPECT_THAT(compare_with_expectations(node, expected), IsEmpty());
+  node.mounted = {"/"};
+  EXPECT_EQ(compare_with_expectations(node, expected).size(), 1u);
 }
 
 using NodeStateTest = FactsFixture;

@@ -91,8 +91,8 @@ TEST(OptionsTest, EachOptionMayComeFromSeveralSources) {
     if (word == "--output=DIR" || word == "--skip=7" || word == "--warn=7")
       word = word.substr(0, word.find('=')) + "=user";
     if (word == "--ports=7") word = "--ports=40000-40009";
-    EXPECT_NO_THROW(parse_with({{"F", word}, {"V", word}},
-                               {word.c_str(), word.c_str(), "--output", "o", "--doctor", "--node-check"}))
+    const char* action = word.starts_with("--expect") ? "--node-check" : "--doctor";
+    EXPECT_NO_THROW(parse_with({{"F", word}, {"V", word}}, {word.c_str(), word.c_str(), "--output", "o", action}))
         << word;
   }
   const auto options = parse_with({{"F", "--show --label"}, {"V", "--show"}}, {"--show", "--label", "true"});
@@ -157,6 +157,8 @@ TEST(OptionsTest, ReportsOfTheDoctorNeedTheDoctor) {
   EXPECT_EQ(error_of({"--append", "true"}), "--append needs --output");
   EXPECT_EQ(error_of({"--expect", "f", "true"}), "--expect needs --node-check");
   EXPECT_EQ(parse_with({{"F", "--expect f"}}, {"true"}).expect, "f");
+  for (const char* other : {"ls", "--doctor", "--dry-run"})
+    EXPECT_THAT(error_of({"--node-check", other}), HasSubstr("looks at this node alone"));
 }
 
 TEST(OptionsTest, WhatAllRanksMustHaveLeavesOutWhatIsAsUsual) {
