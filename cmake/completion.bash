@@ -43,7 +43,8 @@ _mn_complete_NAME() {
   else
     mapfile -t COMPREPLY < <(
       [ -n "$command" ] || compgen -W "${!commands[*]}" -- "$current"
-      [ $is_launcher = no ] || [[ $current == */* ]] || compgen -c -- "$current"
+      [ $is_launcher = no ] || [[ $current == */* ]] ||
+        compgen -c -- "$current" | while read -r name; do type -P -- "$name" >/dev/null && echo "$name"; done
       [ $is_launcher = no ] && [ -z "$command" ] && [ ${#commands[@]} -gt 0 ] || compgen -f -- "$current"
     )
     compopt -o filenames
