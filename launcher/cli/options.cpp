@@ -129,7 +129,8 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
   require_companions(on_line, options);
   if (count < line.size() && line[count] == "--") ++count;
   options.program.assign(line.begin() + static_cast<std::ptrdiff_t>(count), line.end());
-  if (options.action == Action::kNodeCheck && (options.doctor || options.dry_run || !options.program.empty()))
+  const bool has_other = !options.program.empty() || on_line.has("doctor") || on_line.has("dry-run");
+  if (options.action == Action::kNodeCheck && has_other)
     throw UsageError("--node-check looks at this node alone: leave out PROGRAM, --doctor and --dry-run");
   const bool has_program = !options.program.empty() && !options.program.front().empty();
   if (!has_program && options.action == Action::kLaunch && !options.doctor && !options.dry_run) {
