@@ -5,12 +5,12 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/error.hpp>
 #include <mn/nn/gradient_weight.hpp>
+#include <mn/tensor/kept_value.hpp>
 #include <mn/tensor/loss_unit.hpp>
 #include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -32,7 +32,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& /*(2), (3)*/,
                                const std::shared_ptr<CollectiveCall>& call, at::TensorList given) {
-    context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(call));
+    keep_value(context, call);
     variable_list results = call->forward(given.vec());
     results.push_back(at::empty({0}));  // (3)
     context->save_for_backward({results.back()});
@@ -40,7 +40,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     gradients.pop_back();  // of the extra output
-    const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
+    const auto& call = kept_value<std::shared_ptr<CollectiveCall>>(context);
     const GradientWeight weight(call->comm);
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
@@ -55,12 +55,6 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     for (const at::Tensor& gradient : received) result.push_back(weight.received(gradient));
     return result;
   }
-
- private:
-  struct Capsule : torch::CustomClassHolder {
-    explicit Capsule(std::shared_ptr<CollectiveCall> kept) : call(std::move(kept)) {}
-    std::shared_ptr<CollectiveCall> call;
-  };
 };
 
 /// `link` is the extra input: an extra output of the node that must run after this node in backward, or a leaf.

@@ -24,7 +24,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -38,6 +37,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/kernels/operators.hpp>
+#include <mn/tensor/kept_value.hpp>
 #include <mn/tensor/loss_unit.hpp>
 #include <mn/tensor/ordered_calls.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -80,12 +80,6 @@ Statistics statistics_of(const at::Tensor& input, const RunningMoments& running,
   return {input.numel() > 0 ? own_moments(input, settings.eps, running) : no_moments(input), {}};
 }
 
-/// Keeps the settings for backward, which may run after the layer is destroyed.
-struct KeptSettings : torch::CustomClassHolder {
-  explicit KeptSettings(BatchNormSettings given) : settings(std::move(given)) {}
-  BatchNormSettings settings;
-};
-
 /// Returns mean, invstd, weight (default 1) and bias (default 0) of each channel, in the dtype of computations on x.
 std::vector<at::Tensor> channel_numbers(const at::Tensor& x, const ChannelMoments& moments,
                                         const std::optional<at::Tensor>& weight,
@@ -113,7 +107,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
     context->save_for_backward(std::move(saved));
     context->saved_data["with_weight"] = weight.has_value();
     context->saved_data["with_bias"] = bias.has_value();
-    context->saved_data["settings"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSettings>(settings));
+    keep_value(context, settings);
     return output;
   }
 
@@ -122,8 +116,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
     const at::Tensor& input = saved[0];
     const auto output = saved[1].defined() ? std::optional(saved[1]) : std::nullopt;  // only with a shortcut
     const std::vector<at::Tensor> channels(saved.begin() + 3, saved.end());
-    const auto kept = c10::static_intrusive_pointer_cast<KeptSettings>(context->saved_data["settings"].toCapsule());
-    const bool relu = kept->settings.relu, has_values = input.numel() > 0;
+    const auto& settings = kept_value<BatchNormSettings>(context);
+    const bool relu = settings.relu, has_values = input.numel() > 0;
     const at::Tensor dy = gradients[0].to(input.scalar_type()).contiguous(input.suggest_memory_format());
     at::Tensor own = at::zeros({2, input.size(1)}, channels[0].options()), d_added = dy;  // stays 0 without values
     if (has_values) {
@@ -132,10 +126,10 @@ class Normalization : public torch::autograd::Function<Normalization> {
     }
     std::optional<at::Tensor> sums;
     double count = static_cast<double>(input.numel() / input.size(1));
-    if (kept->settings.moments == MomentsOf::kRanks) {
-      sums = mean_over_ranks(own, saved[2], input.size(0), kept->settings.comm);
+    if (settings.moments == MomentsOf::kRanks) {
+      sums = mean_over_ranks(own, saved[2], input.size(0), settings.comm);
       count = 1;
-    } else if (kept->settings.moments == MomentsOf::kMinibatch) {
+    } else if (settings.moments == MomentsOf::kMinibatch) {
       sums = own;
     }
     variable_list all(6);  // gradients of input, added, weight, bias, and two arguments that are not tensors

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -19,6 +18,7 @@
 #include <mn/nn/collective_forms.hpp>
 #include <mn/nn/gradient_weight.hpp>
 #include <mn/tensor/element_messages.hpp>
+#include <mn/tensor/kept_value.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -51,20 +51,15 @@ struct Slot {
   c10::Device device;
 };
 
-struct Capsule : torch::CustomClassHolder {
-  Capsule(Peer given, std::vector<Slot> list) : peer(std::move(given)), slots(std::move(list)) {}
+struct Kept {
   Peer peer;
   std::vector<Slot> slots;  // one for each tensor that this rank has sent
 };
 
-void keep(AutogradContext* context, const Peer& peer, std::vector<Slot> slots) {
-  context->saved_data["peer"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(peer, std::move(slots)));
-}
-
-c10::intrusive_ptr<Capsule> kept_by(AutogradContext* context, const char* call) {
+const Kept& kept_by(AutogradContext* context, const char* call) {
   if (at::GradMode::is_enabled())
     throw ArgumentError(std::string(call) + ": its gradients can't be differentiated (create_graph)");
-  return c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["peer"].toCapsule());
+  return kept_value<Kept>(context);
 }
 
 Tensors views_of(at::TensorList tensors) {
@@ -115,15 +110,15 @@ class SendNode : public torch::autograd::Function<SendNode> {
       slots.push_back({MessageForm::of(x, "send"), x.device()});
       slots.back().form.dtype = static_cast<std::int64_t>(sent_dtype(x.scalar_type()));
     }
-    keep(context, peer, std::move(slots));
+    keep_value(context, Kept{peer, std::move(slots)});
     return new_delegate(sent[0]);
   }
   static variable_list backward(AutogradContext* context, const variable_list& /*gradients*/) {
-    const auto kept = kept_by(context, "send");
-    const Peer& peer = kept->peer;
+    const Kept& kept = kept_by(context, "send");
+    const Peer& peer = kept.peer;
     const GradientWeight weight(peer.comm);
     variable_list result = {at::Tensor()};  // no gradient for `peer`
-    for (const Slot& slot : kept->slots) {
+    for (const Slot& slot : kept.slots) {
       const at::Tensor gradient = slot.form.empty_on(c10::Device(peer.comm->device()));
       recv_elements(*peer.comm, gradient, peer.rank, peer.tag);
       result.push_back(weight.received(gradient).to(slot.device));
@@ -156,13 +151,13 @@ class RecvNode : public torch::autograd::Function<RecvNode> {
   /// because autograd would turn inputs that are results into views, which programs can't modify in place.
   static variable_list forward(AutogradContext* context, const at::Tensor& delegate, const Peer& peer,
                                const std::shared_ptr<Tensors>& received) {
-    keep(context, peer, {});
+    keep_value(context, Kept{peer, {}});
     keep_delegate(context, delegate);
     return std::move(*received);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto kept = kept_by(context, "recv");
-    const Peer& peer = kept->peer;
+    const Kept& kept = kept_by(context, "recv");
+    const Peer& peer = kept.peer;
     const GradientWeight weight(peer.comm);
     for (const at::Tensor& gradient : gradients)
       send_elements(*peer.comm, weight.sent(gradient).contiguous(), peer.rank, peer.tag);

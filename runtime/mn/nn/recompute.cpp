@@ -21,6 +21,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/autocast.hpp>
+#include <mn/tensor/kept_value.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
@@ -74,7 +75,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& /*extra input (1)*/,
                             const std::shared_ptr<FirstRun>& run, at::TensorList inputs) {
-    context->saved_data["run"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(run));
+    keep_value(context, run);
     context->save_for_backward(inputs.vec());
     const UncachedAutocast uncached;
     return run->segment(inputs.vec());
@@ -83,7 +84,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     if (at::GradMode::is_enabled())
       throw ArgumentError("the gradients of recompute_activations() can't be differentiated (create_graph)");
-    const auto run = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["run"].toCapsule())->run;
+    const auto& run = kept_value<std::shared_ptr<FirstRun>>(context);
     std::vector<at::Tensor> inputs;
     for (const at::Tensor& input : context->get_saved_variables())
       inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
@@ -100,12 +101,6 @@ class Recompute : public torch::autograd::Function<Recompute> {
     for (const at::Tensor& input : inputs) result.push_back(input.grad());
     return result;
   }
-
- private:
-  struct Capsule : torch::CustomClassHolder {
-    explicit Capsule(std::shared_ptr<FirstRun> first) : run(std::move(first)) {}
-    std::shared_ptr<FirstRun> run;
-  };
 };
 
 }  // namespace

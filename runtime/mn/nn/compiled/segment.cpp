@@ -11,6 +11,7 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/kept_value.hpp>
 
 namespace mn::compiled {
 namespace {
@@ -43,13 +44,12 @@ class SegmentCall : public torch::autograd::Function<SegmentCall> {
     }
     context->save_for_backward(std::move(saved));
     context->mark_non_differentiable(constants);
-    context->saved_data["segment"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(segment));
+    keep_value(context, segment);
     return results;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto segment =
-        c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["segment"].toCapsule())->segment;
+    const auto& segment = kept_value<std::shared_ptr<const Segment>>(context);
     const SegmentForm& form = segment->form_;
     if (at::GradMode::is_enabled()) {
       throw ArgumentError("the gradients of the compiled " + form.name +
@@ -65,12 +65,6 @@ class SegmentCall : public torch::autograd::Function<SegmentCall> {
     for (std::size_t i = 0; i < form.gradients.size(); ++i) result.at(1 + form.gradients[i]) = computed.at(i);
     return result;
   }
-
- private:
-  struct Capsule : torch::CustomClassHolder {
-    explicit Capsule(std::shared_ptr<const Segment> called) : segment(std::move(called)) {}
-    std::shared_ptr<const Segment> segment;
-  };
 };
 
 Segment::Segment(SegmentForm form, std::unique_ptr<Library> forward, std::unique_ptr<Library> backward)
