@@ -34,13 +34,11 @@ struct BatchStart {
 [[nodiscard]] std::optional<BatchScript> read_batch_script(const std::filesystem::path& file, const BatchStart& start,
                                                            LineFindings& findings);
 
-/// Whether ranks may start where check_steps() does not look: in another script, or by a command that is not known.
-[[nodiscard]] bool may_start_ranks(const BatchScript& script);
-
-/// Findings about the options as a whole: output, signals and requeueing, numbers that contradict each other.
+/// Findings about the options as a whole: output, signals and requeueing, numbers that contradict each other. In
+/// check_options.cpp.
 [[nodiscard]] LineFindings check_job_options(const BatchScript& script);
 
-/// Findings about the commands that start ranks (in steps.cpp).
+/// Findings about the commands that start ranks. In check_steps.cpp.
 [[nodiscard]] LineFindings check_steps(const BatchScript& script);
 
 }  // namespace mn::launcher

@@ -65,7 +65,7 @@ void ShellText::pass(char c, char end, bool is_quoted) {
     take_escaped('\'');
   } else if (c == '$' && peek() == '(') {
     take();
-    skip_parentheses();
+    take_parentheses();
   } else if (c == '$' && peek() == '{') {
     take();
     take_nested('}', is_quoted);
@@ -77,7 +77,7 @@ void ShellText::pass(char c, char end, bool is_quoted) {
 void ShellText::pass_command_character(char c) {
   const char before = at_ >= 2 ? text_[at_ - 2] : '\n';
   if (c == '(') {
-    skip_parentheses();
+    take_parentheses();
   } else if (c == '<' && peek() == '<') {
     take();
     if (peek() == '<')
@@ -92,17 +92,16 @@ void ShellText::pass_command_character(char c) {
   }
 }
 
-void ShellText::skip_parentheses() {
-  if (peek() != '(') {
-    take_nested(')');
-    return;
-  }
+std::string ShellText::take_parentheses() {
+  if (peek() != '(') return take_nested(')');
+  const std::size_t begin = at_;
   take();
   for (int depth = 2; depth > 0 && !is_at_end();) {
     const char c = take();
     if (c == '(') ++depth;
     if (c == ')') --depth;
   }
+  return text_.substr(begin, at_ - begin);
 }
 
 void ShellText::take_document_word() {

@@ -21,6 +21,7 @@ class ShellText {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
   char take();
+  [[nodiscard]] bool has(char c) const { return text_.find(c, at_) != std::string::npos; }
 
   /// Each takes the text up to `end`, and `end`, and returns the text.
   std::string take_until(char end);
@@ -30,7 +31,7 @@ class ShellText {
   std::string take_nested(char end, bool is_quoted = false);
 
   /// Behind `(`: takes the text up to its `)`, or up to `))` if it is arithmetic.
-  void skip_parentheses();
+  std::string take_parentheses();
 
   /// Behind `<<`: takes the last line's word of the here-document, which begins after this line.
   void take_document_word();

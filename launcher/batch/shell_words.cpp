@@ -7,6 +7,7 @@
 
 #include <mn/core/text.hpp>
 
+#include "batch/command_list.hpp"
 #include "batch/shell_text.hpp"
 
 namespace mn::launcher {
@@ -16,22 +17,16 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_any_of(const char* list, char c) { return c != '\0' && std::strchr(list, c) != nullptr; }
 
-/// NAME=VALUE
-bool is_assignment(const std::string& word) {
-  const auto end = std::ranges::find_if_not(word, is_name_character);
-  return end != word.begin() && end != word.end() && *end == '=' && !is_digit(word[0]);
-}
-
 class ShellReader {
  public:
   /// `is_script` is false for option_words().
   ShellReader(const std::string& text, const std::vector<std::string>& arguments, Variables variables, bool is_script)
-      : text_(text), arguments_(arguments), variables_(std::move(variables)), is_script_(is_script) {}
+      : text_(text), arguments_(arguments), commands_(std::move(variables)), is_script_(is_script) {}
 
   ShellScript read() {
     while (!text_.is_at_end()) step();
     end_command();
-    return std::move(script_);
+    return {commands_.take(), std::move(comment_lines_), is_quoted_};
   }
 
  private:
@@ -56,10 +51,12 @@ class ShellReader {
     } else if (is_quoted_) {
       word() += c;
     } else if (c == '\'') {
+      is_quoted_ = !text_.has('\'');
       word() += text_.take_until('\'');
     } else if (c == '\n' || (c == '#' && (!word_ || !is_script_))) {
       if (c == '#') take_comment();
       end_command();
+      piped_ = 0;
       text_.skip_documents();
     } else if (c == ' ' || c == '\t') {
       end_word();
@@ -71,19 +68,70 @@ class ShellReader {
   }
 
   void take_comment() {
-    if (words_.empty() && !word_) script_.comment_lines.push_back(text_.line());
+    if (words_.empty() && !word_) comment_lines_.push_back(text_.line());
     text_.take_until('\n');
   }
 
   void take_operator(char c) {
-    if (c == '<' || c == '>') {
+    if (is_in_test()) {
+      word() += c;
+    } else if (c == '<' || c == '>') {
       begin_redirection(c);
-    } else if (c == '(' && text_.peek() == '(') {
-      text_.skip_parentheses();
-    } else if (is_any_of(";|&()", c)) {
-      end_command();
+    } else if (c == '(') {
+      open_parenthesis();
+    } else if (c == ')') {
+      close_parenthesis();
+    } else if (is_any_of(";|&", c)) {
+      end_with(c);
     } else {
       word() += c;
+    }
+  }
+
+  /// Whether this is text between [[ and ]].
+  [[nodiscard]] bool is_in_test() const {
+    return std::ranges::find(words_, "[[") != words_.end() && std::ranges::find(words_, "]]") == words_.end() &&
+           word_ != "]]";
+  }
+
+  void end_with(char c) {
+    const bool is_empty = words_.empty() && !word_;  // the second character of && and the like
+    const int before = commands_.size();
+    end_command();
+    const bool is_pipe = c == '|' && text_.peek() != '|';
+    if (is_pipe) piped_ += commands_.size() - before;
+    if (!is_pipe && !is_empty) piped_ = 0;
+    depends_ = c == '|' || (c == '&' && (is_empty ? depends_ : text_.peek() == '&'));
+  }
+
+  /// Arithmetic, an array's values, a function's name, or commands of another shell.
+  void open_parenthesis() {
+    if (word_ && !assigned_name(*word_).empty()) {
+      text_.take_nested(')');
+      *word_ += kUnknown;
+    } else if (text_.peek() == '(') {
+      commands_.forget(names_in(text_.take_parentheses()));
+    } else if (text_.peek() == ')') {
+      text_.take();
+      end_word();
+      if (!words_.empty()) commands_.add_function(words_.back());
+      words_.clear();
+    } else {
+      end_command();
+      commands_.open_subshell();
+      ++parentheses_;
+    }
+  }
+
+  void close_parenthesis() {
+    const int piped = std::exchange(piped_, 0);
+    if (parentheses_ > 0) {
+      end_command();
+      commands_.close_subshell();
+      --parentheses_;
+    } else {
+      end_word();
+      commands_.drop_pattern(std::exchange(words_, {}), piped);
     }
   }
 
@@ -91,6 +139,12 @@ class ShellReader {
   void begin_redirection(char c) {
     if (word_ && word_->size() == 1 && is_digit((*word_)[0])) word_.reset();  // the 2 of 2>file
     end_word();
+    if (text_.peek() == '(') {  // the file is a pipe of a command
+      text_.take();
+      text_.take_parentheses();
+      word() += kUnknown;
+      return;
+    }
     if (c == '<' && text_.peek() == '<' && text_.peek(1) != '<') {
       text_.take();
       text_.take_document_word();
@@ -111,7 +165,7 @@ class ShellReader {
     }
     if (c == '(') {
       text_.take();
-      text_.skip_parentheses();
+      text_.take_parentheses();
     } else if (c == '{') {
       text_.take();
       return expand_braces(text_.take_nested('}', is_quoted_));
@@ -127,65 +181,52 @@ class ShellReader {
     return value && !is_split ? *value : std::string{kUnknown};
   }
 
-  /// NAME, NAME-DEFAULT and NAME:-DEFAULT; the default value may not depend on other variables.
+  /// NAME, NAME-DEFAULT and NAME:-DEFAULT; the default value may not have quotes, nor depend on other variables.
   std::string expand_braces(const std::string& inner) {
     const auto end = std::ranges::find_if_not(inner, is_name_character);
     const auto value = value_of({inner.begin(), end});
     std::string rest(end, inner.end());
     if (rest.starts_with(":-")) rest.erase(0, 1);
     if (value && (rest.empty() || rest[0] == '-')) return *value;
-    const bool has_default = rest.starts_with('-') && rest.find_first_of("$`") == std::string::npos;
+    const bool has_default = rest.starts_with('-') && rest.find_first_of("$`\"'\\") == std::string::npos;
     return has_default ? rest.substr(1) : std::string{kUnknown};
   }
 
   [[nodiscard]] std::optional<std::string> value_of(const std::string& name) const {
     if (name.empty()) return std::nullopt;
     const auto number = parse_number<std::size_t>(name);
-    if (!number) return variables_.get(name);
+    if (!number) return commands_.variables().get(name);
     return *number >= 1 && *number <= arguments_.size() ? std::optional(arguments_[*number - 1]) : std::nullopt;
   }
 
   void end_word() {
     if (!word_) return;
     const std::string word = *std::exchange(word_, std::nullopt);
-    if (!std::exchange(drops_word_, false)) words_.push_back(word);
+    (std::exchange(drops_word_, false) ? files_ : words_).push_back(word);
   }
 
   void end_command() {
     end_word();
     drops_word_ = false;
-    auto words = std::exchange(words_, {});
-    if (words.size() > 1 && words[0] == "for") variables_.set(words[1], {kUnknown});
-    const auto drop_first_if = [&](std::initializer_list<const char*> list) {
-      const bool drops = !words.empty() && is_one_of(words[0], list);
-      if (drops) words.erase(words.begin());
-      return drops;
-    };
-    while (drop_first_if({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "time", "exec"})) continue;
-    const bool is_declaration = drop_first_if({"export", "local", "declare", "readonly"});
-    Variables during = variables_;
-    while (!words.empty() && is_assignment(words[0])) {
-      const std::size_t equals = words[0].find('=');
-      during.set(words[0].substr(0, equals), words[0].substr(equals + 1));
-      words.erase(words.begin());
-    }
-    if (words.empty() || is_declaration) {
-      variables_ = during;
-    } else {
-      script_.commands.push_back({first_line_, std::move(words), std::move(during)});
-    }
+    if (words_.empty() && files_.empty()) return;
+    commands_.add({first_line_, std::exchange(words_, {}), std::exchange(files_, {}), {}}, depends_);
+    depends_ = false;
   }
 
   ShellText text_;
   const std::vector<std::string>& arguments_;
-  Variables variables_;
+  CommandList commands_;
   bool is_script_;
   int first_line_ = 1;
   bool is_quoted_ = false;  // inside of double quotes
   std::optional<std::string> word_;
   std::vector<std::string> words_;
-  bool drops_word_ = false;
-  ShellScript script_;
+  std::vector<std::string> files_;  // of redirections
+  bool drops_word_ = false;         // the word is the file of a redirection
+  int parentheses_ = 0;             // open ( of subshells
+  int piped_ = 0;                   // commands of this pipe so far
+  bool depends_ = false;            // the command follows &&, || or |
+  std::vector<int> comment_lines_;
 };
 
 }  // namespace
@@ -195,9 +236,10 @@ ShellScript read_shell_script(const std::string& text, const std::vector<std::st
   return ShellReader(text, arguments, variables, true).read();
 }
 
-std::vector<std::string> option_words(const std::string& line) {
-  const auto commands = ShellReader(line, {}, {}, false).read().commands;
-  return commands.empty() ? std::vector<std::string>() : commands.front().words;
+std::optional<std::vector<std::string>> option_words(const std::string& line) {
+  auto script = ShellReader(line, {}, {}, false).read();
+  if (script.has_open_quote) return std::nullopt;
+  return script.commands.empty() ? std::vector<std::string>() : script.commands.front().words;
 }
 
 }  // namespace mn::launcher

@@ -12,8 +12,9 @@ enum class SlurmCommand { kSbatch, kSrun };
 
 struct SlurmOption {
   int line = 0;
-  std::string name;   ///< long name, also of a short option
-  std::string value;  ///< empty for a flag
+  std::string name;      ///< long name, also of a short option
+  std::string value;     ///< empty for a flag
+  bool is_known = true;  ///< false for options of plugins, whose value may be the next word
 };
 
 /// Something in a batch script that fails.
@@ -24,13 +25,18 @@ struct LineFinding {
 };
 using LineFindings = std::vector<LineFinding>;
 
-/// Reads the options at the beginning of `words`, and removes them from `words`. Unknown options and options without
-/// their value are findings; for srun, whose options depend on its plugins, an unknown option counts as a flag.
+/// Reads the options at the beginning of `words`, and removes them from `words`. Options without their value are
+/// findings, and so are sbatch's unknown options that look misspelled: others may be those of plugins.
 [[nodiscard]] std::vector<SlurmOption> take_options(SlurmCommand command, std::vector<std::string>& words, int line,
                                                     LineFindings& findings);
 
 /// The last value of the option `name`; no value if it is not given.
 [[nodiscard]] std::optional<std::string> last_value(const std::vector<SlurmOption>& options, const std::string& name);
+
+/// The last value of the option `name`, if it is one number.
+[[nodiscard]] std::optional<std::int64_t> last_number(const std::vector<SlurmOption>& options, const std::string& name);
+
+[[nodiscard]] bool has_unknown(const std::vector<SlurmOption>& options);
 
 /// Findings about values that have a wrong form: numbers, times, sizes, signals.
 [[nodiscard]] LineFindings check_values(const std::vector<SlurmOption>& options);

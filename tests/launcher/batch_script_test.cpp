@@ -66,7 +66,6 @@ const PlantedInScript kPlantedInScript[] = {
     {"wrong_resource", "--requeue", "--requeue --gres=gpu:a:2:3", 8, "--gres is"},
     {"wrong_hint", "--requeue", "--requeue --hint=multithreads", 8, "--hint is"},
     {"wrong_exclusive", "--requeue", "--requeue --exclusive=yes", 8, "--exclusive is"},
-    {"wrong_mail", "--requeue", "--requeue --mail-type=END,START", 8, "--mail-type is"},
     {"wrong_switches", "--requeue", "--requeue --switches=one", 8, "--switches is"},
     {"comment_like_an_option", "#SBATCH --requeue", "# SBATCH --no-requeue\n#SBATCH --requeue", 8, "this is a comment"},
     {"option_after_a_command", "SRUN_CPUS", "true\n#SBATCH --mem=4G\nSRUN_CPUS", 11, "after the first command"},
@@ -90,14 +89,21 @@ const PlantedInScript kPlantedInScript[] = {
     {"step_larger_than_job", "srun -K", "srun -K -n 64", 11, "--ntasks=64, more than the job's 8"},
     {"mnlaunch_before_srun", "srun -K --mpi=pmix \\\n  mnlaunch", "mnlaunch srun -K mnlaunch", 11,
      "before the launcher"},
-    {"without_mnlaunch", "mnlaunch /bin/sh -c", "python3 -c", 11, "starts without mnlaunch"},
     {"wrong_option_of_mnlaunch", "mnlaunch /bin", "mnlaunch --bnid auto /bin", 11, "did you mean --bind?"},
     {"no_mnlaunch_there", "  mnlaunch", "  ./bin/mnlaunch", 11, "bin/mnlaunch does not exist"},
     {"no_program", "/bin/sh -c", "jobs/no-such -c", 11, "\"jobs/no-such\" was not found"},
     {"program_not_executable", "/bin/sh -c", "/etc/passwd -c", 11, "/etc/passwd"},
     {"no_python_script", "/bin/sh -c 'echo \"$RANK\"'", "sh train.sh", 11, "script \"train.sh\" was not found"},
     {"torchrun", "/bin/sh -c", "torchrun -c", 11, "torchrun under mnlaunch"},
-    {"nothing_starts_ranks", "srun -K --mpi=pmix \\\n  mnlaunch", "exec", 0, "the script itself runs once"},
+    {"nothing_starts_ranks", "srun -K --mpi=pmix \\\n  mnlaunch /bin/sh -c", "exec python3", 0, "itself runs once"},
+    {"program_only_named_by_echo", "srun -K --mpi=pmix \\\n  mnlaunch /bin/sh -c", "echo gone; srun -K mnlaunch ./gone",
+     11, "\"./gone\" was not found"},
+    {"program_beside_a_file", "srun -K --mpi=pmix \\\n  mnlaunch /bin/sh -c",
+     "head f.yaml; srun -K mnlaunch ./no f.yaml", 11, "\"./no\" was not found"},
+    {"open_quote", "--output='out-%j.txt'", "--output='out-%j.txt", 6, "a quote is open"},
+    {"output_is_a_folder", "out-%j.txt", ".", 6, ". is a folder"},
+    {"dash_of_an_editor", "--requeue", "--requeue -\xE2\x80\x93nodes=2", 8, "no option -\xE2\x80\x93nodes=2"},
+    {"option_of_srun_alone", "--requeue", "--requeue -I", 8, "there is no option -I"},
 };
 
 Variables variables(const char* name, const char* value) {
@@ -171,9 +177,46 @@ TEST_F(SoundBatchScriptTest, WhatOnlyARunCouldTellIsNoFinding) {
            "cat > made.sh <<END\n#SBATCH --nothing\nEND\nsrun -K mnlaunch sh made.sh",
            "#SBATCH --job-name a#b\n#SBATCH --gres=gpu:h100:2(S:0-1),nvme:1\nsrun -K mnlaunch sh train.py",
            "#SBATCH --ntasks-per-gpu=2 --gpus=4\nsrun -K mnlaunch sh train.py",
-           "#SBATCH --gpus=8 --gpus-per-node=4 -N 4\nsrun -K mnlaunch sh train.py",
            "#SBATCH --gpus-per-node=4\nmpiexec.hydra -n 8 -ppn 4 mnlaunch sh train.py",
            "srun --mpi=list\nsrun -K mnlaunch sh train.py",
+           "srun -n1 python3 train.py",
+           "srun -l \"${ARGS[@]}\" torchrun a.py",
+           "O=\"-K --wait=60\"; srun $O mnlaunch sh train.py",
+           "#SBATCH --gpus-per-node=2\nsrun -K --ntasks-per-node=$SLURM_NTASKS_PER_NODE mnlaunch sh train.py",
+           "#SBATCH --gpus-per-node=2\nsrun -K -N1 -n1 --gpus=1 mnlaunch sh train.py & wait",
+           "srun -K --container-image=x mnlaunch python3 /workspace/train.py",
+           "srun -K --environment x mnlaunch python3 /workspace/train.py",
+           "#SBATCH --gpus-per-node=2080ti:2 --environment=x --container-image=y\nsrun -K mnlaunch sh train.py",
+           "#SBATCH --open-mode=a --time=-1 --exclusive=exclusive --job-name= --hint=nomultithread,compute_bound\n:",
+           "N=${N:-\"8\"}; srun -K -n $N mnlaunch sh train.py",
+           "SRUN=(srun -K)\nL=(\n mpirun\n -np 8\n)\n\"${SRUN[@]}\" mnlaunch sh train.py",
+           "case $1 in\n srun) L=a;;\n mpirun|mpiexec) L=b;;\n \"mnlaunch\") ;;\nesac\nsrun -K mnlaunch sh train.py",
+           "case $1 in srun) L=a;; esac\nsrun -K mnlaunch sh train.py",
+           "srun() { command srun -K \"$@\"; }\nfunction mpirun { :; }\nsrun mnlaunch sh train.py",
+           "command -v srun >/dev/null || exit 1\nsrun -K mnlaunch sh train.py",
+           "declare -x SLURM_KILL_BAD_EXIT=1\nsrun mnlaunch sh train.py",
+           "shopt -s extglob\nls !(a)\nsrun -K mnlaunch sh train.py",
+           "N=2; [ $BIG ] && N=16; srun -K -n $N mnlaunch sh train.py",
+           "N=2; if a; then N=16; fi; srun -K -n $N mnlaunch sh train.py",
+           "N=8; ((N /= 4)); srun -K -n $N mnlaunch sh train.py",
+           "N=8; read N <file; srun -K -n $N mnlaunch sh train.py",
+           "srun -K mnlaunch --check $C sh train.py",
+           "ibrun python3 train.py",
+           "pdsh python3 train.py",
+           "make\nsrun -K mnlaunch ./a.out",
+           "git clone u code; srun -K mnlaunch sh code/train.sh",
+           "./generate --out new.sh\nsrun -K mnlaunch sh new.sh",
+           "echo exit >new.sh\nsrun -K mnlaunch sh new.sh",
+           "micromamba activate x\nsrun -K mnlaunch program-of-x",
+           "srun -n1 mnlaunch sh train.py",
+           "#SBATCH --gres=gpu:2,gpumem:5\nsrun -K mnlaunch sh train.py",
+           "#SBATCH --gpus-per-task=1 --gpu-bind=none\nsrun -K mnlaunch sh train.py",
+           "srun -K -O -n16 mnlaunch sh train.py",
+           "cat <<END\nsrun -K mnlaunch sh train.py",
+           "[[ $x =~ ^(srun|mpirun)$ ]] && exit\nsrun -K mnlaunch sh train.py",
+           "P=gone.py\nP[0]=train.py\nsrun -K mnlaunch sh $P",
+           "PATH=\"$(pwd)/bin:$PATH\"\nsrun -K mnlaunch program-of-bin",
+           "diff <(srun a) <(b) x\nsrun -K mnlaunch sh train.py",
            "python3 - <<EOF\n#SBATCH --nothing\nit's\nEOF\nsrun -K mnlaunch sh train.py",
        }) {
     EXPECT_EQ(text_of(check("#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n" + commands + "\n")), "") << commands;
@@ -235,7 +278,10 @@ TEST(ShellWordsTest, QuotesVariablesAndRedirections) {
               ElementsAre("say", "12 3", "4", "?", "?", "?", "one", "?", "|"));
   EXPECT_THAT(words_of("a >f 2>&1 b <g; c && d | e &\n"), ElementsAre("a", "b", "|", "c", "|", "d", "|", "e", "|"));
   EXPECT_THAT(words_of("cat <<END x\nsrun no\nEND\nb\n"), ElementsAre("cat", "x", "|", "b", "|"));
-  EXPECT_THAT(words_of("for x in 1 2; do if a; then b $x; fi; done")[0], "for");
+  EXPECT_THAT(words_of("for x in 1 2; do if a; then b $x; fi; done"), ElementsAre("a", "|", "b", "?", "|"));
+  EXPECT_THAT(words_of("a &&\nX=1; b $X"), ElementsAre("a", "|", "b", "?", "|"));
+  EXPECT_THAT(words_of("a || b; X=1; b $X"), ElementsAre("a", "|", "b", "|", "b", "1", "|"));
+  EXPECT_THAT(words_of("f() { X=1; }; (X=2); X+=3; b $X; f"), ElementsAre("b", "?", "|", "?", "|"));
   EXPECT_THAT(words_of("$("), ElementsAre("?", "|"));
   EXPECT_THAT(words_of("a 'b"), ElementsAre("a", "b", "|"));
   EXPECT_THAT(words_of("# only\n\n"), IsEmpty());
@@ -282,10 +328,11 @@ bool is_right(const char* option, const char* value) { return check_values({{1, 
 TEST(SlurmOptionsTest, ValuesHaveTheFormsOfSbatch) {
   for (const char* time : {"90", "90:30", "1:02:03", "2-1", "1-0:30", "1-0:0:1", "1-", "UNLIMITED", "infinite"})
     EXPECT_TRUE(is_right("time", time)) << time;
-  for (const char* time : {"1h", "1:2:3:4", "-1", "1.5", ":"}) EXPECT_FALSE(is_right("time", time)) << time;
+  for (const char* time : {"1h", "1:2:3:4", "-2", "1.5", ":"}) EXPECT_FALSE(is_right("time", time)) << time;
   for (const char* nodes : {"2", "2-4", "4-4", "2,4-8:2"}) EXPECT_TRUE(is_right("nodes", nodes)) << nodes;
   for (const char* nodes : {"0", "2-", "4-2", "two"}) EXPECT_FALSE(is_right("nodes", nodes)) << nodes;
-  for (const char* gpus : {"4", "a100:4", "a100", "a100:2,h100:2"}) EXPECT_TRUE(is_right("gpus", gpus)) << gpus;
+  for (const char* gpus : {"4", "a100:4", "a100", "a100:2,h100:2", "1080ti:2"})
+    EXPECT_TRUE(is_right("gpus", gpus)) << gpus;
   for (const char* gpus : {"-1", "a100:", ":4", "a100:b"}) EXPECT_FALSE(is_right("gpus", gpus)) << gpus;
   for (const char* signal : {"USR1", "SIGTERM@60", "B:10@5", "R:USR2", "65", "USR1@"})
     EXPECT_TRUE(is_right("signal", signal)) << signal;
@@ -296,7 +343,8 @@ TEST(SlurmOptionsTest, ValuesHaveTheFormsOfSbatch) {
 }
 
 TEST(SlurmOptionsTest, WordsHaveNeitherVariablesNorOperators) {
-  EXPECT_THAT(option_words(" -C [a|b]&(c;d) --comment='x $1' \"y #\" # end"),
+  EXPECT_EQ(option_words("-J \"a"), std::nullopt);
+  EXPECT_THAT(*option_words(" -C [a|b]&(c;d) --comment='x $1' \"y #\" # end"),
               ElementsAre("-C", "[a|b]&(c;d)", "--comment=x $1", "y #"));
 }
 
