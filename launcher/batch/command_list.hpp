@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "batch/shell_words.hpp"
+#include "batch/shell_command.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {

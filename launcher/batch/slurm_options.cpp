@@ -8,7 +8,7 @@
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
 
-#include "batch/shell_words.hpp"
+#include "batch/shell_command.hpp"
 
 namespace mn::launcher {
 namespace {
