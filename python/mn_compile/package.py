@@ -18,6 +18,7 @@ import time
 import zipfile
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.export.graph_signature import InputKind, OutputKind
 
 from . import split
@@ -66,7 +67,7 @@ class Compiler:
                    and program.state_dict[each.target].requires_grad}
         inputs = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
         fake_mode = next(each.fake_mode for each in inputs if split.is_tensor(each))
-        with fake_mode, self.autocast():
+        with fake_mode, enable_python_dispatcher(), self.autocast():
             inputs = [each.detach().requires_grad_(training and node.name in trained) if split.is_tensor(each) else each
                       for node, each in zip(graph.find_nodes(op="placeholder"), inputs)]
             values = split.Values(graph_module, inputs)

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 FEWEST_NODES = 4  # a smaller submodule is not worth a call of its own
 LAYERS = ("TransformerEncoderLayer", "TransformerDecoderLayer")  # classes of torch.nn that are blocks
+RECURRENT = ("aten.lstm.", "aten.gru.", "aten.rnn_tanh.", "aten.rnn_relu.")
 
 
 class Unsupported(Exception):
@@ -64,6 +65,10 @@ def modules_of(node):
     stack = node.meta.get("nn_module_stack") or {}
     return [(path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}")
             for path, kind in stack.values() if path]
+
+
+def is_recurrent(node):
+    return str(node.target).startswith(RECURRENT)
 
 
 def may_be_block(kind):
@@ -118,12 +123,12 @@ def find_segments(graph, values, patterns):
         chosen = {path for path, key in keys.items() if counts[key] > 1}
 
     def label(node):
-        return next((path for path, _ in modules_of(node) if path in chosen), "")
+        return next((path for path, _ in modules_of(node) if path in chosen), ""), is_recurrent(node)
 
     labels = {}
     for node in nodes:  # parts of a tuple belong to the tuple's segment
         labels[node] = labels[node.args[0]] if node.target is operator.getitem else label(node)
-    segments = [Segment(run, path) for path, run in runs(nodes, labels.__getitem__)]
+    segments = [Segment(run, path) for (path, _), run in runs(nodes, labels.__getitem__)]
     for segment in segments:
         connect(segment, values)
     return segments
@@ -172,6 +177,8 @@ def connect(segment, values):
 
 def check(segment, values, graph):
     """Throws Unsupported if the segment can't be a function of tensors."""
+    if not segment.inputs:
+        raise Unsupported("it takes no tensors")
     own = set(segment.nodes)
     order = {node: i for i, node in enumerate(graph.nodes)}
     for each in segment.mutated:
@@ -182,6 +189,8 @@ def check(segment, values, graph):
             raise Unsupported(f"it writes to {each.name}, which is used elsewhere, too")
     for node in segment.nodes:
         value = values.of[node]
+        if is_recurrent(node):  # Inductor unrolls it over the sequence, or compiles an LSTM with wrong gradients on CPUs
+            raise Unsupported(f"{node.name} ({node.target}) is one operator of libtorch")
         if node.op != "call_function" or not (is_tensor(value) or isinstance(value, (tuple, list))):
             raise Unsupported(f"{node.name} ({node.target}) is not an operator on tensors")
 

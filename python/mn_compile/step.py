@@ -9,6 +9,7 @@
 import contextlib
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as SERIALIZED_DTYPES
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.aot_autograd import _aot_export_function
@@ -120,7 +121,7 @@ class Step:
             with autocast():
                 return tuple(function(*given[:-1]))
 
-        with fake_mode:
+        with fake_mode, enable_python_dispatcher():  # some operators compute symbolic sizes in Python only
             differentiable = [i for i, each in enumerate(call(*inputs, seeds)) if each.requires_grad]
         traced = trace(call, (*inputs, seeds), joint=bool(differentiable))
         with V.set_fake_mode(fake_mode):

@@ -37,6 +37,15 @@ class State(nn.Module):
         return self.head((x * dropped).mean((2, 3))), (dropped.mean() + 0 * x.sum())
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turns, self.head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.head(self.turns(x)[0][:, -1])
+
+
 def state():
     torch.manual_seed(6)
     return State(), (torch.randn(3, 3, 9, 9),)
