@@ -26,6 +26,8 @@ def parse_arguments():
     parser.add_argument("--block", action="append", default=[], metavar="PATTERN",
                         help="modules, such as 'layers.*', that are compiled alone; default: repeated equal modules")
     parser.add_argument("--fixed-batch", action="store_true", help="compile for the example's number of samples only")
+    parser.add_argument("--import", action="append", default=[], metavar="MODULE", dest="modules",
+                        help="a Python module with operators or classes of outputs of a .pt2 model, such as torchvision")
     parser.add_argument("--training-only", action="store_true", help="do not compile the graph for evaluation mode")
     return parser.parse_args()
 
@@ -77,9 +79,16 @@ def first_line(error):
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+def load_program(path):
+    from torch.export.pt2_archive._package import load_pt2  # torch.export.load() hides the error
+    try:
+        return load_pt2(path).exported_programs["model"]
+    except Exception as error:  # torch's errors have no common class
+        fail(f"cannot load {path}: {first_line(error)[:120]}; give --import PACKAGE if a package adds operators or outputs")
+
+
 def programs(given):
     """Functions that return the program for training, and that for evaluation (None: derived from training)."""
-    import torch
     if given.network:
         from . import networks
         module, inputs = networks.make(given.network, **json.loads(given.sizes))
@@ -87,7 +96,7 @@ def programs(given):
         fail("give --model or --network")
     elif given.model.endswith(".pt2"):
         evaluation = given.evaluation_model
-        return (lambda: torch.export.load(given.model)), evaluation and (lambda: torch.export.load(evaluation))
+        return (lambda: load_program(given.model)), evaluation and (lambda: load_program(evaluation))
     else:
         module, inputs = load_function(given.model)()
     return (lambda: export(module.train(), inputs, given.device, given.fixed_batch),
@@ -104,6 +113,11 @@ def main():
     from . import package
     if given.device == "cuda" and not torch.cuda.is_available():
         fail("--device cuda: there is no GPU here: compile on the machine that trains")
+    for name in given.modules:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            fail(f"--import {name}: {error}")
     training, evaluation = programs(given)
     compiler = package.Compiler(given, say)
     program = compiler.lower(training(), training=True)

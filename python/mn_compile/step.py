@@ -4,7 +4,7 @@
     further inputs. What it needs of a size, it takes from the shape of a tensor.
 (2) Random numbers depend on nothing but the input `seeds`: one number for each place that draws.
 (3) The strides of all tensors between the libraries are those of the traced graphs. A call names them as an order of
-    dimensions, and the caller holds to the order.
+    dimensions, and the caller holds to the order. The tensors are dense.
 """
 import contextlib
 
@@ -25,6 +25,11 @@ SEEDS = torch.ops.prims.inductor_seeds.default
 def fresh(value, grad):
     with contextlib.nullcontext() if grad else torch.no_grad():
         return value.detach().requires_grad_(grad and value.requires_grad)
+
+
+def dense(value):
+    """The tensor as the caller gives it: an expanded or sliced tensor is made contiguous."""
+    return value if torch.ops.aten.is_non_overlapping_and_dense(value) else value.contiguous()
 
 
 def order_of(value):
@@ -112,7 +117,8 @@ class Step:
     tangents: outputs whose gradients backward takes; gradients: inputs whose gradients backward returns."""
 
     def __init__(self, function, inputs, fake_mode, autocast, grad):
-        inputs = [fresh(each, grad) for each in inputs]
+        with fake_mode:
+            inputs = [fresh(dense(each), grad) for each in inputs]
         self.needs_grad = [each.requires_grad for each in inputs]
         with fake_mode:
             seeds = torch.empty(1, dtype=torch.int64, device=inputs[0].device if inputs else "cpu")
@@ -157,6 +163,7 @@ class Step:
                 if node not in kept:
                     kept.append(node)
                 source = ["outputs", kept.index(node)]
+            each.meta["val"] = dense(each.meta["val"])
             self.saved.append({"from": source[0], "index": source[1], "order": order_of(each.meta["val"])})
         set_outputs(self.forward, kept)
         self.tangents = [{"output": differentiable[tangents.index(each.name)], **form_of(each)}

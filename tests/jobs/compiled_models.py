@@ -24,6 +24,30 @@ class Blocks(nn.Module):
         return self.blocks(self.first(x))
 
 
+class ShiftedBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x, shift):
+        return x + self.second(torch.tanh(self.first(x) + shift))
+
+
+class Expanded(nn.Module):
+    """Blocks that take an expanded tensor, whose strides have a zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift, self.first = nn.Parameter(torch.randn(6)), nn.Linear(6, 6)
+        self.blocks = nn.ModuleList(ShiftedBlock() for _ in range(2))
+
+    def forward(self, x):
+        x, shift = self.first(x), torch.sin(self.shift).expand_as(x)
+        for block in self.blocks:
+            x = block(x, shift)
+        return x
+
+
 class State(nn.Module):
     """Dropout, and batch norm, whose statistics move."""
 
