@@ -9,6 +9,7 @@
 import contextlib
 
 import torch
+from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as SERIALIZED_DTYPES
 from torch._functorch._aot_autograd.schemas import OutputType
@@ -18,6 +19,8 @@ from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 SEEDS = torch.ops.prims.inductor_seeds.default
 
@@ -74,23 +77,39 @@ def take_seeds(graph_module, seeds):
     return count
 
 
+def compute_size(graph, value, known):
+    """A node with the size; `known`: sympy expression -> (tensor's node, dimension)."""
+    def add(target, *arguments):
+        node = graph.call_function(target, arguments)
+        node.meta["val"] = target(*fx.node.map_arg(arguments, lambda each: each.meta["val"]))
+        return node
+
+    expression = value.node.expr
+    if expression in known:
+        return add(torch.ops.aten.sym_size.int, *known[expression])
+    if not expression.free_symbols <= known.keys():
+        raise RuntimeError(f"the size {value} is not a size of a tensor")
+    tracer = fx.proxy.GraphAppendingTracer(graph)
+    sizes = {symbol: fx.Proxy(add(torch.ops.aten.sym_size.int, *known[symbol]), tracer) for symbol in expression.free_symbols}
+    result = sympy_interp(PythonReferenceAnalysis, sizes, expression).node
+    for node in graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta:
+            node.meta["val"] = node.target(*fx.node.map_arg(node.args, lambda each: each.meta["val"]))
+    return result
+
+
 def replace_sizes(graph_module):
     """Replaces inputs that are sizes by sizes of the tensors among the inputs (1)."""
     graph = graph_module.graph
     tensors = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
+    known = {size.node.expr: (each, dim) for each in tensors for dim, size in enumerate(each.meta["val"].shape)
+             if isinstance(size, torch.SymInt)}
     for node in graph.find_nodes(op="placeholder"):
-        value = node.meta["val"]
         if node in tensors:
             continue
-        source = next(((each, dim) for each in tensors for dim, size in enumerate(each.meta["val"].shape)
-                       if isinstance(size, torch.SymInt) and size.node.expr == value.node.expr), None)
-        if source is None and node.users:
-            raise RuntimeError(f"the size {value} is not a size of a tensor")
         if node.users:
-            with graph.inserting_after(tensors[-1]):
-                size = graph.call_function(torch.ops.aten.sym_size.int, source)
-                size.meta["val"] = value
-            node.replace_all_uses_with(size)
+            with graph.inserting_before(next(each for each in graph.nodes if each.op != "placeholder")):
+                node.replace_all_uses_with(compute_size(graph, node.meta["val"], known))
         graph.erase_node(node)
     graph_module.recompile()
 
