@@ -78,8 +78,10 @@ class StepReader {
       if (!step.is_supervised) add(command.line, "mnlaunch stands before the launcher", "srun -K mnlaunch PROGRAM");
       words.erase(words.begin(), launcher);
     }
-    if (is_wrapper(base_name(words[0]))) words.erase(words.begin(), std::ranges::find_if(words, is_launcher));
-    if (words.empty()) return std::nullopt;
+    if (is_wrapper(base_name(words[0]))) {
+      words.erase(words.begin(), std::ranges::find_if(words, is_launcher));
+      if (words.size() < 2) return std::nullopt;
+    }
     step.launcher = base_name(words[0]);
     if (step.launcher == "srun") {
       words.erase(words.begin());
@@ -91,10 +93,10 @@ class StepReader {
     } else if (step.launcher != "mnlaunch") {
       return std::nullopt;
     }
-    if (words.empty() && step.launcher == "srun" ? !only_informs(command.words) && !has_unknown(step.options)
-                                                 : command.words.size() == 1 && is_launcher(step.launcher)) {
+    const bool is_empty = step.launcher == "srun" ? words.empty() && !has_unknown(step.options)
+                                                  : is_launcher(step.launcher) && command.words.size() == 1;
+    if (is_empty && !only_informs(command.words))
       add(step.line, step.launcher + " starts no program", step.launcher + " mnlaunch PROGRAM");
-    }
     step.program = std::move(words);
     if (!step.program.empty()) take_mnlaunch(step);
     return step;

@@ -193,6 +193,7 @@ TEST_F(SoundBatchScriptTest, WhatOnlyARunCouldTellIsNoFinding) {
            "case $1 in\n srun) L=a;;\n mpirun|mpiexec) L=b;;\n \"mnlaunch\") ;;\nesac\nsrun -K mnlaunch sh train.py",
            "case $1 in srun) L=a;; esac\nsrun -K mnlaunch sh train.py",
            "srun() { command srun -K \"$@\"; }\nfunction mpirun { :; }\nsrun mnlaunch sh train.py",
+           "timeout 9 echo srun\nsrun -K mnlaunch sh train.py",
            "command -v srun >/dev/null || exit 1\nsrun -K mnlaunch sh train.py",
            "declare -x SLURM_KILL_BAD_EXIT=1\nsrun mnlaunch sh train.py",
            "shopt -s extglob\nls !(a)\nsrun -K mnlaunch sh train.py",
