@@ -14,7 +14,7 @@ SMALL = ["--device", "cpu", "--train", "data/train", "--val", "data/val", "--rep
 
 
 def run(*command, wanted=0):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace", timeout=300, check=False)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace", timeout=620, check=False)
     check(f"{command}: status {done.returncode}", done.returncode == wanted, done.stdout + done.stderr)
     return done.stdout + done.stderr
 
