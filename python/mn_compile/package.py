@@ -15,6 +15,7 @@ import operator
 import os
 import pathlib
 import time
+import traceback
 import zipfile
 
 import torch
@@ -44,6 +45,15 @@ def processor_flags(device):
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines() if device == "cpu" else ()
     flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), ())
     return [flag for flag in flags if flag.startswith(families)]
+
+
+def reason_of(error):
+    """The first line of an error of torch, and its place if the line says nothing."""
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].strip()
+    if error.__traceback__ and (text.endswith(":") or " " not in text):
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text += f" {pathlib.Path(frame.filename).name}:{frame.lineno}"
+    return text
 
 
 class Compiler:
@@ -81,7 +91,7 @@ class Compiler:
                 split.check(segment, values, graph)
                 numbers[segment] = str(self.library(segment, values, fake_mode, where, training))
             except Exception as error:  # of torch's compilers, too: the segment remains a graph
-                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+                reason = reason_of(error)
                 self.graphs.append({"path": where, "reason": reason})
                 self.say(f"{where}: not compiled, runs operator by operator: {reason}")
         replaced = {}
