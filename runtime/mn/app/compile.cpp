@@ -40,17 +40,24 @@ std::string find_compiler() {
   return std::filesystem::exists(beside) ? beside.string() : "mn-compile";
 }
 
-/// Runs the command, whose output goes to this process's standard error, and returns its exit status.
-int run_command(std::vector<std::string> command) {
+/// Runs the command, whose output goes to this process's standard error, and returns its exit status. Calls
+/// `still_runs` every few seconds.
+int run_command(std::vector<std::string> command, const std::function<void()>& still_runs) {
+  constexpr std::chrono::seconds kInterval{5};
   command.insert(command.begin(), {"/bin/sh", "-c", R"(exec "$0" "$@" 2>&1)"});
   const pid_t process = start_process(command, {.output = STDERR_FILENO});
   if (process < 0) return 127;
   const ActivityScope activity("compilation");
   int status = 0;
+  auto last = std::chrono::steady_clock::now();
   for (pid_t ended = 0; ended == 0 || (ended < 0 && errno == EINTR);) {
     ended = ::waitpid(process, &status, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     note_progress();
+    if (const auto now = std::chrono::steady_clock::now(); now - last > kInterval) {
+      last = now;
+      still_runs();
+    }
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -64,7 +71,8 @@ std::string text_of(const std::vector<std::string>& command) {
 
 /// Returns the package, which this process makes if the cache does not have it. Libraries are for this host's
 /// processors; therefore the host is part of the package's name.
-std::string make_package(const CommonOptions& given, const NetworkSizes& network, const std::string& device) {
+std::string make_package(const CommonOptions& given, const NetworkSizes& network, const std::string& device,
+                         const std::function<void()>& still_runs) {
   std::vector<std::string> command = {find_compiler(),          "--network", network.type, "--sizes",
                                       json_text(network.sizes), "--device",  device,       "--precision",
                                       given.precision};
@@ -77,12 +85,25 @@ std::string make_package(const CommonOptions& given, const NetworkSizes& network
   make_folders(folder);
   command.insert(command.end(), {"--training-only", "--out", file});
   log_info("--compile: mn-compile makes " + file.string() + ", once for this network");
-  if (const int status = run_command(command); status != 0) {
+  if (const int status = run_command(command, still_runs); status != 0) {
     throw DataError("--compile: mn-compile ended with status " + std::to_string(status) +
                     ": it needs Python with torch " + TORCH_VERSION + " (PYTHON names another Python) and g++; or " +
                     "make the file elsewhere, and give it as --compile FILE: " + text_of(command));
   }
   return file;
+}
+
+/// Collective: make_package() on rank 0. The other ranks hear every few seconds that it goes on, so their wait is no
+/// hang.
+std::string make_package_on_root(const CommonOptions& given, const NetworkSizes& network, const std::string& device,
+                                 Communicator& comm) {
+  std::string file;
+  const auto tell = [&](bool goes_on) { return comm.bcast_obj(nlohmann::json(goes_on)).get<bool>(); };
+  RootWork root(comm);
+  root.attempt([&] { file = make_package(given, network, device, [&] { tell(true); }); });
+  while (tell(false)) continue;
+  root.agree<DataError>(true);
+  return comm.bcast_obj(file);
 }
 
 }  // namespace
@@ -99,11 +120,7 @@ CompiledForward compile_network(const std::string& compile, const CommonOptions&
   }
   const std::string device = comm->device().type == DeviceType::kCuda ? "cuda" : "cpu";
   std::string file = compile;
-  if (file == "auto") {
-    on_root<DataError>(
-        *comm, [&] { file = make_package(given, network, device); }, true);
-    file = comm->bcast_obj(file);
-  }
+  if (file == "auto") file = make_package_on_root(given, network, device, *comm);
   const ExportedFile package(file, comm);
   if (package.precision() != given.precision) {
     throw UsageError("--precision " + given.precision + ": " + file + " was compiled for " +
