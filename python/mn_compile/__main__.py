@@ -1,11 +1,14 @@
 """mn-compile: makes a package (.mnc) of a model, for jobs/exported and mn::CompiledModel."""
 import argparse
+import contextlib
 import importlib.util
 import json
+import logging
 import os
 import pathlib
 import shlex
 import sys
+import traceback
 import warnings
 
 
@@ -29,7 +32,27 @@ def parse_arguments():
     parser.add_argument("--import", action="append", default=[], metavar="MODULE", dest="modules",
                         help="a Python module with operators or classes of outputs of a .pt2 model, such as torchvision")
     parser.add_argument("--training-only", action="store_true", help="do not compile the graph for evaluation mode")
-    return parser.parse_args()
+    given = parser.parse_args()
+    check_arguments(given)
+    return given
+
+
+def check_arguments(given):
+    """Ends with a line for what would fail after minutes."""
+    if bool(given.network) == bool(given.model):
+        fail("give --model or --network")
+    if given.network and not given.sizes:
+        fail("--network needs --sizes")
+    if given.threads is not None and given.threads < 1:
+        fail(f"--threads is {given.threads}: give a number of at least 1")
+    for name in (given.model, given.evaluation_model):
+        if name and name.endswith(".pt2") and not os.path.isfile(name):
+            fail(f"there is no file {name}")
+    if given.model and not given.model.endswith(".pt2") and ":" not in given.model:
+        fail(f"--model {given.model}: give FILE.py:FUNCTION, or a file that ends in .pt2")
+    folder = os.path.dirname(os.path.abspath(given.out))
+    if os.path.isdir(given.out) or not os.path.isdir(folder):
+        fail(f"--out {given.out}: " + ("is a folder" if os.path.isdir(given.out) else f"there is no folder {folder}"))
 
 
 def say(text):
@@ -49,10 +72,32 @@ def load_function(name):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(pathlib.Path(path).resolve().parent))
-    spec.loader.exec_module(module)
-    if not hasattr(module, function):
+    with one_line(f"--model {name}"):
+        spec.loader.exec_module(module)
+    if not callable(getattr(module, function, None)):
         fail(f"--model {name}: {path} has no function {function}")
     return getattr(module, function)
+
+
+@contextlib.contextmanager
+def one_line(what):
+    """Ends with one line if the user's own code fails."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        fail(f"{what}: {type(error).__name__}: {first_line(error)} ({frame.filename}:{frame.lineno})")
+
+
+def make_module(name):
+    import torch
+    make = load_function(name)
+    with one_line(f"--model {name}"):
+        made = make()
+    is_pair = isinstance(made, tuple) and len(made) == 2
+    if not is_pair or not isinstance(made[0], torch.nn.Module) or not isinstance(made[1], (tuple, list, dict)):
+        fail(f"--model {name}: it returns no pair of a module and a tuple or dict of example inputs")
+    return made
 
 
 def export(module, inputs, device, fixed):
@@ -72,7 +117,10 @@ def export(module, inputs, device, fixed):
             return trace(torch.export.Dim("batch", min=2, max=1 << 20))
         except Exception as error:  # torch's errors have no common class
             say(f"the number of samples is fixed: {first_line(error)}")
-    return trace(None)
+    try:
+        return trace(None)
+    except Exception as error:
+        fail(f"torch.export cannot trace the model: {first_line(error)}")
 
 
 def first_line(error):
@@ -91,14 +139,13 @@ def programs(given):
     """Functions that return the program for training, and that for evaluation (None: derived from training)."""
     if given.network:
         from . import networks
-        module, inputs = networks.make(given.network, **json.loads(given.sizes))
-    elif not given.model:
-        fail("give --model or --network")
+        with one_line(f"--sizes {given.sizes}"):
+            module, inputs = networks.make(given.network, **json.loads(given.sizes))
     elif given.model.endswith(".pt2"):
         evaluation = given.evaluation_model
         return (lambda: load_program(given.model)), evaluation and (lambda: load_program(evaluation))
     else:
-        module, inputs = load_function(given.model)()
+        module, inputs = make_module(given.model)
     return (lambda: export(module.train(), inputs, given.device, given.fixed_batch),
             lambda: export(module.eval(), inputs, given.device, given.fixed_batch))
 
@@ -106,11 +153,16 @@ def programs(given):
 def main():
     given = parse_arguments()
     warnings.filterwarnings("ignore")
+    logging.disable(logging.ERROR)  # torch's tracebacks, beside the exceptions that are caught here
     try:
         import torch
     except ImportError:
         fail(f"{sys.executable} has no torch: install the version of mn's libtorch, or set PYTHON")
     from . import package
+    try:
+        torch._inductor.cpp_builder.get_cpp_compiler()
+    except Exception as error:
+        fail(f"there is no C++ compiler (g++, or the one that CXX names): {first_line(error)}")
     if given.device == "cuda" and not torch.cuda.is_available():
         fail("--device cuda: there is no GPU here: compile on the machine that trains")
     for name in given.modules:

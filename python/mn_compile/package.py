@@ -47,6 +47,12 @@ def processor_flags(device):
     return [flag for flag in flags if flag.startswith(families)]
 
 
+def clear_pending(fake_mode):
+    """Sizes that depend on data, and that one segment has made, are no fault of another."""
+    if fake_mode.shape_env:
+        fake_mode.shape_env.pending_fresh_unbacked_symbols.clear()
+
+
 def reason_of(error):
     """The first line of an error of torch, and its place if the line says nothing."""
     text = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].strip()
@@ -67,6 +73,7 @@ class Compiler:
         enabled = self.precision == "bf16"
         self.autocast = functools.partial(torch.autocast, self.device, torch.bfloat16) if enabled else contextlib.nullcontext
         threads = {"cpp.threads": given.threads} if given.threads else {"cpp.dynamic_threads": True}
+        self.network = {"type": given.network, "sizes": json.loads(given.sizes)} if given.network else None
         self.options = threads if self.device == "cpu" else {"aot_inductor.embed_kernel_binary": True}
 
     def lower(self, program, training):
@@ -81,17 +88,21 @@ class Compiler:
             inputs = [each.detach().requires_grad_(training and node.name in trained) if split.is_tensor(each) else each
                       for node, each in zip(graph.find_nodes(op="placeholder"), inputs)]
             values = split.Values(graph_module, inputs)
+        clear_pending(fake_mode)
         for node in graph.nodes:
             self.has_batch_norm |= training and str(node.target) in BATCH_NORMS and node.args[5] is True
         segments = split.find_segments(graph, values, self.patterns)
+        if self.patterns and not any(segment.path for segment in segments):
+            self.say(f"--block {' '.join(self.patterns)} names no module that computes by itself")
         numbers = {}
         for i, segment in enumerate(segments):
-            where = segment.path or f"part {i + 1} of {len(segments)}"
+            where = segment.path or f"part {i + 1} of {len(segments)}{split.modules_in(segment)}"
             try:
                 split.check(segment, values, graph)
                 numbers[segment] = str(self.library(segment, values, fake_mode, where, training))
             except Exception as error:  # of torch's compilers, too: the segment remains a graph
                 reason = reason_of(error)
+                clear_pending(fake_mode)
                 self.graphs.append({"path": where, "reason": reason})
                 self.say(f"{where}: not compiled, runs operator by operator: {reason}")
         replaced = {}
@@ -125,7 +136,7 @@ class Compiler:
     def metadata(self, command):
         return {"format": FORMAT, "torch": torch.__version__.split("+")[0], "device": self.device,
                 "capability": capability(self.device), "flags": processor_flags(self.device),
-                "precision": self.precision, "command": command, "batch_norm": self.has_batch_norm,
+                "precision": self.precision, "network": self.network, "command": command, "batch_norm": self.has_batch_norm,
                 "derives_evaluation": self.derives_evaluation, "libraries": self.libraries, "graphs": self.graphs}
 
 

@@ -67,6 +67,12 @@ def modules_of(node):
             for path, kind in stack.values() if path]
 
 
+def modules_in(segment):
+    """The first and the last module of a segment, as a text."""
+    paths = [modules_of(node)[-1][0] for node in segment.nodes if modules_of(node)]
+    return f" ({paths[0]} … {paths[-1]})" if paths else ""
+
+
 def is_recurrent(node):
     return str(node.target).startswith(RECURRENT)
 

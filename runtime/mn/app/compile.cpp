@@ -106,6 +106,20 @@ std::string make_package_on_root(const CommonOptions& given, const NetworkSizes&
   return comm.bcast_obj(file);
 }
 
+/// Throws UsageError if the package `file` computes another network than this job: weights of equal shapes do not tell
+/// heads or dropout. `made`: null if the package is of a network of one's own.
+void check_network(const std::string& file, const nlohmann::json& made, const NetworkSizes& network) {
+  if (made.is_null()) return;
+  const std::string begin = "--compile: " + file + " was compiled for another network: ";
+  if (made.value("type", "") != network.type) throw UsageError(begin + made.value("type", ""));
+  const auto sizes = made.value("sizes", nlohmann::json::object());
+  for (const auto& [name, value] : network.sizes.items()) {
+    const auto other = sizes.value(name, nlohmann::json());
+    if (name != "batch" && other != value)
+      throw UsageError(begin + name + " " + json_text(other) + ", where this job has " + json_text(value));
+  }
+}
+
 }  // namespace
 
 void declare_compile(Options& options, std::string& compile) {
@@ -126,6 +140,7 @@ CompiledForward compile_network(const std::string& compile, const CommonOptions&
     throw UsageError("--precision " + given.precision + ": " + file + " was compiled for " +
                      (package.precision().empty() ? "no precision: it is no package" : package.precision()));
   }
+  check_network(file, package.network(), network);
   const auto compiled = std::make_shared<ExportedModule>(package, model);
   const std::int64_t samples = compiled->inputs().at(0).sizes.at(0);  // -1: any number but 1 (torch.export)
   return [compiled, samples](const torch::Tensor& inputs) {

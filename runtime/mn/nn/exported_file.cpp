@@ -107,6 +107,8 @@ void ExportedFile::load() {
 
 std::string ExportedFile::precision() const { return package_ ? package_->needs().precision : ""; }
 
+nlohmann::json ExportedFile::network() const { return package_ ? package_->needs().network : nlohmann::json(); }
+
 const std::string& ExportedFile::source() const { return archive_->source(); }
 
 ExportedFile ExportedFile::without_values() const {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
 
 namespace mn {
 
@@ -44,6 +45,8 @@ class ExportedFile {
   [[nodiscard]] ExportedFile without_values() const;
   /// The precision with which mn-compile has compiled the model, "fp32" or "bf16"; empty for a .pt2 file.
   [[nodiscard]] std::string precision() const;
+  /// What mn-compile was given as --network ("type") and --sizes ("sizes"); null for other models.
+  [[nodiscard]] nlohmann::json network() const;
 
  private:
   friend class ExportedModule;

@@ -103,7 +103,8 @@ Package::Package(const exported::Archive& archive, std::map<std::string, std::st
               document.at("precision"),
               document.at("command"),
               document.at("derives_evaluation").get<bool>(),
-              document.at("batch_norm").get<bool>()};
+              document.at("batch_norm").get<bool>(),
+              document.value("network", json())};
     check_process();
     try {
       for (const auto& [number, entry] : document.at("libraries").items()) {

@@ -12,6 +12,8 @@
 
 #include <mn/nn/compiled/segment.hpp>
 #include <mn/nn/exported/archive.hpp>
+#include <nlohmann/json.hpp>
+
 #include <mn/nn/exported/program.hpp>
 
 namespace mn::compiled {
@@ -29,6 +31,7 @@ struct Needs {
   std::string command;              ///< makes the package again
   bool derives_evaluation = false;  ///< models/evaluation.json holds the graph for training
   bool has_batch_norm = false;
+  nlohmann::json network;  ///< --network as "type", and --sizes as "sizes"; null for a model of one's own
 };
 
 class Package {

@@ -85,7 +85,12 @@ void Segment::check(const std::vector<at::Tensor>& inputs) const {
     OutText text;
     text << "input " << i << " of the compiled " << form_.name;
     if (inputs[i].defined()) text << " is " << toString(inputs[i].scalar_type()) << " " << inputs[i].sizes();
-    throw ArgumentError(text.str() + ", which is not what it was compiled for");
+    text << "; it was compiled for " << toString(form.dtype) << " [";
+    for (const char* comma = ""; const Size& size : form.sizes) {
+      std::visit([&](const auto& each) { text << comma << each; }, size);
+      comma = ", ";
+    }
+    throw ArgumentError(text.str() + "]");
   }
   if (!is_right) throw ArgumentError("the compiled " + form_.name + " was given a wrong number of inputs");
 }
@@ -109,8 +114,13 @@ std::vector<at::Tensor> Segment::run(std::vector<at::Tensor> inputs) const {
     if (!at::GradMode::is_enabled() || !inputs[i].requires_grad()) continue;
     needs_grad = true;
     if (std::ranges::find(form_.gradients, i) == form_.gradients.end()) {
-      throw ArgumentError("the compiled " + form_.name + " has no gradient of its input " + std::to_string(i) +
-                          ", which requires one: compile the model with this parameter's requires_grad set");
+      throw ArgumentError(
+          "the compiled " + form_.name +
+          (form_.gradients.empty()
+               ? " has no gradients, as compiled for evaluation: call forward() under torch::NoGradGuard"
+               : " has no gradient of its input " + std::to_string(i) +
+                     ", which requires one: packages have gradients of the parameters whose requires_grad was set, and "
+                     "none of the model's inputs"));
     }
   }
   if (needs_grad) return SegmentCall::apply(shared_from_this(), at::TensorList(inputs));
