@@ -70,7 +70,7 @@ def modules_of(node):
 def modules_in(segment):
     """The first and the last module of a segment, as a text."""
     paths = [modules_of(node)[-1][0] for node in segment.nodes if modules_of(node)]
-    return f" ({paths[0]} … {paths[-1]})" if paths else ""
+    return f" ({' … '.join(dict.fromkeys([paths[0], paths[-1]]))})" if paths else ""
 
 
 def is_recurrent(node):
