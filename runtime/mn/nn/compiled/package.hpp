@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include <mn/nn/compiled/segment.hpp>
 #include <mn/nn/exported/archive.hpp>
-#include <nlohmann/json.hpp>
 
 #include <mn/nn/exported/program.hpp>
 
