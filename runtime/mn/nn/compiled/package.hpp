@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
 #include <mn/nn/compiled/segment.hpp>
 #include <mn/nn/exported/archive.hpp>
-
 #include <mn/nn/exported/program.hpp>
 
 namespace mn::compiled {
