@@ -95,13 +95,12 @@ LineFinding fault_of_text(const fs::path& file, const std::string& text, const s
 
 /// The first error of syntax that the script's shell finds, which reads the script and runs nothing.
 void check_syntax(const fs::path& file, const std::string& search_path, LineFindings& findings) {
-  constexpr std::chrono::seconds kPatience{5};
   const fs::path shell = interpreter_of(file, search_path);
   if (!is_one_of(shell.filename(), {"sh", "bash", "dash", "ksh", "zsh"})) return;
-  const std::string options = shell.filename() == "bash" ? "-O extglob -n" : "-n";
-  const std::string said =
-      command_output({"sh", "-c", "\"$0\" " + options + " \"$1\" 2>&1 || echo rejected", shell, file}, kPatience);
-  if (!trimmed(said).ends_with("rejected")) return;  // warnings
+  const bool is_bash = shell.filename() == "bash";
+  const std::string said = output_of_failure(is_bash ? std::vector<std::string>{shell, "-O", "extglob", "-n", file}
+                                                     : std::vector<std::string>{shell, "-n", file});
+  if (said.empty()) return;
   const std::string first(trimmed(said.substr(0, said.find('\n'))));
   std::smatch number;
   const bool has_line = std::regex_search(first, number, std::regex(": (line )?([0-9]{1,9}): "));
@@ -111,6 +110,16 @@ void check_syntax(const fs::path& file, const std::string& search_path, LineFind
 }
 
 }  // namespace
+
+std::string output_of_failure(std::vector<std::string> command) {
+  constexpr std::chrono::seconds kPatience{5};
+  constexpr std::string_view kFailed = "\nfailed";
+  command.insert(command.begin(), {"sh", "-c", R"("$0" "$@" 2>&1 || printf '\nfailed')"});
+  std::string text = command_output(command, kPatience);
+  if (!text.ends_with(kFailed)) return "";  // what it printed are notes and warnings
+  text.resize(text.size() - kFailed.size());
+  return text;
+}
 
 bool is_batch_script(const fs::path& file) {
   if (file.extension() == ".sbatch" || file.extension() == ".slurm") return true;

@@ -30,6 +30,9 @@ struct BatchStart {
 /// Whether `file` is meant for sbatch: it ends in .sbatch or .slurm, or has a line that begins with #SBATCH.
 [[nodiscard]] bool is_batch_script(const std::filesystem::path& file);
 
+/// What the command prints if it fails within five seconds; else empty.
+[[nodiscard]] std::string output_of_failure(std::vector<std::string> command);
+
 /// Reads the script and its options. No value if sbatch would reject the whole file.
 [[nodiscard]] std::optional<BatchScript> read_batch_script(const std::filesystem::path& file, const BatchStart& start,
                                                            LineFindings& findings);

@@ -1,4 +1,4 @@
-// Checks of the commands of a batch script that start ranks. What only a run could tell is no finding.
+// Checks of the commands of a batch script that start ranks. A check that would need a run is left out.
 #include <algorithm>
 
 #include <mn/core/environment.hpp>
@@ -163,9 +163,7 @@ class StepCheck {
         check_script(here.program, step.program, here.folder, path);
     } catch (const ProgramError& error) {
       if (!step.knows_files || may_be_made(missing, step)) return;
-      const std::string text = error.what();
-      const std::size_t end = text.find("; ");
-      add(step.line, text.substr(0, end), end == std::string::npos ? "correct the command" : text.substr(end + 2));
+      findings_.push_back(finding_of(step.line, error.what()));
       return;
     }
     const bool has_own_libraries = step.variables.get("LD_LIBRARY_PATH") != environment("LD_LIBRARY_PATH");

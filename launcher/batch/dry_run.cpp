@@ -1,12 +1,10 @@
 #include "batch/dry_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
-#include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/launcher_variables.hpp>
 #include <mn/core/standard_output.hpp>
@@ -18,11 +16,8 @@ namespace {
 /// The first error of sbatch about options, partition, limits, account or nodes. Ignores an sbatch that has no
 /// configuration or does not reach its controller.
 void ask_slurm(const std::filesystem::path& file, LineFindings& findings) {
-  constexpr std::chrono::seconds kPatience{5};
   constexpr std::size_t kLongest = 500;
-  const std::string text =
-      command_output({"sh", "-c", "sbatch --test-only \"$0\" 2>&1 || echo rejected", file.string()}, kPatience);
-  if (!trimmed(text).ends_with("rejected")) return;  // what sbatch says beside is a note
+  const std::string text = output_of_failure({"sbatch", "--test-only", file.string()});
   for (const char* failure : {"Unable to contact", "Could not establish a configuration source"}) {
     if (text.find(failure) != std::string::npos) return;
   }

@@ -25,7 +25,7 @@ inline constexpr char kUnknown = '\x01';
 struct ShellCommand {
   int line = 0;  ///< number of the line on which the command begins
   std::vector<std::string> words;
-  std::vector<std::string> files;  ///< of redirections
+  std::vector<std::string> files;  ///< to and from which it redirects
   Variables variables;             ///< the variables when the command starts
 };
 

@@ -13,23 +13,13 @@ char ShellText::take() {
   return text_[at_++];
 }
 
-std::string ShellText::take_until(char end) {
+std::string ShellText::take_text(char end, bool escapes) {
   std::string text;
   while (!is_at_end()) {
     const char c = take();
     if (c == end) break;
     text += c;
-  }
-  return text;
-}
-
-std::string ShellText::take_escaped(char end) {
-  std::string text;
-  while (!is_at_end()) {
-    const char c = take();
-    if (c == end) break;
-    text += c;
-    if (c == '\\' && !is_at_end()) text += take();
+    if (escapes && c == '\\' && !is_at_end()) text += take();
   }
   return text;
 }

@@ -24,8 +24,8 @@ class ShellText {
   [[nodiscard]] bool has(char c) const { return text_.find(c, at_) != std::string::npos; }
 
   /// Each takes the text up to `end`, and `end`, and returns the text.
-  std::string take_until(char end);
-  std::string take_escaped(char end);  ///< a backslash keeps the next character from being `end`
+  std::string take_until(char end) { return take_text(end, false); }
+  std::string take_escaped(char end) { return take_text(end, true); }  ///< a character behind a backslash is no `end`
 
   /// For text behind the opening `$(`, `${` or `"`, whose `end` is `)`, `}` or `"`. `is_quoted`: in double quotes.
   std::string take_nested(char end, bool is_quoted = false);
@@ -39,6 +39,7 @@ class ShellText {
   void skip_documents();
 
  private:
+  std::string take_text(char end, bool escapes);
   void pass(char c, char end, bool is_quoted);
   void pass_command_character(char c);
 

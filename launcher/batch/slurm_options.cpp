@@ -87,9 +87,8 @@ struct Form {
 };
 constexpr Form kForms[] = {
     {"nodes", "[1-9][0-9]*(-[0-9]+)?|[1-9][0-9]*[km]|[0-9]+([-,:][0-9]+)+", "a number of nodes such as 2 or 2-4"},
-    {"ntasks ntasks-per-node ntasks-per-socket ntasks-per-core ntasks-per-gpu cpus-per-task "
-     "cpus-per-gpu "
-     "mincpus cores-per-socket sockets-per-node threads-per-core",
+    {"ntasks ntasks-per-node ntasks-per-socket ntasks-per-core ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus "
+     "cores-per-socket sockets-per-node threads-per-core",
      "0*[1-9][0-9]*", "a whole number, at least 1"},
     {"time time-min", "([0-9]+-)?[0-9]+(:[0-9]+){0,2}|[0-9]+-|-1|UNLIMITED|INFINITE",
      "a time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS, DAYS-HOURS:MINUTES[:SECONDS]"},
@@ -123,6 +122,11 @@ bool is_empty_range(const std::string& value) {
 }
 
 }  // namespace
+
+LineFinding finding_of(int line, const std::string& text) {
+  const std::size_t end = text.find("; ");
+  return {line, text.substr(0, end), end == std::string::npos ? "correct the command" : text.substr(end + 2)};
+}
 
 std::vector<SlurmOption> take_options(SlurmCommand command, Words& words, int line, LineFindings& findings) {
   const auto all = options_of(command);

@@ -25,6 +25,9 @@ struct LineFinding {
 };
 using LineFindings = std::vector<LineFinding>;
 
+/// The finding of an error's text, "WHAT; REMEDY" or WHAT alone.
+[[nodiscard]] LineFinding finding_of(int line, const std::string& text);
+
 /// Reads the options at the beginning of `words`, and removes them from `words`. Options without their value are
 /// findings, and so are sbatch's unknown options that look misspelled: others may be those of plugins.
 [[nodiscard]] std::vector<SlurmOption> take_options(SlurmCommand command, std::vector<std::string>& words, int line,

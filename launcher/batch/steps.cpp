@@ -117,10 +117,7 @@ class StepReader {
       step.mnlaunch = parse_options(static_cast<int>(words.size()), words.data());
     } catch (const UsageError& error) {
       const std::string text = error.what();
-      const std::size_t end = text.find("; ");
-      if (is_known(text))
-        add(step.line, "mnlaunch: " + text.substr(0, end),
-            end == std::string::npos ? "correct the command" : text.substr(end + 2));
+      if (is_known(text)) findings_.push_back(finding_of(step.line, "mnlaunch: " + text));
     }
     const auto file = script_.folder / name;
     std::error_code error;
