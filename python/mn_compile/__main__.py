@@ -11,6 +11,8 @@ import sys
 import traceback
 import warnings
 
+from . import first_line
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
@@ -121,10 +123,6 @@ def export(module, inputs, device, fixed):
         return trace(None)
     except Exception as error:
         fail(f"torch.export cannot trace the model: {first_line(error)}")
-
-
-def first_line(error):
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def load_program(path):

@@ -22,7 +22,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.export.graph_signature import InputKind, OutputKind
 
-from . import split
+from . import first_line, split
 from .step import Step
 
 torch.library.define("mn::compiled", "(Tensor[] inputs, str library) -> Tensor[]")
@@ -55,7 +55,7 @@ def clear_pending(fake_mode):
 
 def reason_of(error):
     """The first line of an error of torch, and its place if the line says nothing."""
-    text = next(iter(str(error).strip().splitlines()), type(error).__name__).partition(" [FakeTensor")[0][:200].strip()
+    text = first_line(error).partition(" [FakeTensor")[0][:200].strip()
     if error.__traceback__ and (text.endswith(":") or " " not in text):
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text += f" {pathlib.Path(frame.filename).name}:{frame.lineno}"
