@@ -8,7 +8,7 @@ namespace {
 
 void check_options(const ExportedOptions& given) {
   if (given.model.empty()) {
-    throw UsageError("--model is missing: the file that torch.export.save has written (docs/jobs.md)");
+    throw UsageError("--model is missing: the file that torch.export.save or mn-compile has written (docs/jobs.md)");
   }
   if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
   for (const std::string& each : given.inputs) {
@@ -25,7 +25,7 @@ void check_options(const ExportedOptions& given) {
 }  // namespace
 
 void declare_options(Options& options, ExportedOptions& given) {
-  options.add("model", given.model, "FILE", "the model, as torch.export.save has written it (.pt2)");
+  options.add("model", given.model, "FILE", "the model, as torch.export.save (.pt2) or mn-compile (.mnc) has written it");
   options.add("evaluation-model", given.evaluation_model, "FILE",
               "the same model exported in evaluation mode; default: --model with dropout and batch norm switched");
   options.add_list("operators", given.operators, "LIB", "a library with operators of the model, such as torchvision's");

@@ -54,8 +54,9 @@ def clear_pending(fake_mode):
 
 
 def reason_of(error):
-    """The first line of an error of torch, and its place if the line says nothing."""
-    text = first_line(error).partition(" [FakeTensor")[0][:200].strip()
+    """The first line of an error of torch or g++, and its place if the line says nothing."""
+    text = next((line for line in str(error).splitlines() if "error: " in line), first_line(error))
+    text = text.partition(" [FakeTensor")[0][:200].strip()
     if error.__traceback__ and (text.endswith(":") or " " not in text):
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text += f" {pathlib.Path(frame.filename).name}:{frame.lineno}"
@@ -152,7 +153,6 @@ def replace(graph, segment, values, library, replaced):
             if each.op == "placeholder":
                 graph.call_function(torch.ops.aten.copy_.default, (each, result)).meta["val"] = values.of[each]
                 continue
-            result.meta["val"] = call.meta["val"][i]
             replaced.get(each, each).replace_all_uses_with(result, lambda user: user is not call)
             replaced[each] = result
     for node in reversed(segment.nodes):

@@ -10,14 +10,15 @@
 namespace mn::exported {
 namespace {
 
-constexpr const char* kWriter = "torch.export.save";
+/// What writes such a file.
+const char* writer_of(std::string_view source) { return source.ends_with(".mnc") ? "mn-compile" : "torch.export.save"; }
 
 }  // namespace
 
 Archive::Archive(std::string_view bytes, std::string source)
     : source_(std::move(source)),
       read_([bytes](const ZipMember& member) { return std::string(bytes.substr(member.begin, member.bytes)); }) {
-  for (const ZipMember& member : read_zip_directory(bytes, source_, kWriter)) add(member);
+  for (const ZipMember& member : read_zip_directory(bytes, source_, writer_of(source_))) add(member);
 }
 
 Archive::Archive(std::shared_ptr<const File> file)
@@ -26,7 +27,7 @@ Archive::Archive(std::shared_ptr<const File> file)
         file->read_at(member.begin, std::as_writable_bytes(std::span(bytes)));
         return bytes;
       }) {
-  for (const ZipMember& member : read_zip_directory(*file, kWriter)) add(member);
+  for (const ZipMember& member : read_zip_directory(*file, writer_of(source_))) add(member);
 }
 
 Archive::Archive(const std::map<std::string, std::string>& records, std::string source)
@@ -50,10 +51,10 @@ const ZipMember& Archive::find(const std::string& name) const {
     if (records_.contains("data.pkl")) {
       fail("is what torch.save or torch.jit.save writes (.pt, .pth): export the model with torch.export.save");
     }
-    fail("lacks the record " + json_quoted(name) + ": write it with torch.export.save of torch 2.9 or newer");
+    fail("lacks the record " + json_quoted(name) + ": write it with " + writer_of(source_) + " of torch 2.9 or newer");
   }
   if (found->second.method != ZipMember::Method::kStored) {
-    fail("has the record " + json_quoted(name) + " compressed, which torch.export.save does not do");
+    fail("has the record " + json_quoted(name) + " compressed, which " + writer_of(source_) + " does not do");
   }
   return found->second;
 }
