@@ -2,6 +2,7 @@
 import argparse
 import contextlib
 import importlib.util
+import io
 import json
 import logging
 import os
@@ -102,6 +103,16 @@ def make_module(name):
     return made
 
 
+def place_of(error, model):
+    """The innermost module of the model that was called when the error arose, and the line there."""
+    names, place = {id(module): name for name, module in model.named_modules()}, ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = names.get(id(frame.f_locals.get("self")))
+        if name is not None:
+            place = f" in {name or type(model).__name__} ({frame.f_code.co_filename}:{line})"
+    return place
+
+
 def export(module, inputs, device, fixed):
     """The program of a module. Its number of samples varies, where torch can."""
     import torch
@@ -114,15 +125,18 @@ def export(module, inputs, device, fixed):
             lambda x: {0: batch} if batch is not None and isinstance(x, torch.Tensor) and x.dim() else None, named or arguments)
         return torch.export.export(module, arguments, named, dynamic_shapes=sizes, strict=False)
 
-    if not fixed:
+    reason = ""
+    for batch in (None,) if fixed else (torch.export.Dim("batch", min=2, max=1 << 20), None):
         try:
-            return trace(torch.export.Dim("batch", min=2, max=1 << 20))
+            with contextlib.redirect_stderr(io.StringIO()):  # where torch prints the graph of a failure
+                program = trace(batch)
         except Exception as error:  # torch's errors have no common class
-            say(f"the number of samples is fixed: {first_line(error)}")
-    try:
-        return trace(None)
-    except Exception as error:
-        fail(f"torch.export cannot trace the model: {first_line(error)}")
+            reason = first_line(error) + place_of(error, module)
+            continue
+        if reason:
+            say(f"the number of samples is fixed: {reason}")
+        return program
+    fail(f"torch.export cannot trace the model: {reason}")
 
 
 def load_program(path):

@@ -55,8 +55,7 @@ def clear_pending(fake_mode):
 
 def reason_of(error):
     """The first line of an error of torch or g++, and its place if the line says nothing."""
-    text = next((line for line in str(error).splitlines() if "error: " in line), first_line(error))
-    text = text.partition(" [FakeTensor")[0][:200].strip()
+    text = first_line(next((line for line in str(error).splitlines() if "error: " in line), error))
     if error.__traceback__ and (text.endswith(":") or " " not in text):
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text += f" {pathlib.Path(frame.filename).name}:{frame.lineno}"
