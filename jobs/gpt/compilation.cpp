@@ -48,11 +48,12 @@ nlohmann::json sizes_of(const models::LlamaOptions& given) {
 
 }  // namespace
 
-void check_compilation(const GptSettings& given, const models::NetworkOptions& network) {
+void check_compilation(const GptSettings& given, const models::NetworkOptions& network, bool is_packed) {
   if (given.compile.empty()) return;
   const std::string excluded = with_experts(network) != nullptr ? "--experts"
                                : given.loss.recompute           ? "--recompute"
                                : given.lora.is_on()             ? "--lora"
+                               : is_packed                      ? "packed samples (mnshard tokens --pack)"
                                                                 : "";
   if (!excluded.empty()) throw UsageError("--compile does not work with " + excluded);
 }

@@ -11,8 +11,8 @@
 
 namespace mn::jobs {
 
-/// Throws UsageError if --compile does not work with the other options or with experts.
-void check_compilation(const GptSettings& given, const models::NetworkOptions& network);
+/// Throws UsageError if --compile does not work with the other options, experts, or packed samples.
+void check_compilation(const GptSettings& given, const models::NetworkOptions& network, bool is_packed);
 
 /// Collective: from now on the model trains with the code of --compile. Throws as app::compile_network() does.
 void compile_network(models::LanguageModel& model, const GptSettings& given, const models::NetworkOptions& network,

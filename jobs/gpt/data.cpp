@@ -1,5 +1,6 @@
 #include "gpt/data.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <mn/comm/on_root.hpp>
@@ -56,13 +57,15 @@ GptData open_gpt(const std::string& train, const std::string& val, const std::st
   const auto train_part = open_part("--train", name_of_train(train), true, common, comm);
   Vocabulary opened = open_vocabulary(train, vocabulary, *comm);
   const FieldSpec& tokens = train_part->spec()[0];
+  const auto& fields = train_part->spec().fields;
+  const bool is_packed = std::ranges::find(fields, "documents", &FieldSpec::name) != fields.end();
   const auto open_val = [&](const std::string& names) {
     const auto part = open_part("--val", names, false, common, comm);
     check_tokens(tokens, part->spec()[0], opened);
     return app::batches_of(part, common, *comm);
   };
   return {app::batches_of(train_part, common, *comm), app::validation_sets(val.empty() ? "gpt/val" : val, open_val),
-          std::move(opened), tokens.shape[0] - 1};
+          std::move(opened), tokens.shape[0] - 1, is_packed};
 }
 
 }  // namespace mn::jobs

@@ -15,6 +15,7 @@ struct GptData {
   std::vector<app::ValidationSet> val;
   Vocabulary vocabulary;
   std::int64_t context;  ///< number of tokens in a sample, without the last target
+  bool is_packed;        ///< training samples hold several documents
 };
 
 /// Collective: reads the vocabulary from the file `vocabulary`, or, if this name is empty, from vocabulary.json beside

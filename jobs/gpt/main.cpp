@@ -176,7 +176,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   mn::jobs::take_samples(chosen.network, data->vocabulary.size(), data->context, chosen.file);
-  mn::jobs::check_compilation(given, chosen.network);
+  mn::jobs::check_compilation(given, chosen.network, data->is_packed);
   const Network network(given, chosen, comm);
   if (!given.compile.empty()) {
     mn::jobs::compile_network(*network.model, given, chosen.network, data->context, comm);
