@@ -34,7 +34,13 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options,
                          file.precision());
   }
   std::optional<mn::ExportedFile> evaluation;
-  if (!options.evaluation_model.empty()) evaluation.emplace(options.evaluation_model, comm);
+  if (!options.evaluation_model.empty()) {
+    evaluation.emplace(options.evaluation_model, comm);
+    if (!evaluation->precision().empty()) {
+      throw mn::UsageError("--evaluation-model " + options.evaluation_model + " is compiled: give the .pt2 file, or " +
+                           "give that to mn-compile --evaluation-model, whose package has both graphs");
+    }
+  }
   const auto make = [&](bool has_values) {
     const auto model = std::make_shared<mn::ExportedModule>(has_values ? file : file.without_values());
     if (evaluation) model->set_evaluation_graph(has_values ? *evaluation : evaluation->without_values());

@@ -25,7 +25,8 @@ void check_options(const ExportedOptions& given) {
 }  // namespace
 
 void declare_options(Options& options, ExportedOptions& given) {
-  options.add("model", given.model, "FILE", "the model, as torch.export.save (.pt2) or mn-compile (.mnc) has written it");
+  options.add("model", given.model, "FILE",
+              "the model, as torch.export.save (.pt2) or mn-compile (.mnc) has written it");
   options.add("evaluation-model", given.evaluation_model, "FILE",
               "the same model exported in evaluation mode; default: --model with dropout and batch norm switched");
   options.add_list("operators", given.operators, "LIB", "a library with operators of the model, such as torchvision's");

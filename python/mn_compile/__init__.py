@@ -3,6 +3,7 @@ import re
 
 
 def first_line(error):
-    """The first line of an error's text, without torch's details; its class if it has none."""
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """The first line of an error's text, or its first point, without torch's details; its class if it has none."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    line = next((each.strip(" -") for each in lines if each.startswith("  - ")), lines[0])
     return re.split(r" \(unhinted| \[FakeTensor", line)[0][:200].rstrip(" .")

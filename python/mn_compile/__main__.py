@@ -1,6 +1,7 @@
 """mn-compile: makes a package (.mnc) of a model, for jobs/exported and mn::CompiledModel."""
 import argparse
 import contextlib
+import ctypes
 import importlib.util
 import io
 import json
@@ -8,11 +9,14 @@ import logging
 import os
 import pathlib
 import shlex
+import signal
 import sys
 import traceback
 import warnings
 
 from . import first_line
+
+PR_SET_PDEATHSIG = 1  # of Linux
 
 
 def parse_arguments():
@@ -34,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--fixed-batch", action="store_true", help="compile for the example's number of samples only")
     parser.add_argument("--import", action="append", default=[], metavar="MODULE", dest="modules",
                         help="a Python module with operators or classes of outputs of a .pt2 model, such as torchvision")
+    parser.add_argument("--torch", metavar="VERSION", help="end at once if Python's torch is another, such as 2.11.0")
     parser.add_argument("--training-only", action="store_true", help="do not compile the graph for evaluation mode")
     given = parser.parse_args()
     check_arguments(given)
@@ -164,12 +169,17 @@ def programs(given):
 
 def main():
     given = parse_arguments()
+    if given.network:  # a job waits for this process; it ends with the job
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)  # torch's tracebacks, beside the exceptions that are caught here
     try:
         import torch
     except ImportError:
         fail(f"{sys.executable} has no torch: install the version of mn's libtorch, or set PYTHON")
+    if given.torch and given.torch != torch.__version__.split("+")[0]:
+        fail(f"{sys.executable} has torch {torch.__version__}, but --torch is {given.torch}: install that, or set PYTHON")
+    torch.set_num_threads(1)  # without a pool of threads, a fork computes with any number (check.py)
     from . import package
     try:
         torch._inductor.cpp_builder.get_cpp_compiler()

@@ -8,6 +8,7 @@ its records
 Segments that can't be compiled remain graphs of operators.
 """
 import contextlib
+import copy
 import functools
 import io
 import json
@@ -22,12 +23,12 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.export.graph_signature import InputKind, OutputKind
 
-from . import first_line, split
+from . import check, first_line, split
 from .step import Step
 
 torch.library.define("mn::compiled", "(Tensor[] inputs, str library) -> Tensor[]")
 CALL = torch.ops.mn.compiled.default
-FORMAT = 1
+FORMAT = 2
 BATCH_NORMS = ("aten.batch_norm.default", "aten.native_batch_norm.default", "aten.instance_norm.default")
 
 
@@ -94,20 +95,23 @@ class Compiler:
         segments = split.find_segments(graph, values, self.patterns)
         if self.patterns and not any(segment.path for segment in segments):
             self.say(f"--block {' '.join(self.patterns)} names no module that computes by itself")
-        numbers = {}
-        for i, segment in enumerate(segments):
-            where = segment.path or f"part {i + 1} of {len(segments)}{split.modules_in(segment)}"
+        numbers, pairs = {}, {}
+        for segment in segments:
             try:
                 split.check(segment, values, graph)
-                numbers[segment] = str(self.library(segment, values, fake_mode, where, training))
+                numbers[segment] = self.library(segment, values, fake_mode, training, pairs)
             except Exception as error:  # of torch's compilers, too: the segment remains a graph
-                reason = reason_of(error)
                 clear_pending(fake_mode)
-                self.graphs.append({"path": where, "reason": reason})
-                self.say(f"{where}: not compiled, runs operator by operator: {reason}")
+                self.keep_graph(segment, reason_of(error))
+        if self.device == "cpu" and program.example_inputs:
+            for number, reason in check.find_wrong(program, pairs, self.precision, self.autocast).items():
+                for segment in [each for each in numbers if numbers[each] == number]:
+                    del numbers[segment]
+                    self.keep_graph(segment, reason)
+                self.remove_library(number)
         replaced = {}
         for segment, number in numbers.items():
-            replace(graph, segment, values, number, replaced)
+            replace(graph, segment, values, str(number), replaced)
         for node in reversed(list(graph.nodes)):
             if split.is_check(node):
                 graph.erase_node(node)
@@ -115,23 +119,43 @@ class Compiler:
             values.of.get(node)) and node.is_impure())
         return rebuilt(program, {each.name: value.name for each, value in replaced.items()})
 
-    def library(self, segment, values, fake_mode, where, training):
-        key = f"{training}\n{segment.key}"
+    def keep_graph(self, segment, reason):
+        self.graphs.append({"path": segment.name, "reason": reason})
+        self.say(f"{segment.name}: not compiled, runs operator by operator: {reason}")
+
+    def library(self, segment, values, fake_mode, training, pairs):
+        """The number of the segment's libraries. Adds new ones to `pairs`."""
         function = split.build(segment, values)  # may add inputs, in segments of equal keys the same
+        key = f"{training}\n{segment.key}"
         if key not in self.numbers:
-            begin = time.monotonic()
-            step = Step(function, [values.of[each] for each in segment.inputs], fake_mode, self.autocast, training)
-            forward, backward, call = step.compile(self.options)
-            number = len(self.libraries)
-            for name, path in (("forward", forward), ("backward", backward)):
-                for end in (".so", ".json") if path else ():
-                    file = pathlib.Path(path).with_suffix(end)
-                    if file.exists():
-                        self.records[f"compiled/{number}.{name}{end}"] = file.read_bytes()
-            self.libraries[str(number)] = {"path": where, **call}
-            self.numbers[key] = number
-            self.say(f"{where}: compiled for {'training' if training else 'evaluation'} in {time.monotonic() - begin:.0f} s")
+            try:
+                step = Step(function, [values.of[each] for each in segment.inputs], fake_mode, self.autocast, training)
+                self.numbers[key] = self.compile(segment, step, training, pairs)
+            except Exception as error:
+                self.numbers[key] = error
+        if isinstance(self.numbers[key], Exception):
+            raise self.numbers[key]
         return self.numbers[key]
+
+    def compile(self, segment, step, training, pairs):
+        begin, number = time.monotonic(), len(self.numbers)
+        graphs = copy.deepcopy((step.forward, step.backward))  # Inductor changes its own
+        forward, backward, call = step.compile(self.options)
+        for name, path in (("forward", forward), ("backward", backward)):
+            for end in (".so", ".json") if path else ():
+                file = pathlib.Path(path).with_suffix(end)
+                if file.exists():
+                    self.records[f"compiled/{number}.{name}{end}"] = file.read_bytes()
+        self.libraries[str(number)] = {"path": segment.name, **call}
+        if not call["seeds"]:  # the graph alone draws other random numbers
+            pairs[number] = check.Pair(segment, graphs, (forward, backward), call)
+        self.say(f"{segment.name}: compiled for {'training' if training else 'evaluation'} in "
+                 f"{time.monotonic() - begin:.0f} s")
+        return number
+
+    def remove_library(self, number):
+        del self.libraries[str(number)]
+        self.records = {name: code for name, code in self.records.items() if not name.startswith(f"compiled/{number}.")}
 
     def metadata(self, command):
         return {"format": FORMAT, "torch": torch.__version__.split("+")[0], "device": self.device,

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 FEWEST_NODES = 4  # a smaller submodule is not worth a call of its own
 LAYERS = ("TransformerEncoderLayer", "TransformerDecoderLayer")  # classes of torch.nn that are blocks
-RECURRENT = ("aten.lstm.", "aten.gru.", "aten.rnn_tanh.", "aten.rnn_relu.")
+OPERATORS = ("aten.lstm.", "aten.gru.", "aten.rnn_tanh.", "aten.rnn_relu.", "aten.embedding_renorm_.")
 
 
 class Unsupported(Exception):
@@ -24,11 +24,12 @@ class Unsupported(Exception):
 
 
 class Values(fx.Interpreter):
-    """Runs the graph on fake tensors: node -> value, and node -> storages to which the node's operator writes."""
+    """Runs the graph on fake tensors: node -> value, node -> storages to which the node's operator writes, and the storages
+    to which OPERATORS write."""
 
     def __init__(self, graph_module, inputs):
         super().__init__(graph_module)
-        self.of, self.written = {}, {}
+        self.of, self.written, self.of_operators = {}, {}, set()
         self.run(*inputs)
 
     def run_node(self, node):
@@ -39,6 +40,8 @@ class Values(fx.Interpreter):
             names = {each.name for each in arguments if each.alias_info and each.alias_info.is_write} | (
                 {"running_mean", "running_var"} if moves is True else set())
             self.written[node] = {storage(self.of[given[each]]) for each in names if given.get(each) is not None}
+            if is_one_of(node, OPERATORS):
+                self.of_operators |= self.written[node]
         value = super().run_node(node)
         self.of[node] = value
         return value
@@ -54,6 +57,10 @@ def is_tensor(value):
 
 def is_number(value):
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def is_one_of(node, names):
+    return str(node.target).startswith(names)
 
 
 def is_check(node):
@@ -73,8 +80,13 @@ def modules_in(segment):
     return f" ({' … '.join(dict.fromkeys([paths[0], paths[-1]]))})" if paths else ""
 
 
-def is_recurrent(node):
-    return str(node.target).startswith(RECURRENT)
+def is_operator(node, values):
+    """True if the node stays one call of libtorch: it writes to a parameter, or is a view for that; or Inductor's gradients
+    are wrong on CPUs, as those of LSTM and of complex numbers are."""
+    value = values.of[node]
+    is_view = is_tensor(value) and storage(value) in values.of_operators
+    tensors = [value, *(values.of.get(each) for each in node.all_input_nodes)]
+    return is_one_of(node, OPERATORS) or is_view or any(is_tensor(each) and each.is_complex() for each in tensors)
 
 
 def may_be_block(kind):
@@ -83,7 +95,7 @@ def may_be_block(kind):
 
 class Segment:
     def __init__(self, nodes, path):
-        self.nodes, self.path = nodes, path
+        self.nodes, self.path, self.name = nodes, path, path  # name: for messages
         self.inputs, self.outputs, self.mutated = [], [], []  # nodes of the whole graph
 
 
@@ -129,13 +141,14 @@ def find_segments(graph, values, patterns):
         chosen = {path for path, key in keys.items() if counts[key] > 1}
 
     def label(node):
-        return next((path for path, _ in modules_of(node) if path in chosen), ""), is_recurrent(node)
+        return next((path for path, _ in modules_of(node) if path in chosen), ""), is_operator(node, values)
 
     labels = {}
     for node in nodes:  # parts of a tuple belong to the tuple's segment
         labels[node] = labels[node.args[0]] if node.target is operator.getitem else label(node)
     segments = [Segment(run, path) for (path, _), run in runs(nodes, labels.__getitem__)]
-    for segment in segments:
+    for i, segment in enumerate(segments):
+        segment.name = segment.path or f"part {i + 1} of {len(segments)}{modules_in(segment)}"
         connect(segment, values)
     return segments
 
@@ -185,20 +198,27 @@ def check(segment, values, graph):
     """Throws Unsupported if the segment can't be a function of tensors."""
     if not segment.inputs:
         raise Unsupported("it takes no tensors")
+    for node in segment.nodes:
+        value = values.of[node]
+        if is_operator(node, values):
+            raise Unsupported(f"{node.name} ({node.target}) is one operator of libtorch")
+        if node.op != "call_function" or not (is_tensor(value) or isinstance(value, (tuple, list))):
+            raise Unsupported(f"{node.name} ({node.target}) is not an operator on tensors")
     own = set(segment.nodes)
     order = {node: i for i, node in enumerate(graph.nodes)}
     for each in segment.mutated:
+        if values.of[each].requires_grad:
+            raise Unsupported(f"it writes to the parameter {each.name}")
         shared = [node for node, value in values.of.items()
                   if is_tensor(value) and node not in own and storage(value) == storage(values.of[each])]
         later = [node for node in shared if any(order[user] > order[segment.nodes[-1]] for user in node.users)]
         if len(shared) > 1 and later or each.op != "placeholder" and later:
             raise Unsupported(f"it writes to {each.name}, which is used elsewhere, too")
-    for node in segment.nodes:
-        value = values.of[node]
-        if is_recurrent(node):  # Inductor unrolls it over the sequence, or compiles an LSTM with wrong gradients on CPUs
-            raise Unsupported(f"{node.name} ({node.target}) is one operator of libtorch")
-        if node.op != "call_function" or not (is_tensor(value) or isinstance(value, (tuple, list))):
-            raise Unsupported(f"{node.name} ({node.target}) is not an operator on tensors")
+    elsewhere = set().union(*(written for node, written in values.written.items() if node not in own))
+    storages = collections.Counter(storage(values.of[each]) for each in segment.inputs + segment.outputs)
+    for each in segment.outputs:
+        if storage(values.of[each]) in elsewhere and storages[storage(values.of[each])] > 1:
+            raise Unsupported(f"{each.name} is a view to which another part writes")
 
 
 def build(segment, values):

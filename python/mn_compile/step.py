@@ -129,16 +129,28 @@ def results(graph_module):
     return pytree.tree_leaves(next(iter(graph_module.graph.find_nodes(op="output"))).args)
 
 
+def sources(node):
+    """The names of the nodes on which a node depends."""
+    found, pending = {node}, [node]
+    while pending:
+        more = set(pending.pop().all_input_nodes) - found
+        found |= more
+        pending += more
+    return {each.name for each in found}
+
+
 class Step:
     """The graphs of a function: forward, backward (None without gradients), and how they are called:
     seeds: number of seeds, the last input of forward; outputs: number of outputs that the caller gets;
     saved: for each first input of backward, "inputs" or "outputs" of forward and an index;
-    tangents: outputs whose gradients backward takes; gradients: inputs whose gradients backward returns."""
+    trained: inputs that require gradients;
+    tangents: outputs whose gradients backward takes; gradients: inputs whose gradients backward returns, each with the
+    tangents on which it depends."""
 
     def __init__(self, function, inputs, fake_mode, autocast, grad):
         with fake_mode:
             inputs = [fresh(dense(each), grad) for each in inputs]
-        self.needs_grad = [each.requires_grad for each in inputs]
+        self.trained = [i for i, each in enumerate(inputs) if each.requires_grad]
         with fake_mode:
             seeds = torch.empty(1, dtype=torch.int64, device=inputs[0].device if inputs else "cpu")
 
@@ -165,9 +177,10 @@ class Step:
         self.outputs = len(results(joint)) - len(names)
         gradients = results(joint)[self.outputs:-1]
         tangents = [each.name for each in placeholders(joint) if each.name.startswith("tangents")]
+        self.gradients = [{"input": i, "tangents": sorted(tangents.index(name) for name in sources(each) if name in tangents)}
+                          for i, each in enumerate(gradients) if each is not None]
         self.forward, self.backward = min_cut_rematerialization_partition(
             joint, None, num_fwd_outputs=self.outputs, compiler="inductor")
-        self.gradients = [i for i, each in enumerate(gradients) if each is not None]
         set_outputs(self.backward, [each for each in results(self.backward) if each is not None])
         replace_sizes(self.backward)
         made = {each.name: each for each in self.forward.graph.nodes}
@@ -195,4 +208,4 @@ class Step:
                  for graph in (self.forward, self.backward)]
         inputs = [form_of(each) for each in placeholders(self.forward)]
         return *paths, {"inputs": inputs[:-1] if self.seeds else inputs, "seeds": self.seeds, "outputs": self.outputs,
-                        "saved": self.saved, "tangents": self.tangents, "gradients": self.gradients}
+                        "trained": self.trained, "saved": self.saved, "tangents": self.tangents, "gradients": self.gradients}

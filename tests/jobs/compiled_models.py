@@ -81,6 +81,25 @@ class Recurrent(nn.Module):
         return self.head(self.turns(x)[0][:, -1])
 
 
+class Parts(nn.Module):
+    """Operators that stay outside of libraries, and a layer that only an output of its own needs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.table, self.other = nn.Linear(6, 6), nn.Embedding(8, 6, max_norm=1.0), nn.Linear(6, 6)
+
+    def forward(self, x):
+        x = self.first(x) + self.table((4 * x.abs()).long() % 8).mean(1)
+        left = x[:, :3]
+        waves = torch.fft.irfft(torch.fft.rfft(2 * x, dim=1) * torch.arange(4.0), n=6, dim=1)
+        left.mul_(0.5)  # changes x
+        return torch.tanh(x + waves), self.other(x)
+
+
+def blocks():
+    return Blocks(), (torch.randn(3, 6),)
+
+
 def state():
     torch.manual_seed(6)
     return State(), (torch.randn(3, 3, 9, 9),)

@@ -24,6 +24,7 @@
 #include <mn/core/text.hpp>
 #include <mn/nn/exported_file.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/tensor/libtorch_version.hpp>
 
 namespace mn::app {
 namespace {
@@ -69,6 +70,18 @@ std::string text_of(const std::vector<std::string>& command) {
   return join(words, " ");
 }
 
+/// True if the file is a package that this process can run. A file of the cache that is not is made again.
+bool fits(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return false;
+  try {
+    static_cast<void>(ExportedFile(file));
+    return true;
+  } catch (const Error& error) {
+    log_info("--compile: the cache's file does not fit: " + std::string(error.what()));
+    return false;
+  }
+}
+
 /// Returns the package, which this process makes if the cache does not have it. Libraries are for this host's
 /// processors; therefore the host is part of the package's name.
 std::string make_package(const CommonOptions& given, const NetworkSizes& network, const std::string& device,
@@ -79,15 +92,16 @@ std::string make_package(const CommonOptions& given, const NetworkSizes& network
   if (device == "cpu") command.insert(command.end(), {"--threads", std::to_string(at::get_num_threads())});
   OutText name;
   name << network.type << "-" << std::hex
-       << hash64(join(command, " ") + TORCH_VERSION + at::get_cpu_capability() + host_name()) << ".mnc";
+       << hash64(join(command, " ") + loaded_libtorch() + at::get_cpu_capability() + host_name()) << ".mnc";
   const std::filesystem::path folder = cache_folder(given.out), file = folder / name.str();
-  if (std::filesystem::exists(file)) return file;
+  if (fits(file)) return file;
   make_folders(folder);
-  command.insert(command.end(), {"--training-only", "--out", file});
+  command.insert(command.end(), {"--training-only", "--torch", loaded_libtorch(), "--out", file});
   log_info("--compile: mn-compile makes " + file.string() + ", once for this network");
   if (const int status = run_command(command, still_runs); status != 0) {
     throw DataError("--compile: mn-compile ended with status " + std::to_string(status) +
-                    ": it needs Python with torch " + TORCH_VERSION + " (PYTHON names another Python) and g++; or " +
+                    ": it needs Python with torch " + loaded_libtorch() +
+                    " (PYTHON names another Python) and g++; or " +
                     "make the file elsewhere, and give it as --compile FILE: " + text_of(command));
   }
   return file;
@@ -137,8 +151,9 @@ CompiledForward compile_network(const std::string& compile, const CommonOptions&
   if (file == "auto") file = make_package_on_root(given, network, device, *comm);
   const ExportedFile package(file, comm);
   if (package.precision() != given.precision) {
-    throw UsageError("--precision " + given.precision + ": " + file + " was compiled for " +
-                     (package.precision().empty() ? "no precision: it is no package" : package.precision()));
+    throw UsageError(package.precision().empty()
+                         ? "--compile " + file + " is no package of mn-compile: give one, or auto"
+                         : "--precision " + given.precision + ": " + file + " was compiled for " + package.precision());
   }
   check_network(file, package.network(), network);
   const auto compiled = std::make_shared<ExportedModule>(package, model);

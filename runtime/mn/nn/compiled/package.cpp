@@ -5,18 +5,17 @@
 #include <utility>
 
 #include <ATen/Version.h>
-#include <torch/version.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/enumerations.hpp>
+#include <mn/tensor/libtorch_version.hpp>
 
 namespace mn::compiled {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 1;
 constexpr std::string_view kCapabilities[] = {"DEFAULT", "AVX2", "AVX512"};  // from the least to the most
 
 std::vector<std::int64_t> order_of(const json& form, std::size_t dimensions) {
@@ -56,6 +55,7 @@ SegmentForm read_form(const std::string& source, const json& document) {
   for (const json& input : document.at("inputs")) form.inputs.push_back(form_of(input));
   form.seeds = count_of(document.at("seeds"));
   form.outputs = static_cast<std::size_t>(count_of(document.at("outputs")));
+  for (const json& each : document.at("trained")) form.trained.push_back(index_of(each, form.inputs.size()));
   for (const json& each : document.at("saved")) {
     const bool is_input = each.at("from") == "inputs";
     const std::size_t index = index_of(each.at("index"), is_input ? form.inputs.size() : kManyResults);
@@ -65,7 +65,12 @@ SegmentForm read_form(const std::string& source, const json& document) {
   for (const json& each : document.at("tangents")) {
     form.tangents.push_back({index_of(each.at("output"), form.outputs), form_of(each)});
   }
-  for (const json& each : document.at("gradients")) form.gradients.push_back(index_of(each, form.inputs.size()));
+  for (const json& each : document.at("gradients")) {
+    Gradient gradient{index_of(each.at("input"), form.inputs.size()), {}};
+    for (const json& tangent : each.at("tangents"))
+      gradient.tangents.push_back(index_of(tangent, form.tangents.size()));
+    form.gradients.push_back(std::move(gradient));
+  }
   return form;
 }
 
@@ -122,7 +127,7 @@ Package::Package(const exported::Archive& archive, std::map<std::string, std::st
 }
 
 void Package::check_process() const {
-  const std::string own = std::string(TORCH_VERSION).substr(0, std::string(TORCH_VERSION).find('+'));
+  const std::string own = loaded_libtorch();
   const auto fail = [&](const std::string& wanted, const std::string& here) {
     throw DataError(source_ + " was compiled for " + wanted + ", but this is " + here +
                     ": make another one: " + needs_.command);

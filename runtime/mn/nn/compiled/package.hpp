@@ -18,6 +18,7 @@
 
 namespace mn::compiled {
 
+constexpr int kFormat = 2;
 constexpr const char* kMetadata = "compiled/metadata.json";
 constexpr const char* kCall = "torch.ops.mn.compiled.default";
 

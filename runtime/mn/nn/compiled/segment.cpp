@@ -7,6 +7,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/classic_stream.hpp>
@@ -28,9 +29,16 @@ at::Tensor in_order(const at::Tensor& tensor, const std::vector<std::int64_t>& o
   return permuted.is_contiguous() ? tensor : permuted.contiguous().permute(inverse);
 }
 
+/// What backward needs of a call beside tensors.
+struct Call {
+  std::shared_ptr<const Segment> segment;
+  c10::Device device;
+  std::vector<std::vector<std::int64_t>> sizes;  ///< of the outputs that have tangents
+};
+
 }  // namespace
 
-/// Autograd's function of a call.
+/// Autograd's function of a call. An output that the loss does not use has no gradient, and gives none to inputs.
 class SegmentCall : public torch::autograd::Function<SegmentCall> {
  public:
   static variable_list forward(AutogradContext* context, const std::shared_ptr<const Segment>& segment,
@@ -44,12 +52,15 @@ class SegmentCall : public torch::autograd::Function<SegmentCall> {
     }
     context->save_for_backward(std::move(saved));
     context->mark_non_differentiable(constants);
-    keep_value(context, segment);
+    context->set_materialize_grads(false);
+    Call call{segment, inputs.front().device(), {}};
+    for (const Tangent& each : form.tangents) call.sizes.push_back(results.at(each.output).sizes().vec());
+    keep_value(context, std::move(call));
     return results;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto& segment = kept_value<std::shared_ptr<const Segment>>(context);
+    const auto& [segment, device, sizes] = kept_value<Call>(context);
     const SegmentForm& form = segment->form_;
     if (at::GradMode::is_enabled()) {
       throw ArgumentError("the gradients of the compiled " + form.name +
@@ -57,12 +68,19 @@ class SegmentCall : public torch::autograd::Function<SegmentCall> {
     }
     std::vector<at::Tensor> arguments = context->get_saved_variables();
     for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = in_order(arguments[i], form.saved[i].order);
-    for (const Tangent& each : form.tangents) {
-      arguments.push_back(in_order(gradients.at(each.output), each.form.order));
+    for (std::size_t i = 0; i < form.tangents.size(); ++i) {
+      const Tangent& tangent = form.tangents[i];
+      at::Tensor given = gradients.at(tangent.output);
+      if (!given.defined()) given = at::zeros(sizes[i], at::TensorOptions().dtype(tangent.form.dtype).device(device));
+      arguments.push_back(in_order(given, tangent.form.order));
     }
     const std::vector<at::Tensor> computed = segment->backward_->run(arguments);
     variable_list result(1 + form.inputs.size());  // the first is for `segment`
-    for (std::size_t i = 0; i < form.gradients.size(); ++i) result.at(1 + form.gradients[i]) = computed.at(i);
+    const auto is_given = [&](std::size_t tangent) { return gradients[form.tangents[tangent].output].defined(); };
+    for (std::size_t i = 0; i < form.gradients.size(); ++i) {
+      const auto& [input, tangents] = form.gradients[i];
+      if (tangents.empty() || std::ranges::any_of(tangents, is_given)) result.at(1 + input) = computed.at(i);
+    }
     return result;
   }
 };
@@ -113,17 +131,17 @@ std::vector<at::Tensor> Segment::run(std::vector<at::Tensor> inputs) const {
     inputs[i] = in_order(inputs[i], form_.inputs[i].order);
     if (!at::GradMode::is_enabled() || !inputs[i].requires_grad()) continue;
     needs_grad = true;
-    if (std::ranges::find(form_.gradients, i) == form_.gradients.end()) {
+    if (std::ranges::find(form_.trained, i) == form_.trained.end()) {
       throw ArgumentError(
           "the compiled " + form_.name +
-          (form_.gradients.empty()
+          (form_.trained.empty()
                ? " has no gradients, as compiled for evaluation: call forward() under torch::NoGradGuard"
                : " has no gradient of its input " + std::to_string(i) +
                      ", which requires one: packages have gradients of the parameters whose requires_grad was set, and "
                      "none of the model's inputs"));
     }
   }
-  if (needs_grad) return SegmentCall::apply(shared_from_this(), at::TensorList(inputs));
+  if (needs_grad && !form_.gradients.empty()) return SegmentCall::apply(shared_from_this(), at::TensorList(inputs));
   std::vector<at::Tensor> results = compute(std::move(inputs));
   results.resize(form_.outputs);
   return results;

@@ -43,14 +43,21 @@ struct Tangent {
   Form form;
 };
 
+/// A result of the backward library.
+struct Gradient {
+  std::size_t input = 0;              ///< the input of forward whose gradient it is
+  std::vector<std::size_t> tangents;  ///< numbers of the tangents on which it depends
+};
+
 struct SegmentForm {
   std::string name;  ///< for messages
   std::vector<Form> inputs;
-  std::int64_t seeds = 0;   ///< seeds of a call; with any, they are forward's last input
-  std::size_t outputs = 0;  ///< number of forward's outputs that the caller gets
+  std::int64_t seeds = 0;            ///< seeds of a call; with any, they are forward's last input
+  std::size_t outputs = 0;           ///< number of forward's outputs that the caller gets
+  std::vector<std::size_t> trained;  ///< inputs that may require gradients
   std::vector<Saved> saved;
   std::vector<Tangent> tangents;
-  std::vector<std::size_t> gradients;  ///< inputs whose gradients backward returns, in order
+  std::vector<Gradient> gradients;  ///< what backward returns, in order
 };
 
 class Segment : public std::enable_shared_from_this<Segment> {
