@@ -167,12 +167,8 @@ def programs(given):
             lambda: export(module.eval(), inputs, given.device, given.fixed_batch))
 
 
-def main():
-    given = parse_arguments()
-    if given.network:  # a job waits for this process; it ends with the job
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.ERROR)  # torch's tracebacks, beside the exceptions that are caught here
+def require_tools(given):
+    """Ends with a line if something is missing that compiling needs."""
     try:
         import torch
     except ImportError:
@@ -180,9 +176,9 @@ def main():
     if given.torch and given.torch != torch.__version__.split("+")[0]:
         fail(f"{sys.executable} has torch {torch.__version__}, but --torch is {given.torch}: install that, or set PYTHON")
     torch.set_num_threads(1)  # without a pool of threads, a fork computes with any number (check.py)
-    from . import package
+    from torch._inductor import cpp_builder
     try:
-        torch._inductor.cpp_builder.get_cpp_compiler()
+        cpp_builder.get_cpp_compiler()
     except Exception as error:
         fail(f"there is no C++ compiler (g++, or the one that CXX names): {first_line(error)}")
     if given.device == "cuda" and not torch.cuda.is_available():
@@ -192,12 +188,23 @@ def main():
             importlib.import_module(name)
         except ImportError as error:
             fail(f"--import {name}: {error}")
+
+
+def main():
+    given = parse_arguments()
+    if given.network:  # a job waits for this process; it ends with the job
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.ERROR)  # torch's tracebacks, beside the exceptions that are caught here
+    require_tools(given)
+    from . import package
     training, evaluation = programs(given)
     compiler = package.Compiler(given, say)
     program = compiler.lower(training(), training=True)
     compiler.derives_evaluation = evaluation is None
     other = (evaluation or training)()
     if evaluation and not given.training_only:
+        import torch
         with torch.no_grad():
             other = compiler.lower(other, training=False)
     package.write(given.out, program, other, compiler, shlex.join(["mn-compile", *sys.argv[1:]]))

@@ -1,6 +1,7 @@
 """Compares the libraries of a program with their graphs, on the example inputs of the program. Inductor has faults that
 give wrong numbers in silence, or write outside of arrays; therefore another process runs the libraries."""
 import os
+import signal
 
 import torch
 from torch import fx
@@ -11,7 +12,7 @@ TOLERANCE = {"fp32": 1e-2, "bf16": 1e-1}
 
 
 class Recorder(fx.Interpreter):
-    """Runs a graph: node -> value, for the nodes that are inputs of segments or tell sizes."""
+    """Runs a graph: node -> value, for the nodes that are inputs of segments."""
 
     def __init__(self, graph_module, segments):
         super().__init__(graph_module)
@@ -62,11 +63,13 @@ class Pair:
         except RuntimeError:
             return wanted, None
 
-    def are_close(self, inputs, tolerance):
+    def is_right(self, inputs, tolerance):
         inputs = [in_order(each, form["order"]) for each, form in zip(inputs, self.call["inputs"], strict=True)]
         outputs, given = self.run(0, inputs)
-        if not are_close(given, outputs, tolerance) or not self.graphs[1]:
-            return are_close(given, outputs, tolerance)
+        if not are_close(given, outputs, tolerance):
+            return False
+        if not self.graphs[1]:
+            return True
         sources = {"inputs": inputs, "outputs": outputs}
         saved = [in_order(sources[each["from"]][each["index"]], each["order"]) for each in self.call["saved"]]
         tangents = [in_order(torch.randn_like(outputs[each["output"]]), each["order"]) for each in self.call["tangents"]]
@@ -85,7 +88,7 @@ def check_all(program, pairs, precision, autocast, report):
     for number, pair in pairs.items():
         report(f"begins {number}")
         try:
-            if not pair.are_close([recorder.of[each] for each in pair.segment.inputs], TOLERANCE[precision]):
+            if not pair.is_right([recorder.of[each] for each in pair.segment.inputs], TOLERANCE[precision]):
                 return report(f"wrong {number}")
         except Exception:  # the graph does not run operator by operator: nothing to compare with
             continue
@@ -106,7 +109,8 @@ def run_child(*arguments):
     os.close(others)
     with open(ours) as lines:
         reported = lines.read().splitlines()
-    return reported, os.WIFSIGNALED(os.waitpid(process, 0)[1])
+    status = os.waitpid(process, 0)[1]
+    return reported, os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL  # which ends a process without memory
 
 
 def find_wrong(program, pairs, precision, autocast):
@@ -114,13 +118,9 @@ def find_wrong(program, pairs, precision, autocast):
     wrong, pending = {}, dict(pairs)
     while pending:
         lines, crashed = run_child(program, pending, precision, autocast)
+        if not lines or not (crashed or lines[-1].startswith("wrong")):
+            break
         numbers = [int(line.split()[1]) for line in lines]
-        for number in numbers:
-            pending.pop(number, None)
-        if not crashed and not any(line.startswith("wrong") for line in lines):
-            break
-        if numbers:
-            wrong[numbers[-1]] = "its library " + ("crashes" if crashed else "computes wrong numbers")
-        else:
-            break
+        wrong[numbers[-1]] = "its library " + ("crashes" if crashed else "computes wrong numbers")
+        pending = {number: pair for number, pair in pending.items() if number not in numbers}
     return wrong

@@ -104,11 +104,7 @@ class Compiler:
                 clear_pending(fake_mode)
                 self.keep_graph(segment, reason_of(error))
         if self.device == "cpu" and program.example_inputs:
-            for number, reason in check.find_wrong(program, pairs, self.precision, self.autocast).items():
-                for segment in [each for each in numbers if numbers[each] == number]:
-                    del numbers[segment]
-                    self.keep_graph(segment, reason)
-                self.remove_library(number)
+            self.remove_wrong(program, pairs, numbers)
         replaced = {}
         for segment, number in numbers.items():
             replace(graph, segment, values, str(number), replaced)
@@ -153,9 +149,14 @@ class Compiler:
                  f"{time.monotonic() - begin:.0f} s")
         return number
 
-    def remove_library(self, number):
-        del self.libraries[str(number)]
-        self.records = {name: code for name, code in self.records.items() if not name.startswith(f"compiled/{number}.")}
+    def remove_wrong(self, program, pairs, numbers):
+        """Removes libraries that are wrong; their segments remain graphs. `numbers`: segment -> number of its libraries."""
+        for number, reason in check.find_wrong(program, pairs, self.precision, self.autocast).items():
+            for segment in [each for each in numbers if numbers[each] == number]:
+                del numbers[segment]
+                self.keep_graph(segment, reason)
+            del self.libraries[str(number)]
+            self.records = {name: code for name, code in self.records.items() if not name.startswith(f"compiled/{number}.")}
 
     def metadata(self, command):
         return {"format": FORMAT, "torch": torch.__version__.split("+")[0], "device": self.device,
