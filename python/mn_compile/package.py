@@ -69,7 +69,7 @@ class Compiler:
 
     def __init__(self, given, say):
         self.device, self.precision, self.patterns, self.say = given.device, given.precision, given.block, say
-        self.numbers, self.libraries, self.records, self.graphs = {}, {}, {}, []  # numbers: key of a segment -> number
+        self.numbers, self.libraries, self.records, self.graphs = {}, {}, {}, []  # numbers: key -> number or error
         self.has_batch_norm, self.derives_evaluation = False, False
         enabled = self.precision == "bf16"
         self.autocast = functools.partial(torch.autocast, self.device, torch.bfloat16) if enabled else contextlib.nullcontext

@@ -99,10 +99,11 @@ std::string make_package(const CommonOptions& given, const NetworkSizes& network
   command.insert(command.end(), {"--training-only", "--torch", loaded_libtorch(), "--out", file});
   log_info("--compile: mn-compile makes " + file.string() + ", once for this network");
   if (const int status = run_command(command, still_runs); status != 0) {
-    throw DataError("--compile: mn-compile ended with status " + std::to_string(status) +
-                    ": it needs Python with torch " + loaded_libtorch() +
-                    " (PYTHON names another Python) and g++; or " +
-                    "make the file elsewhere, and give it as --compile FILE: " + text_of(command));
+    throw DataError(
+        "--compile: mn-compile ended with status " + std::to_string(status) + ": it needs Python with torch " +
+        loaded_libtorch() +
+        " (PYTHON names another Python) and g++; or make the file elsewhere, and give it as --compile FILE: " +
+        text_of(command));
   }
   return file;
 }

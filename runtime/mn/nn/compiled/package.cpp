@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int kFormat = 2;
 constexpr std::string_view kCapabilities[] = {"DEFAULT", "AVX2", "AVX512"};  // from the least to the most
 
 std::vector<std::int64_t> order_of(const json& form, std::size_t dimensions) {

@@ -18,7 +18,6 @@
 
 namespace mn::compiled {
 
-constexpr int kFormat = 2;
 constexpr const char* kMetadata = "compiled/metadata.json";
 constexpr const char* kCall = "torch.ops.mn.compiled.default";
 

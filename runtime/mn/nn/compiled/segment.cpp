@@ -33,7 +33,7 @@ at::Tensor in_order(const at::Tensor& tensor, const std::vector<std::int64_t>& o
 struct Call {
   std::shared_ptr<const Segment> segment;
   c10::Device device;
-  std::vector<std::vector<std::int64_t>> sizes;  ///< of the outputs that have tangents
+  std::vector<std::vector<std::int64_t>> sizes;  ///< the size of the output of each tangent
 };
 
 }  // namespace
