@@ -93,7 +93,8 @@ class Parts(nn.Module):
         left = x[:, :3]
         waves = torch.fft.irfft(torch.fft.rfft(2 * x, dim=1) * torch.arange(4.0), n=6, dim=1)
         left.mul_(0.5)  # changes x
-        return torch.tanh(x + waves), self.other(x)
+        x = torch.fft.irfft(torch.fft.rfft(x + waves, dim=1), n=6, dim=1)
+        return torch.tanh(x), self.other(x)
 
 
 def blocks():
